@@ -1,0 +1,32 @@
+# Every target sets up what it needs: the environment lives in .venv/ and is re-used while it is up to date.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.ready
+
+.PHONY: setup demo test check bench clean
+.DEFAULT_GOAL := test
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt "torch==$$(sed -n 's/^torch==//p' constraints.txt)"
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $(STAMP)
+
+setup: $(STAMP)            ## create the environment
+
+demo: $(STAMP)             ## train on embedded data, compare, draw
+	$(BIN)/rade train
+
+check: $(STAMP)            ## lint and types only
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test: check                ## everything that CI runs
+	$(BIN)/pytest -n 2 --dist worksteal
+
+bench: $(STAMP)            ## speed as ratios, on an otherwise idle machine
+	$(BIN)/rade bench
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache build dist

@@ -1,0 +1,1 @@
+"""RADE: Random Add-Drop Edge for graph neural networks."""
