@@ -1,0 +1,211 @@
+"""The clean graph, or batch of graphs: one sorted symmetric structure and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from rade.pairs import pair_count, rank_pairs
+from rade.sparse import Pattern, row_pointer
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """An undirected simple graph, or a batch of them, ready for aggregation, sampling and moments. Immutable.
+
+    Build it with `Graph.from_edge_index`. ``pattern`` holds both directions of every edge, sorted by target and
+    source; ``order`` gives the caller's position of each of its entries, so that edge weights can follow.
+    """
+
+    pattern: Pattern
+    order: Tensor  # [E] position in the caller's edge_index
+    batch: Tensor  # [n] graph of each node, ascending
+    ptr: Tensor  # [B + 1] first node of each graph
+    self_loops: int  # how many were removed
+    _memo: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+
+    @staticmethod
+    def from_edge_index(
+        edge_index: Tensor,
+        num_nodes: int | None = None,
+        batch: Tensor | None = None,
+        ptr: Tensor | None = None,
+    ) -> Graph:
+        """Validate and sort a PyG ``edge_index`` [2, E] with both directions of every edge.
+
+        >>> graph = Graph.from_edge_index(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
+        >>> graph.num_nodes, graph.num_edges, graph.degree.tolist()
+        (3, 2, [1, 2, 1])
+        """
+        nodes = _node_count(edge_index, num_nodes, batch, ptr)
+        batch, ptr = _batch_and_pointer(batch, ptr, nodes, edge_index.device)
+        simple = edge_index[0] != edge_index[1]
+        position = simple.nonzero().squeeze(1)
+        source, target = edge_index[:, position]
+        key, sorting = torch.sort(target * nodes + source)
+        if bool((key[1:] == key[:-1]).any()):
+            raise ValueError(
+                "edge_index lists an edge more than once; remove duplicates with torch_geometric.utils.coalesce"
+            )
+        source, target = source[sorting], target[sorting]
+        reverse = torch.argsort(source, stable=True)
+        if not (torch.equal(source[reverse], target) and torch.equal(target[reverse], source)):
+            raise ValueError(
+                "edge_index must hold both directions of every edge, but some edges have no reverse; "
+                "make it undirected with torch_geometric.utils.to_undirected"
+            )
+        if not torch.equal(batch[source], batch[target]):
+            raise ValueError("edge_index joins nodes of different graphs of the batch; check the batch vector")
+        pattern = Pattern(row_pointer(target, nodes), source, nodes, reverse)
+        loops = edge_index.shape[1] - position.numel()
+        return Graph(pattern, position[sorting], batch, ptr, loops)
+
+    @property
+    def graph(self) -> Graph:
+        """Itself: every adjacency knows its clean graph."""
+        return self
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes, over all graphs."""
+        return self.pattern.rows
+
+    @property
+    def num_edges(self) -> int:
+        """Number of undirected edges, over all graphs."""
+        return self.pattern.size // 2
+
+    @property
+    def num_graphs(self) -> int:
+        """Number of graphs in the batch."""
+        return self.ptr.numel() - 1
+
+    @property
+    def device(self) -> torch.device:
+        """Where the graph lives."""
+        return self.batch.device
+
+    @property
+    def edge_index(self) -> Tensor:
+        """[2, E] in sorted order, without self-loops."""
+        return torch.stack([self.pattern.source, self.pattern.target])
+
+    @cached_property
+    def degree(self) -> Tensor:
+        """Number of neighbors of each node, [n]."""
+        return self.pattern.rowptr.diff()
+
+    @cached_property
+    def sizes(self) -> Tensor:
+        """Number of nodes of each graph, [B]."""
+        return self.ptr.diff()
+
+    @cached_property
+    def size(self) -> Tensor:
+        """Number of nodes of each node's graph, [n]."""
+        return self.sizes[self.batch]
+
+    @cached_property
+    def nonneighbors(self) -> Tensor:
+        """Number of nodes of the same graph that are neither the node itself nor a neighbor, [n]."""
+        return self.size - 1 - self.degree
+
+    @cached_property
+    def pair_offset(self) -> Tensor:
+        """First rank of each graph in the common index space of all pairs, [B + 1]."""
+        return torch.cat([self.ptr[:1], pair_count(self.sizes).cumsum(0)])
+
+    @cached_property
+    def upper(self) -> Tensor:
+        """Entries with target < source, one per undirected edge, [m]; their pair ranks ascend."""
+        return (self.pattern.target < self.pattern.source).nonzero().squeeze(1)
+
+    @cached_property
+    def edge_rank(self) -> Tensor:
+        """Rank of every edge among all pairs, ascending, [m]."""
+        low, high = self.pattern.target[self.upper], self.pattern.source[self.upper]
+        graph = self.batch[low]
+        first = self.ptr[graph]
+        return rank_pairs(low - first, high - first, self.sizes[graph]) + self.pair_offset[graph]
+
+    @cached_property
+    def densities(self) -> Tensor:
+        """Edges over pairs, per graph, [B]; 0 for a single node."""
+        pairs = pair_count(self.sizes)
+        edges = self.pool(self.degree.double().unsqueeze(1)).squeeze(1) / 2
+        return torch.where(pairs > 0, edges / pairs.clamp(min=1), 0.0)
+
+    @cached_property
+    def density(self) -> float:
+        """Pooled density Σ|E_g| / Σ n_g(n_g−1)/2."""
+        return self.num_edges / max(int(self.pair_offset[-1]), 1)
+
+    @cached_property
+    def degree_classes(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Distinct (degree, graph size) pairs and the class of each node: degrees [U], sizes [U], class [n]."""
+        base = int(self.sizes.max()) + 1
+        key, index = torch.unique(self.degree * base + self.size, return_inverse=True)
+        return key // base, key % base, index
+
+    def pool(self, x: Tensor) -> Tensor:
+        """Sum over the nodes of each graph, [n, ...] → [B, ...]."""
+        if self.num_graphs == 1:
+            return x.sum(0, keepdim=True)
+        return x.new_zeros(self.num_graphs, *x.shape[1:]).index_add(0, self.batch, x)
+
+    def spread(self, pooled: Tensor) -> Tensor:
+        """The value of each node's graph, [B, ...] → [n, ...] (broadcast for one graph)."""
+        return pooled if self.num_graphs == 1 else pooled[self.batch]
+
+    def once(self, key: Hashable, build: Callable[[], T]) -> T:
+        """What ``build`` returns, computed on first use: for what depends on the graph alone."""
+        if key not in self._memo:
+            self._memo[key] = build()
+        found: T = self._memo[key]
+        return found
+
+    def to(self, device: torch.device | str) -> Graph:
+        """The same graph on another device."""
+        moved = (tensor.to(device) for tensor in (self.order, self.batch, self.ptr))
+        return Graph(self.pattern.to(device), *moved, self.self_loops)
+
+
+def _node_count(edge_index: Tensor, num_nodes: int | None, batch: Tensor | None, ptr: Tensor | None) -> int:
+    if edge_index.dim() != 2 or edge_index.shape[0] != 2:
+        raise ValueError(f"edge_index must have shape [2, E], got {list(edge_index.shape)}")
+    if edge_index.dtype != torch.long:
+        raise ValueError(f"edge_index must hold int64 node ids, got {edge_index.dtype}; convert it with .long()")
+    largest = int(edge_index.max()) if edge_index.numel() else -1
+    smallest = int(edge_index.min()) if edge_index.numel() else 0
+    if num_nodes is None:
+        num_nodes = batch.numel() if batch is not None else int(ptr[-1]) if ptr is not None else largest + 1
+    if smallest < 0 or largest >= num_nodes:
+        wrong = smallest if smallest < 0 else largest
+        raise ValueError(f"edge_index must hold node ids from 0 to {num_nodes - 1}, got {wrong}; check num_nodes")
+    return num_nodes
+
+
+def _batch_and_pointer(
+    batch: Tensor | None, ptr: Tensor | None, nodes: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    if batch is None and ptr is None:
+        return torch.zeros(nodes, dtype=torch.long, device=device), torch.tensor([0, nodes], device=device)
+    if batch is None:
+        assert ptr is not None
+        batch = torch.repeat_interleave(ptr.diff())
+    if batch.shape != (nodes,) or batch.dtype != torch.long:
+        raise ValueError(
+            f"batch must give the graph of each of the {nodes} nodes as int64, got {batch.dtype} {list(batch.shape)}"
+        )
+    if nodes and (bool((batch.diff() < 0).any()) or int(batch[0]) < 0):
+        raise ValueError("batch must be ascending, as PyG's Batch makes it: nodes of a graph stand together")
+    if ptr is None:
+        ptr = row_pointer(batch, int(batch[-1]) + 1 if nodes else 1)
+    return batch, ptr

@@ -1,0 +1,95 @@
+"""The interface of an aggregator: three things, and nothing else, are all that RADE needs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rade.graph import Graph
+from rade.operator import Operator
+from rade.view import Law, View
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Coefficients α on clean edges [E], on added edges [A] and on loops [n]; a head axis may follow."""
+
+    edges: Tensor
+    loop: Tensor
+    added: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """A moment of α'_ij: on clean edges [E], on loops [n], and on non-edges as an operator Σ_{j∉N(i)} moment_ij x_j."""
+
+    edges: Tensor
+    loop: Tensor
+    nonedges: Operator
+
+
+class Coefficients(ABC):
+    """A weighted-sum aggregator a_i = Σ_j α_ij m_j on one graph (Def. 1): coefficients, their means and variances.
+
+    ``dtype`` is that of the messages. A subclass implements `clean`, `on`, `mean` and `variance`; loops have weight
+    zero unless it says otherwise.
+    """
+
+    def __init__(self, graph: Graph, dtype: torch.dtype) -> None:
+        self.graph = graph
+        self.dtype = dtype
+
+    @property
+    def key(self) -> Hashable | None:
+        """Equal keys have equal coefficients on the same graph; None where they depend on features."""
+        return (type(self), self.dtype)
+
+    @abstractmethod
+    def clean(self) -> Weights:
+        """α_ij on the clean graph; ``added`` is empty."""
+
+    @abstractmethod
+    def on(self, view: View) -> Weights:
+        """α'_ij on a view: zero on dropped edges."""
+
+    @abstractmethod
+    def mean(self, law: Law) -> Moments:
+        """E[α'_ij]."""
+
+    @abstractmethod
+    def variance(self, law: Law) -> Moments:
+        """Var[α'_ij]; the loop's is not part of Prop. 3 and is zero."""
+
+    def cross_covariance(self, law: Law) -> Moments:
+        """Cov[α'_ij, α'_ji], for pooling (both ends of an edge reach the graph logit).
+
+        Given A'_ij = 1 the two directions are independent unless they share their normalisation, hence
+        (1−π)/π · E[α'_ij] E[α'_ji] on edges. Non-edges are taken as independent; a subclass may know better.
+        """
+        mean = self.mean(law).edges
+        odds = law.rates.p / (1.0 - law.rates.p)
+        return Moments(odds * mean * mean[self.graph.pattern.transposition], self.no_loop(), Operator())
+
+    def realised(self, weights: Weights) -> Weights:
+        """Weights as they multiply messages in this forward pass; attention puts its dropout here."""
+        return weights
+
+    def max_correction(self, law: Law) -> float | Tensor:
+        """Largest factor α/E[α'] allowed: unbounded where the mean is exact."""
+        return law.correction.cap()
+
+    def no_loop(self) -> Tensor:
+        """Loop weights of an aggregator without loops, [n]."""
+        return torch.zeros(self.graph.num_nodes, dtype=self.dtype, device=self.graph.device)
+
+    def nothing_added(self) -> Tensor:
+        """Weights of no added edges, [0]."""
+        return torch.zeros(0, dtype=self.dtype, device=self.graph.device)
+
+    def everywhere(self, value: float | Tensor, size: int) -> Tensor:
+        """A constant weight, [size]; differentiable in ``value``."""
+        return torch.ones(size, dtype=self.dtype, device=self.graph.device) * value

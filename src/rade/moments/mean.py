@@ -1,0 +1,58 @@
+"""Mean aggregation (GraphSAGE): α_ij = A_ij / d_i."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rade.moments.base import Coefficients, Moments, Weights
+from rade.moments.degrees import EDGE, NONEDGE, degree_moments
+from rade.operator import LowRank, Operator, complement
+from rade.view import Law, View
+
+
+class Mean(Coefficients):
+    """α_ij = 1/d_i: only the target's degree is random, E[α'] = π E[1/X], E[α'²] = π E[1/X²]."""
+
+    def clean(self) -> Weights:
+        """1/d_i."""
+        inverse = self._inverse(self.graph.degree)
+        return Weights(inverse[self.graph.pattern.target], self.no_loop(), self.nothing_added())
+
+    def on(self, view: View) -> Weights:
+        """1/d'_i."""
+        degree = self.graph.pattern.row_sum(view.kept.long()) + view.added.rowptr.diff()
+        inverse = self._inverse(degree)
+        return Weights(inverse[self.graph.pattern.target] * view.kept, self.no_loop(), inverse[view.added.target])
+
+    def mean(self, law: Law) -> Moments:
+        """(1−p) E[1/X] on edges, q E[1/X] on non-edges."""
+        (edge,) = degree_moments(self.graph, law, 1.0, EDGE, (1.0,), self.dtype)
+        (nonedge,) = degree_moments(self.graph, law, 1.0, NONEDGE, (1.0,), self.dtype)
+        return self._by_target((1.0 - law.rates.p) * edge, law.rates.q * nonedge)
+
+    def variance(self, law: Law) -> Moments:
+        """π [(U − F²) + (1−π) F²] with F = E[1/X], U = E[1/X²]."""
+        p, q = law.rates.p, law.rates.q
+        f, u = degree_moments(self.graph, law, 1.0, EDGE, (1.0, 2.0), self.dtype)
+        edge = (1.0 - p) * ((u - f.square()) + p * f.square())
+        f, u = degree_moments(self.graph, law, 1.0, NONEDGE, (1.0, 2.0), self.dtype)
+        nonedge = q * ((u - f.square()) + (1.0 - q) * f.square())
+        return self._by_target(edge, nonedge)
+
+    def cross_covariance(self, law: Law) -> Moments:
+        """π(1−π) F_i F_j: given the edge, the endpoint degrees are independent."""
+        (f,) = degree_moments(self.graph, law, 1.0, NONEDGE, (1.0,), self.dtype)
+        q = law.rates.q
+        kernel = LowRank(self.graph, f[:, None], f[:, None])
+        rows = self.everywhere(q * (1.0 - q), self.graph.num_nodes)
+        edges = super().cross_covariance(law).edges
+        return Moments(edges, self.no_loop(), complement(self.graph, kernel, rows))
+
+    def _by_target(self, edge: Tensor, nonedge: Tensor) -> Moments:
+        ones = torch.ones_like(nonedge)[:, None]
+        nonedges: Operator = complement(self.graph, LowRank(self.graph, ones, ones), nonedge)
+        return Moments(edge[self.graph.pattern.target], self.no_loop(), nonedges)
+
+    def _inverse(self, degree: Tensor) -> Tensor:
+        return degree.clamp(min=1).to(self.dtype).reciprocal()  # a node without neighbors has no coefficient

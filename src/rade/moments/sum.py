@@ -1,0 +1,40 @@
+"""Sum aggregation (GIN): α_ij = A_ij."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from rade.moments.base import Coefficients, Moments, Weights
+from rade.operator import LowRank, Operator, complement
+from rade.view import Law, View
+
+
+class Sum(Coefficients):
+    """α_ij = A_ij, so E[α'] is 1−p on edges and q on non-edges (Appendix C.I, E.I)."""
+
+    def clean(self) -> Weights:
+        """1 on every edge."""
+        return Weights(self.everywhere(1.0, self.graph.pattern.size), self.no_loop(), self.nothing_added())
+
+    def on(self, view: View) -> Weights:
+        """1 on every edge of the view."""
+        return Weights(view.kept.to(self.dtype), self.no_loop(), self.everywhere(1.0, view.added.size))
+
+    def mean(self, law: Law) -> Moments:
+        """1−p and q."""
+        return self._constant(1.0 - law.rates.p, law.rates.q)
+
+    def variance(self, law: Law) -> Moments:
+        """p(1−p) and q(1−q)."""
+        p, q = law.rates.p, law.rates.q
+        return self._constant(p * (1.0 - p), q * (1.0 - q))
+
+    def cross_covariance(self, law: Law) -> Moments:
+        """Both directions are the same variable: its variance."""
+        return self.variance(law)
+
+    def _constant(self, edge: float | Tensor, nonedge: float | Tensor) -> Moments:
+        ones = self.everywhere(1.0, self.graph.num_nodes)
+        kernel = LowRank(self.graph, ones[:, None], ones[:, None])
+        edges = self.everywhere(edge, self.graph.pattern.size)
+        return Moments(edges, self.no_loop(), complement(self.graph, kernel, ones * nonedge))

@@ -1,0 +1,81 @@
+"""Symmetric degree normalisation (GCN): α_ij = A_ij / √(d_i d_j), with the loop counted in d."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import torch
+from torch import Tensor
+
+from rade.graph import Graph
+from rade.moments.base import Coefficients, Moments, Weights
+from rade.moments.degrees import EDGE, LOOP, NONEDGE, degree_moments
+from rade.operator import LowRank, complement
+from rade.view import Law, View
+
+
+class Symmetric(Coefficients):
+    """α_ij = 1/√(d_i d_j), d_i = loop + degree (Appendix C.II, E.II); ``loop`` is the weight of self-loops, 0 for none.
+
+    Given A'_ij = 1 the endpoint degrees are independent: E[α'_ij] = π f_i f_j, E[α'_ij²] = π u_i u_j with
+    f = E[d'^−½], u = E[d'^−1].
+    """
+
+    def __init__(self, graph: Graph, dtype: torch.dtype, loop: float = 1.0) -> None:
+        super().__init__(graph, dtype)
+        self.loop = loop
+
+    @property
+    def key(self) -> Hashable | None:
+        """One per loop weight."""
+        return (type(self), self.dtype, self.loop)
+
+    def clean(self) -> Weights:
+        """1/√(d_i d_j) and loop/d_i."""
+        return self._weights(self.graph.degree, None)
+
+    def on(self, view: View) -> Weights:
+        """The same with the view's degrees."""
+        degree = self.graph.pattern.row_sum(view.kept.long()) + view.added.rowptr.diff()
+        return self._weights(degree, view)
+
+    def mean(self, law: Law) -> Moments:
+        """(1−p) f_i f_j on edges, q f_i f_j on non-edges, loop · E[1/d'] on loops."""
+        (edge,) = self._moments(law, EDGE, 1.0, (0.5,))
+        (nonedge,) = self._moments(law, NONEDGE, 1.0, (0.5,))
+        (inverse,) = self._moments(law, LOOP, 0.0, (1.0,)) if self.loop else (self.no_loop(),)
+        kernel = LowRank(self.graph, nonedge[:, None], nonedge[:, None])
+        rows = self.everywhere(law.rates.q, self.graph.num_nodes)
+        edges = (1.0 - law.rates.p) * self._ends(edge, edge)
+        return Moments(edges, self.loop * inverse, complement(self.graph, kernel, rows))
+
+    def variance(self, law: Law) -> Moments:
+        """π [v_i u_j + f_i² v_j + (1−π) f_i² f_j²] with v = u − f²: no difference of nearly equal numbers."""
+        p, q = law.rates.p, law.rates.q
+        f, u = self._moments(law, EDGE, 1.0, (0.5, 1.0))
+        v, f2 = u - f.square(), f.square()
+        edges = (1.0 - p) * (self._ends(v, u) + self._ends(f2, v) + p * self._ends(f2, f2))
+        f, u = self._moments(law, NONEDGE, 1.0, (0.5, 1.0))
+        v, f2 = u - f.square(), f.square()
+        kernel = LowRank(self.graph, torch.stack([v, f2, (1.0 - q) * f2], 1), torch.stack([u, v, f2], 1))
+        rows = self.everywhere(q, self.graph.num_nodes)
+        return Moments(edges, self.no_loop(), complement(self.graph, kernel, rows))
+
+    def cross_covariance(self, law: Law) -> Moments:
+        """α'_ij = α'_ji: the variance."""
+        return self.variance(law)
+
+    def _moments(self, law: Law, spent: tuple[int, int], present: float, powers: tuple[float, ...]) -> list[Tensor]:
+        return degree_moments(self.graph, law, self.loop + present, spent, powers, self.dtype)
+
+    def _ends(self, left: Tensor, right: Tensor) -> Tensor:
+        return left[self.graph.pattern.target] * right[self.graph.pattern.source]
+
+    def _weights(self, degree: Tensor, view: View | None) -> Weights:
+        total = degree.to(self.dtype) + self.loop
+        root = torch.where(total > 0, total, 1.0).rsqrt()  # a node without edges and loop has no coefficient
+        loop = self.loop * root.square()
+        if view is None:
+            return Weights(self._ends(root, root), loop, self.nothing_added())
+        added = root[view.added.target] * root[view.added.source]
+        return Weights(self._ends(root, root) * view.kept, loop, added)

@@ -1,0 +1,51 @@
+"""Edge weights on top of another aggregator (GraphConv): α_ij = e_ij · base; added edges weigh 1."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from torch import Tensor
+
+from rade.moments.base import Coefficients, Moments, Weights
+from rade.view import Law, View
+
+
+class Weighted(Coefficients):
+    """e_ij α_ij with fixed weights on the clean edges, in the graph's order ([E]); e may be negative and directed."""
+
+    def __init__(self, base: Coefficients, weight: Tensor) -> None:
+        super().__init__(base.graph, base.dtype)
+        self.base = base
+        self.weight = weight
+
+    @property
+    def key(self) -> Hashable | None:
+        """Weights may change from call to call."""
+        return None
+
+    def clean(self) -> Weights:
+        """e_ij α_ij."""
+        weights = self.base.clean()
+        return Weights(self.weight * weights.edges, weights.loop, weights.added)
+
+    def on(self, view: View) -> Weights:
+        """e_ij α'_ij, and α'_ij on added edges."""
+        weights = self.base.on(view)
+        return Weights(self.weight * weights.edges, weights.loop, weights.added)
+
+    def mean(self, law: Law) -> Moments:
+        """e_ij E[α'_ij]."""
+        return self._scaled(self.base.mean(law), self.weight)
+
+    def variance(self, law: Law) -> Moments:
+        """e_ij² Var[α'_ij]."""
+        return self._scaled(self.base.variance(law), self.weight.square())
+
+    def cross_covariance(self, law: Law) -> Moments:
+        """e_ij e_ji Cov[α'_ij, α'_ji]."""
+        other = self.weight[self.graph.pattern.transposition]
+        return self._scaled(self.base.cross_covariance(law), self.weight * other)
+
+    @staticmethod
+    def _scaled(moments: Moments, factor: Tensor) -> Moments:
+        return Moments(factor * moments.edges, moments.loop, moments.nonedges)

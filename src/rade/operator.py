@@ -1,0 +1,177 @@
+"""Linear operators on node features, as sums of parts: clean edges, other pairs, diagonal, all pairs of a graph.
+
+"All non-neighbors" is never a list: it is all pairs of the graph − loops − edges. Build an operator first (parts add
+and scale), then apply it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import torch
+from torch import Tensor
+
+from rade.graph import Graph
+from rade.sparse import Pattern, product
+
+PartType = TypeVar("PartType", bound="Part")
+
+
+class Kernel(Protocol):
+    """A function K of ordered pairs (i, j) of one graph that can be summed over all j without a list of pairs."""
+
+    def apply(self, x: Tensor) -> Tensor:
+        """Σ_j K_ij x_j over all nodes j of i's graph, i itself included."""
+
+    def at(self, target: Tensor, source: Tensor) -> Tensor:
+        """K at given pairs."""
+
+
+class Part(Protocol):
+    """A summand of an operator."""
+
+    def apply(self, x: Tensor) -> Tensor:
+        """The summand times node features, [n, F] or [n, H, F]."""
+
+    def scaled(self, rows: Tensor) -> Part:
+        """diag(rows) times the summand; rows [n] or [n, H]."""
+
+    def merged(self, other: Part) -> Part | None:
+        """The sum with another summand as one, or None where they have no common structure."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sparse:
+    """Weights on a pattern: values [E] or, per head, [E, H]."""
+
+    pattern: Pattern
+    values: Tensor
+
+    def apply(self, x: Tensor) -> Tensor:
+        """One sparse product (one per head)."""
+        if x.dim() == 2:
+            return product(self.values, x, self.pattern)
+        heads = [product(v, h, self.pattern) for v, h in zip(self.values.unbind(1), x.unbind(1))]
+        return torch.stack(heads, dim=1)
+
+    def scaled(self, rows: Tensor) -> Sparse:
+        """Scale by the target's factor."""
+        return Sparse(self.pattern, rows[self.pattern.target] * self.values)
+
+    def merged(self, other: Part) -> Part | None:
+        """Values add where the pattern is the same object."""
+        if isinstance(other, Sparse) and other.pattern is self.pattern:
+            return Sparse(self.pattern, self.values + other.values)
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Diagonal:
+    """A factor per node, [n] or [n, H]."""
+
+    values: Tensor
+
+    def apply(self, x: Tensor) -> Tensor:
+        """Scale every node."""
+        return self.values.unsqueeze(-1) * x
+
+    def scaled(self, rows: Tensor) -> Diagonal:
+        """Factors multiply."""
+        return Diagonal(rows * self.values)
+
+    def merged(self, other: Part) -> Part | None:
+        """Diagonals add."""
+        return Diagonal(self.values + other.values) if isinstance(other, Diagonal) else None
+
+
+@dataclass(frozen=True, eq=False)
+class AllPairs:
+    """rows_i · K_ij for all pairs (i, j) of the same graph, loops included."""
+
+    kernel: Kernel
+    rows: Tensor
+
+    def apply(self, x: Tensor) -> Tensor:
+        """Sum by the kernel, then scale."""
+        return self.rows.unsqueeze(-1) * self.kernel.apply(x)
+
+    def scaled(self, rows: Tensor) -> AllPairs:
+        """Scale the rows."""
+        return AllPairs(self.kernel, rows * self.rows)
+
+    def merged(self, other: Part) -> Part | None:
+        """Rows add where the kernel is the same object."""
+        if isinstance(other, AllPairs) and other.kernel is self.kernel:
+            return AllPairs(self.kernel, self.rows + other.rows)
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class LowRank:
+    """K_ij = Σ_r left_ir right_jr within each graph: the non-edge weights of every separable aggregator."""
+
+    graph: Graph
+    left: Tensor  # [n, R]
+    right: Tensor  # [n, R]
+
+    def apply(self, x: Tensor) -> Tensor:
+        """One weighted sum over each graph per rank, [n, F] → [n, F]; heads share the weights."""
+        flat = x.flatten(1)
+        if self.graph.num_graphs == 1:
+            out = self.left @ (self.right.t() @ flat)
+        else:
+            terms = zip(self.left.unbind(1), self.right.unbind(1))
+            out = torch.stack([a[:, None] * self.graph.pool(b[:, None] * flat)[self.graph.batch] for a, b in terms])
+            out = out.sum(0)
+        return out.view_as(x)
+
+    def at(self, target: Tensor, source: Tensor) -> Tensor:
+        """[P] values at pairs."""
+        return (self.left[target] * self.right[source]).sum(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """A sum of parts; the empty sum is zero."""
+
+    parts: tuple[Part, ...] = ()
+
+    @staticmethod
+    def of(parts: Iterable[Part]) -> Operator:
+        """Merge parts of the same structure."""
+        total = Operator()
+        for part in parts:
+            total = total + Operator((part,))
+        return total
+
+    def __add__(self, other: Operator) -> Operator:
+        parts = list(self.parts)
+        for new in other.parts:
+            for k, old in enumerate(parts):
+                if (sum_of_both := old.merged(new)) is not None:
+                    parts[k] = sum_of_both
+                    break
+            else:
+                parts.append(new)
+        return Operator(tuple(parts))
+
+    def scaled(self, rows: Tensor) -> Operator:
+        """diag(rows) · operator."""
+        return Operator(tuple(part.scaled(rows) for part in self.parts))
+
+    def apply(self, x: Tensor) -> Tensor:
+        """The operator times node features x, [n, F] or [n, H, F]; differentiable in x and in all weights."""
+        total = torch.zeros_like(x) if not self.parts else self.parts[0].apply(x)
+        for part in self.parts[1:]:
+            total = total + part.apply(x)
+        return total
+
+
+def complement(graph: Graph, kernel: Kernel, rows: Tensor) -> Operator:
+    """rows_i Σ_{j ∉ N(i), j≠i} K_ij x_j as all pairs − loops − edges (§2.1 of the design)."""
+    nodes = torch.arange(graph.num_nodes, device=graph.device)
+    edges = kernel.at(graph.pattern.target, graph.pattern.source)
+    everything = Operator((AllPairs(kernel, rows.new_ones(rows.shape)),))
+    return (everything + Operator((Sparse(graph.pattern, -edges), Diagonal(-kernel.at(nodes, nodes))))).scaled(rows)

@@ -1,0 +1,175 @@
+"""Sparse patterns and the two products on them that everything else is made of, with derivatives of any order."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+with warnings.catch_warnings():  # torch announces the state of its CSR support once per process: take it here, in silence
+    warnings.simplefilter("ignore")
+    torch.sparse_csr_tensor([0, 0], [], [], (1, 1), check_invariants=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """Where a sparse matrix is not zero: CSR by target row, with the way to its transpose.
+
+    ``transposition`` reorders values for the transpose: ``values_T = values[transposition]``. A symmetric pattern is
+    its own transpose, so the backward pass needs neither a sort nor a second structure.
+    """
+
+    rowptr: Tensor  # [rows + 1]
+    source: Tensor  # [E] column of each entry, ascending within a row
+    columns: int
+    transposition: Tensor  # [E]
+    transposed: Pattern | None = None  # None: the pattern is symmetric
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self.rowptr.numel() - 1
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return self.source.numel()
+
+    @cached_property
+    def target(self) -> Tensor:
+        """Row of each entry, [E]."""
+        counts = self.rowptr.diff()
+        return torch.repeat_interleave(counts, output_size=self.size)
+
+    @property
+    def transpose(self) -> Pattern:
+        """The pattern of the transpose."""
+        return self if self.transposed is None else self.transposed
+
+    def row_sum(self, values: Tensor) -> Tensor:
+        """Σ_j values_ij, [E, ...] → [rows, ...]."""
+        return values.new_zeros(self.rows, *values.shape[1:]).index_add(0, self.target, values)
+
+    def to(self, device: torch.device | str) -> Pattern:
+        """The same pattern on another device."""
+        if self.transposed is None:
+            return Pattern(*_moved(self, device))
+        return _paired(_moved(self, device), _moved(self.transposed, device))
+
+    @staticmethod
+    def general(rowptr: Tensor, source: Tensor, columns: int) -> Pattern:
+        """A pattern that need not be symmetric; its transpose is found once, by one stable sort."""
+        order = torch.argsort(source, stable=True)
+        target = torch.repeat_interleave(rowptr.diff(), output_size=source.numel())
+        other = (row_pointer(source, columns), target[order], rowptr.numel() - 1, torch.argsort(order))
+        return _paired((rowptr, source, columns, order), other)
+
+
+_Fields = tuple[Tensor, Tensor, int, Tensor]
+
+
+def _paired(one: _Fields, other: _Fields) -> Pattern:
+    """Two patterns, each the transpose of the other; returns the first."""
+    there = Pattern(*other)
+    here = Pattern(*one, transposed=there)
+    object.__setattr__(there, "transposed", here)  # a cycle cannot be built by the constructors alone
+    return here
+
+
+def _moved(pattern: Pattern, device: torch.device | str) -> _Fields:
+    moved = (tensor.to(device) for tensor in (pattern.rowptr, pattern.source, pattern.transposition))
+    rowptr, source, transposition = moved
+    return rowptr, source, pattern.columns, transposition
+
+
+def row_pointer(row: Tensor, rows: int) -> Tensor:
+    """CSR row pointer of the row index of every entry, [E] → [rows + 1]."""
+    pointer = row.new_zeros(rows + 1)
+    pointer[1:] = torch.bincount(row, minlength=rows).cumsum(0)
+    return pointer
+
+
+class _Product(torch.autograd.Function):
+    """y_i = Σ_e values_e x_source(e) over the entries e of row i."""
+
+    @staticmethod
+    def forward(values: Tensor, x: Tensor, pattern: Pattern) -> Tensor:
+        shape = (pattern.rows, pattern.columns)
+        matrix = torch.sparse_csr_tensor(pattern.rowptr, pattern.source, values, shape, check_invariants=False)
+        return matrix @ x
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Pattern], output: Tensor) -> None:
+        values, x, ctx.pattern = inputs
+        ctx.save_for_backward(values, x)
+        ctx.save_for_forward(values, x)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor | None) -> tuple[Tensor | None, Tensor | None, None]:
+        if gradient is None:
+            return None, None, None
+        values, x = ctx.saved_tensors
+        pattern: Pattern = ctx.pattern
+        needs_values, needs_x, _ = ctx.needs_input_grad
+        to_values = sampled(gradient, x, pattern) if needs_values else None
+        to_x = product(values[pattern.transposition], gradient, pattern.transpose) if needs_x else None
+        return to_values, to_x, None
+
+    @staticmethod
+    def jvp(ctx: Any, values_t: Tensor | None, x_t: Tensor | None, _: None) -> Tensor | None:
+        values, x = ctx.saved_tensors
+        parts = [] if values_t is None else [product(values_t, x, ctx.pattern)]
+        parts += [] if x_t is None else [product(values, x_t, ctx.pattern)]
+        return cast(Tensor, sum(parts)) if parts else None
+
+
+class _Sampled(torch.autograd.Function):
+    """v_e = ⟨a_target(e), b_source(e)⟩ for every entry e of the pattern."""
+
+    @staticmethod
+    def forward(a: Tensor, b: Tensor, pattern: Pattern) -> Tensor:
+        shape = (pattern.rows, pattern.columns)
+        zeros = a.new_zeros(pattern.size)
+        matrix = torch.sparse_csr_tensor(pattern.rowptr, pattern.source, zeros, shape, check_invariants=False)
+        out: Tensor = torch.sparse.sampled_addmm(matrix, a.contiguous(), b.contiguous().t(), beta=0.0).values()
+        return out
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Pattern], output: Tensor) -> None:
+        a, b, ctx.pattern = inputs
+        ctx.save_for_backward(a, b)
+        ctx.save_for_forward(a, b)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor | None) -> tuple[Tensor | None, Tensor | None, None]:
+        if gradient is None:
+            return None, None, None
+        a, b = ctx.saved_tensors
+        pattern: Pattern = ctx.pattern
+        needs_a, needs_b, _ = ctx.needs_input_grad
+        to_a = product(gradient, b, pattern) if needs_a else None
+        to_b = product(gradient[pattern.transposition], a, pattern.transpose) if needs_b else None
+        return to_a, to_b, None
+
+    @staticmethod
+    def jvp(ctx: Any, a_t: Tensor | None, b_t: Tensor | None, _: None) -> Tensor | None:
+        a, b = ctx.saved_tensors
+        parts = [] if a_t is None else [sampled(a_t, b, ctx.pattern)]
+        parts += [] if b_t is None else [sampled(a, b_t, ctx.pattern)]
+        return cast(Tensor, sum(parts)) if parts else None
+
+
+def product(values: Tensor, x: Tensor, pattern: Pattern) -> Tensor:
+    """Sparse matrix times dense: ``values`` [E], ``x`` [columns, F] → [rows, F]; both differentiable to any order."""
+    return cast(Tensor, _Product.apply(values, x, pattern))  # type: ignore[no-untyped-call]
+
+
+def sampled(a: Tensor, b: Tensor, pattern: Pattern) -> Tensor:
+    """Inner products ⟨a_i, b_j⟩ at the entries of the pattern only: [rows, F], [columns, F] → [E]."""
+    return cast(Tensor, _Sampled.apply(a, b, pattern))  # type: ignore[no-untyped-call]

@@ -1,0 +1,153 @@
+"""Variance of the logits under random views (Prop. 3), at nodes and after pooling, for every aggregator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from rade.correction import correction_factor, nonedge_total
+from rade.graph import Graph
+from rade.moments.base import Coefficients
+from rade.operator import Operator, Sparse
+from rade.view import Law, Variant
+
+PoolingRule = Literal["exact", "paper"]
+
+
+@dataclass(frozen=True, eq=False)
+class LogitVariance:
+    """Var(δ) split into what dropping edges and what adding non-edges contributes; [n, C] or, pooled, [B, C]."""
+
+    drop: Tensor
+    add: Tensor
+
+    @property
+    def total(self) -> Tensor:
+        """Var(δ)."""
+        return self.drop + self.add
+
+
+@dataclass(frozen=True, eq=False)
+class _Terms:
+    """What both levels share: the corrected messages m̃ of edges (as factors) and of non-edges (as a centre μ_i)."""
+
+    graph: Graph
+    messages: Tensor  # [n, H, C], shifted by the graph mean for RADE-OF
+    factor: Tensor  # [E, H]
+    mean: Tensor  # [E, H], E[α'] on edges
+    centre: Tensor  # [n, H, C]; zero for RADE-OFS and uncorrected views
+
+
+def variance(coefficients: Coefficients, law: Law, messages: Tensor) -> LogitVariance:
+    """Var(δ_ic) = Σ_j m̃_ijc² Var(α'_ij) at every node (Eq. 13).
+
+    ``messages`` [n, C] or [n, H, C] are those of the last convolution, pushed through the linear head. Heads share
+    A': on edges their covariance is (1−π)/π E_h E_k; on non-edges they are taken as independent.
+    """
+    terms = _terms(coefficients, law, messages)
+    return LogitVariance(_edge_part(terms, coefficients, law), _nonedge_part(terms, coefficients, law))
+
+
+def pooled_variance(
+    coefficients: Coefficients, law: Law, messages: Tensor, mean_pool: bool = False, rule: PoolingRule = "exact"
+) -> LogitVariance:
+    """Variance of the graph logit under sum or mean pooling, [B, C].
+
+    An undirected edge reaches both endpoints, so the exact rule adds Cov(α'_ij, α'_ji) m̃_ij m̃_ji over ordered pairs
+    to the sum of node variances, which alone is the paper's rule.
+    """
+    graph = coefficients.graph
+    node = variance(coefficients, law, messages)
+    drop, add = graph.pool(node.drop), graph.pool(node.add)
+    if rule == "exact":
+        terms = _terms(coefficients, law, messages)
+        covariance = coefficients.cross_covariance(law)
+        drop = drop + graph.pool(_edge_cross(terms, _per_head(covariance.edges)))
+        add = add + graph.pool(_nonedge_cross(terms, covariance.nonedges))
+    if mean_pool:
+        scale = graph.sizes.clamp(min=1).to(drop.dtype).square()[:, None]
+        drop, add = drop / scale, add / scale
+    return LogitVariance(drop, add)
+
+
+def _terms(coefficients: Coefficients, law: Law, messages: Tensor) -> _Terms:
+    graph = coefficients.graph
+    m = messages if messages.dim() == 3 else messages[:, None]
+    mean = coefficients.mean(law)
+    variant = law.correction.variant
+    factor = torch.ones_like(mean.edges)
+    if variant is not Variant.NONE:
+        factor = correction_factor(coefficients, mean, law).edges
+    centre = torch.zeros_like(m)
+    if variant is Variant.OF:
+        total = nonedge_total(graph, mean)
+        centre = mean.nonedges.apply(m.squeeze(1) if mean.edges.dim() == 1 else m).view_as(m)
+        centre = centre / _per_head(torch.where(total != 0, total, 1.0))[..., None]
+    return _Terms(graph, m, _per_head(factor), _per_head(mean.edges), centre)
+
+
+def _per_head(values: Tensor) -> Tensor:
+    return values if values.dim() == 2 else values[:, None]
+
+
+def _apply(operator: Operator, x: Tensor, heads: bool) -> Tensor:
+    """Apply to [n, H, C], where the operator has a head axis only if ``heads``."""
+    return operator.apply(x) if heads else operator.apply(x.squeeze(1)).unsqueeze(1)
+
+
+def _edge_part(terms: _Terms, coefficients: Coefficients, law: Law) -> Tensor:
+    """Σ_edges over j, heads: F² Var m², and for several heads the covariance through the shared edge."""
+    spread = _per_head(coefficients.variance(law).edges)
+    pattern = terms.graph.pattern
+    own = Sparse(pattern, terms.factor.square() * spread).apply(terms.messages.square()).sum(1)
+    if terms.messages.shape[1] == 1:
+        return own
+    odds = law.rates.p / (1.0 - law.rates.p)
+    sent = (terms.factor * terms.mean)[..., None] * terms.messages[pattern.source]  # [E, H, C]
+    between = sent.sum(1).square() - sent.square().sum(1)
+    return own + odds * pattern.row_sum(between)
+
+
+def _nonedge_part(terms: _Terms, coefficients: Coefficients, law: Law) -> Tensor:
+    """Σ_non-edges Var (m_j − μ_i)² = V m² − 2 μ V m + μ² V 1.
+
+    Shifting all messages of a graph by a constant changes nothing in m_j − μ_i; centering first keeps the three
+    terms from cancelling.
+    """
+    spread = coefficients.variance(law)
+    operator, heads = spread.nonedges, spread.edges.dim() == 2
+    m, mu = terms.messages, terms.centre
+    if law.correction.variant is Variant.OF:
+        shift = terms.graph.spread(terms.graph.pool(m) / terms.graph.sizes.clamp(min=1).to(m.dtype)[:, None, None])
+        has = terms.graph.nonneighbors[:, None, None] > 0
+        m, mu = m - shift, torch.where(has, mu - shift, 0.0)
+    ones = torch.ones_like(m[..., :1])
+    square, linear = _apply(operator, m.square(), heads), _apply(operator, m, heads)
+    out = square - 2.0 * mu * linear + mu.square() * _apply(operator, ones, heads)
+    return out.clamp(min=0).sum(1)  # rounding may leave a tiny negative where nothing is left of all pairs
+
+
+def _edge_cross(terms: _Terms, covariance: Tensor) -> Tensor:
+    """Σ_j Cov_ij F_ij F_ji m_i m_j on edges; several heads meet as sums over heads of what they send."""
+    pattern = terms.graph.pattern
+    if terms.messages.shape[1] == 1:
+        m = terms.messages.squeeze(1)
+        both = (covariance * terms.factor * terms.factor[pattern.transposition]).squeeze(1)
+        return m * Sparse(pattern, both).apply(m)
+    # Cov_hk = (1−π)/π E_h E_k for every pair of heads, and the diagonal of ``covariance`` tells (1−π)/π.
+    product = (terms.mean * terms.mean[pattern.transposition]).sum(1)
+    odds = covariance.sum(1) / torch.where(product != 0, product, 1.0)
+    sent = ((terms.factor * terms.mean)[..., None] * terms.messages[pattern.source]).sum(1)  # [E, C]
+    return pattern.row_sum(odds[:, None] * sent * sent[pattern.transposition])
+
+
+def _nonedge_cross(terms: _Terms, covariance: Operator) -> Tensor:
+    """Σ_j C_ij (m_j − μ_i)(m_i − μ_j) = m_i (C m)_i − 2 m_i μ_i (C 1)_i + μ_i (C μ)_i, summed over the graph."""
+    if not covariance.parts:
+        return torch.zeros_like(terms.messages[:, 0])
+    m, mu = terms.messages.squeeze(1), terms.centre.squeeze(1)
+    ones = torch.ones_like(m[:, :1])
+    return m * covariance.apply(m) - 2.0 * m * mu * covariance.apply(ones) + mu * covariance.apply(mu)
