@@ -1,0 +1,55 @@
+"""The raw files of each data set with their checksums; the facts are in ``manifest.json``."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+PIECE = 1 << 20  # bytes read at a time: a 357 MB file must not sit in memory to be hashed
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """A raw file: its place below the data root, its checksum where one is known, and what may be in it."""
+
+    path: str
+    sha256: str | None  # None: no trusted copy was ever available to take it from
+    bytes: int | None
+    optional: bool = False  # read by PyG's or OGB's own classes, not by our reader
+    pickled: bool = False  # holds a pickle: never opened before the checksum matched
+    repacked: bool = False  # the public download holds the same arrays in other bytes
+
+
+@cache
+def raw_files(name: str) -> tuple[RawFile, ...]:
+    """All raw files known for a data set; none for a synthetic one."""
+    return tuple(RawFile(path, **facts) for path, facts in _manifest().get(name, {}).items())
+
+
+def required_files(name: str) -> tuple[RawFile, ...]:
+    """The raw files without which the data set cannot be read."""
+    return tuple(file for file in raw_files(name) if not file.optional)
+
+
+def missing_files(name: str, root: Path) -> tuple[str, ...]:
+    """The required raw files that are absent below ``root``."""
+    return tuple(file.path for file in required_files(name) if not (root / file.path).is_file())
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file, read in pieces."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while piece := stream.read(PIECE):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+@cache
+def _manifest() -> Mapping[str, Mapping[str, Any]]:
+    text = Path(__file__).with_name("manifest.json").read_text(encoding="utf-8")
+    manifest: Mapping[str, Mapping[str, Any]] = json.loads(text)
+    return manifest

@@ -1,0 +1,42 @@
+"""Flickr in GraphSAINT's layout."""
+
+import json
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from rade.data.edges import clean_edges
+from rade.data.errors import DataError
+from rade.data.features import choose_layout, row_normalised
+from rade.data.raw import RawFolder
+from rade.data.readers.common import read_arrays
+from rade.data.tables import Tables, one_graph
+
+
+def read_flickr(raw: RawFolder) -> Tables:
+    """Features with rows summing to 1, the graph, and the public split."""
+    arrays = read_arrays(raw, "raw/adj_full.npz", ("indices", "indptr", "shape"))
+    count = int(arrays["shape"][0])
+    source = np.repeat(np.arange(count), np.diff(arrays["indptr"]))
+    edge_index = clean_edges(source, arrays["indices"].astype(np.int64), count)
+    roles = json.loads(raw.read("raw/role.json"))
+    train, val, test = (torch.tensor(roles[part]).sort().values for part in ("tr", "va", "te"))
+    classes = json.loads(raw.read("raw/class_map.json"))
+    y = torch.empty(count, dtype=torch.long)
+    y[torch.tensor([int(node) for node in classes])] = torch.tensor(list(classes.values()))
+    x = choose_layout(row_normalised(_features(raw, count)))
+    return one_graph(x, edge_index, y, (train, val, test))
+
+
+def _features(raw: RawFolder, count: int) -> sp.csr_matrix:
+    path = raw.checked("raw/feats.npy")
+    try:
+        values = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError) as reason:
+        raise DataError(f"Flickr/raw/feats.npy is not a plain array ({reason}); fetch it again") from None
+    expected = (count, raw.entry.features)
+    if values.shape != expected:
+        raise DataError(f"Flickr/raw/feats.npy should have shape {expected}, got {values.shape}; fetch it again")
+    # In slices: the file is float64, and two dense copies of it would take a gigabyte.
+    return sp.vstack([sp.csr_matrix(values[i : i + 8192], dtype=np.float32) for i in range(0, count, 8192)])
