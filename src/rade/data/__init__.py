@@ -9,7 +9,10 @@ if TYPE_CHECKING:
     from rade.data.errors import DataError
     from rade.data.graphs import GraphBatches, GraphList
     from rade.data.loading import load
+    from rade.data.mirror import import_mirror
+    from rade.data.neighbors import full_graph_rate, mean_batch_nodes, neighbor_loader
     from rade.data.root import data_root
+    from rade.data.sampler import VectorisedNeighborSampler
     from rade.data.splits import Split
     from rade.data.synthetic import csbm, far_pair, ring_transfer, tree_neighbors_match
 
@@ -21,6 +24,9 @@ _HOMES = {
     "rade.data.errors": ("DataError",),
     "rade.data.graphs": ("GraphBatches", "GraphList"),
     "rade.data.loading": ("load",),
+    "rade.data.mirror": ("import_mirror",),
+    "rade.data.neighbors": ("full_graph_rate", "mean_batch_nodes", "neighbor_loader"),
+    "rade.data.sampler": ("VectorisedNeighborSampler",),
     "rade.data.root": ("data_root",),
     "rade.data.splits": ("Split",),
     "rade.data.synthetic": ("csbm", "far_pair", "ring_transfer", "tree_neighbors_match"),
@@ -35,11 +41,16 @@ __all__ = [
     "GraphList",
     "Provenance",
     "Split",
+    "VectorisedNeighborSampler",
     "csbm",
     "data_root",
     "far_pair",
+    "full_graph_rate",
+    "import_mirror",
     "load",
+    "mean_batch_nodes",
     "names",
+    "neighbor_loader",
     "resolve",
     "ring_transfer",
     "tree_neighbors_match",

@@ -81,5 +81,5 @@ def altered_sentence(fact: RawFile, sha256: str, size: int, root: Path) -> str:
     kind = "truncated" if fact.bytes is not None and size < fact.bytes else "altered"
     return (
         f"{fact.path} below '{root}' is {kind}: expected {fact.bytes} bytes with sha256 {str(fact.sha256)[:12]}…, "
-        f"got {size} bytes with {sha256[:12]}…; nothing was read from it, delete it and import or download it again"
+        f"got {size} bytes with {sha256[:12]}…; it was not used, delete it and import or download it again"
     )

@@ -16,15 +16,15 @@ from rade.data.features import choose_layout
 from rade.data.raw import RawFolder
 from rade.data.tables import Tables, one_graph
 
+PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 VALIDATION = 500  # the public split takes the 500 nodes after the labelled ones
 
 
 def read_planetoid(raw: RawFolder) -> Tables:
     """Raw features, the citation graph and the public split."""
-    prefix = f"raw/ind.{raw.entry.folder.lower()}."
-    allx, tx, y, ally, ty, graph = (_unpickle(raw.read(prefix + n)) for n in ("allx", "tx", "y", "ally", "ty", "graph"))
-    raw.read(prefix + "x")  # a part of allx: not needed, but a tampered download shall not pass
-    test = np.array(raw.read(prefix + "test.index").split(), dtype=np.int64)
+    contents = {part: raw.read(f"raw/ind.{raw.entry.folder.lower()}.{part}") for part in PARTS}  # all checked here
+    allx, tx, y, ally, ty, graph = (_unpickle(contents[part]) for part in ("allx", "tx", "y", "ally", "ty", "graph"))
+    test = np.array(contents["test.index"].split(), dtype=np.int64)
     # Row k of tx describes node test[k]. CiteSeer's test range has gaps: nodes without features or label, class 0.
     count = int(test.max()) + 1
     x = _place_rows(allx, tx, test, count)

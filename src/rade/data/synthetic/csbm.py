@@ -23,7 +23,7 @@ def csbm(
     topic: float = 0.05,
     background: float = 0.02,
     labelled: int = 15,
-    validation: int = 300,
+    validation: float = 0.2,
     seed: int = 0,
 ) -> Dataset:
     """Contextual stochastic block model: few labels, many weak words, so that a plain GCN learns its labels by heart.
@@ -31,15 +31,17 @@ def csbm(
     Classes are balanced. Of about nodes·degree/2 citations a fraction ``homophily`` stays within the class of the
     citing paper, the others go to another class at random. Each class owns words/classes words; a paper has each
     word of its class with probability ``topic`` and any other word with probability ``background``.
-    ``labelled`` papers per class are for training, ``validation`` for early stopping, the rest for the test.
+    ``labelled`` papers per class are for training, a fraction ``validation`` of all papers for early stopping, the
+    rest for the test.
     """
     options = dict(locals())
-    _validate(nodes, classes, homophily, words, labelled, validation)
+    held_out = round(nodes * validation)
+    _validate(nodes, classes, homophily, words, labelled, held_out)
     generator = torch.Generator().manual_seed(seed)
     y = torch.arange(nodes) % classes
     edge_index = _citations(y, classes, round(nodes * degree / 2), homophily, generator)
     x = _bags_of_words(y, classes, words, topic, background, generator)
-    splits = FixedSplit(_split(y, classes, labelled, validation, generator))
+    splits = FixedSplit(_split(y, classes, labelled, held_out, generator))
     return synthetic_dataset("csbm", one_graph(x, edge_index, y), splits, classes, options)
 
 
@@ -64,18 +66,18 @@ def _bags_of_words(
     return choose_layout(sp.csr_matrix(present.numpy().astype(np.float32)))
 
 
-def _split(y: Tensor, classes: int, labelled: int, validation: int, generator: torch.Generator) -> Split:
+def _split(y: Tensor, classes: int, labelled: int, held_out: int, generator: torch.Generator) -> Split:
     order = torch.randperm(y.numel(), generator=generator)
     train = torch.cat([order[y[order] == c][:labelled] for c in range(classes)])
     rest = order[~torch.isin(order, train)]
-    return Split(*(part.sort().values for part in (train, rest[:validation], rest[validation:])))
+    return Split(*(part.sort().values for part in (train, rest[:held_out], rest[held_out:])))
 
 
-def _validate(nodes: int, classes: int, homophily: float, words: int, labelled: int, validation: int) -> None:
-    needed = classes * (labelled + 1) + validation
+def _validate(nodes: int, classes: int, homophily: float, words: int, labelled: int, held_out: int) -> None:
+    needed = classes * (labelled + 1) + held_out
     if nodes < needed or classes < 1 or words < classes:
         raise DataError(
-            f"csbm needs nodes ≥ classes·(labelled + 1) + validation = {needed} and words ≥ classes ≥ 1, "
+            f"csbm needs nodes ≥ classes·(labelled + 1) + validation·nodes = {needed} and words ≥ classes ≥ 1, "
             f"got nodes={nodes}, classes={classes}, words={words}"
         )
     if not 0 <= homophily <= 1:

@@ -1,0 +1,134 @@
+"""`rade datasets`: what there is, and importing it from an offline mirror."""
+
+import json as jsonlib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(no_args_is_help=False)
+
+DataRoot = Annotated[Path | None, typer.Option("--data-root", help="Data folder; else $RADE_DATA, else data/.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+
+
+@app.callback(invoke_without_command=True)
+def datasets(context: typer.Context, data_root: DataRoot = None, json: Json = False) -> None:
+    """List all data sets: task, sizes, metric, where the files are or what is missing, licence and source.
+
+    Examples:
+
+        rade datasets
+
+        rade datasets --data-root ~/data --json
+
+        rade datasets import ../mirror
+    """
+    if context.invoked_subcommand is not None:
+        context.obj = (data_root, json)  # options before the subcommand hold for it as well
+    else:
+        _show(data_root, json)
+
+
+@app.command("list")
+def list_datasets(context: typer.Context, data_root: DataRoot = None, json: Json = False) -> None:
+    """The same as `rade datasets` alone.
+
+    Examples:
+
+        rade datasets list --json
+    """
+    before = context.obj
+    _show(data_root or before[0], json or before[1])
+
+
+@app.command("import")
+def import_datasets(
+    context: typer.Context,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The mirror: a folder with Cora/, MUTAG/, …")],
+    names: Annotated[list[str] | None, typer.Argument(help="Data sets to import; all of them by default.")] = None,
+    data_root: DataRoot = None,
+    json: Json = False,
+) -> None:
+    """Copy raw files from an offline mirror, each checked against its sha256 before it is put in place.
+
+    Examples:
+
+        rade datasets import ../mirror
+
+        rade datasets import ../mirror cora mutag --data-root ~/data
+    """
+    from rade.data.errors import DataError
+    from rade.data.mirror import import_mirror
+
+    before = context.obj
+    results = import_mirror(folder, data_root or before[0], names or ())
+    if json or before[1]:
+        typer.echo(jsonlib.dumps([vars(result) for result in results], indent=1, ensure_ascii=False))
+    else:
+        _print_import(results)
+    failed = [r for r in results if r.state == "refused" or (names and r.state == "missing" and not r.optional)]
+    if failed:
+        raise DataError("; ".join(result.reason for result in failed))
+
+
+def _show(data_root: Path | None, json: bool) -> None:
+    rows = describe(data_root)
+    if json:
+        typer.echo(jsonlib.dumps(rows, indent=1, ensure_ascii=False))
+    else:
+        _print_table(rows)
+
+
+def describe(data_root: Path | None) -> list[dict[str, Any]]:
+    """One record per data set: the catalogue's facts and the state of its files."""
+    from rade.data.catalogue import catalogue
+    from rade.data.manifest import missing_files, required_files
+    from rade.data.root import data_root as resolve_root
+
+    root = resolve_root(data_root)
+    rows = []
+    for entry in catalogue().values():
+        missing = missing_files(entry.name, root)
+        absent = len(missing) == len(required_files(entry.name))
+        state = "embedded" if entry.embedded else "ready" if not missing else "absent" if absent else "incomplete"
+        facts = {key: value for key, value in vars(entry).items() if key not in ("family", "folder")}
+        folder = None if entry.embedded else str(root / entry.folder)
+        rows.append(facts | {"state": state, "files": folder, "missing": list(missing)})
+    return rows
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    columns = ("name", "level", "graphs", "nodes", "edges", "features", "classes", "metric", "split")
+    numbers = {"graphs", "nodes", "edges", "features", "classes"}
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in numbers else "left", no_wrap=column == "name")
+    for column in ("files", "licence", "source"):
+        table.add_column(column)
+    for row in rows:
+        cells = [f"{row[column]:,}" if column in numbers else str(row[column]) for column in columns]
+        table.add_row(*cells, _files(row), row["licence"], row["source"])
+    console = Console()
+    # Piped output must not be cut to 80 columns.
+    Console(width=None if console.is_terminal else 240).print(table)
+
+
+def _files(row: dict[str, Any]) -> str:
+    if row["state"] == "incomplete":
+        return "missing " + ", ".join(Path(path).name for path in row["missing"])
+    return {"embedded": "generated", "absent": "not here", "ready": row["files"]}[str(row["state"])] or ""
+
+
+def _print_import(results: list[Any]) -> None:
+    for name in dict.fromkeys(result.dataset for result in results):
+        mine = [result for result in results if result.dataset == name]
+        count = {state: sum(r.state == state for r in mine) for state in ("imported", "present")}
+        line = f"{name}: {count['imported']} imported, {count['present']} already there"
+        for state in ("missing", "refused"):
+            paths = [r.path for r in mine if r.state == state and not (state == "missing" and r.optional)]
+            line += f"; {state}: {', '.join(paths)}" if paths else ""
+        typer.echo(line)
