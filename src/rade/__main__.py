@@ -1,0 +1,5 @@
+"""`python -m rade` is the `rade` command."""
+
+from rade.cli import main
+
+main()

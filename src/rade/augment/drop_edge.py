@@ -1,0 +1,42 @@
+"""DropEdge (Rong et al., 2020): train on a random subgraph, renormalised and uncorrected."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rade.augment.base import Context, Learner, check_rate
+from rade.graph import Graph
+from rade.nn.models import Backbone
+from rade.view import Correction, Rates, sample_view
+
+
+class DropEdgeLearner(Learner):
+    """Draws a subgraph for every training step."""
+
+    def __init__(self, net: Backbone, generator: torch.Generator, rate: float) -> None:
+        super().__init__(net, generator)
+        self.dropping = Rates(rate, 0.0)
+
+    def perturb(self, x: Tensor, graph: Graph) -> tuple[Tensor, object]:
+        """Drop each undirected edge independently."""
+        return x, sample_view(graph, self.dropping, self.generator, correction=Correction(variant="none"))
+
+    @property
+    def rates(self) -> Rates:
+        """The drop rate; nothing is added."""
+        return self.dropping
+
+
+@dataclass(frozen=True)
+class DropEdge:
+    """Drop each undirected edge with probability `rate`."""
+
+    rate: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_rate(self.rate)
+
+    def wrap(self, net: Backbone, context: Context) -> Learner:
+        """The backbone on random subgraphs."""
+        return DropEdgeLearner(net, context.generator, self.rate)

@@ -1,0 +1,82 @@
+"""DropMessage (Fang et al., 2023): element-wise dropout on every message, after its coefficient."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rade.augment.base import Context, Learner, check_rate
+from rade.augment.dropout import thin
+from rade.correction import propagate
+from rade.graph import Graph
+from rade.nn import GINConv
+from rade.nn.models import Backbone
+
+# Below this share of non-zeros, messages are thinned entry by entry: input features of GIN are wide and mostly zero.
+SPARSE_BELOW = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class ThinnedMessages:
+    """An adjacency whose messages each lose elements at random."""
+
+    graph: Graph
+    rate: float
+    generator: torch.Generator
+
+
+@propagate.register
+def _(adjacency: ThinnedMessages, coefficients: Any, messages: Tensor) -> Tensor:
+    """Σ_j dropout(α_ij m_j) + dropout(α_ii m_i); messages: [n, F] or [n, H, F]."""
+    weights = coefficients.realised(coefficients.clean())
+    own = thin(weights.loop.unsqueeze(-1) * messages, adjacency.rate, adjacency.generator)
+    if not messages.requires_grad and messages.count_nonzero() < SPARSE_BELOW * messages.numel():
+        return own + _receive_entries(adjacency, weights.edges, messages)
+    sent = weights.edges.unsqueeze(-1) * messages[adjacency.graph.pattern.source]
+    return own + adjacency.graph.pattern.row_sum(thin(sent, adjacency.rate, adjacency.generator))
+
+
+def _receive_entries(adjacency: ThinnedMessages, weights: Tensor, messages: Tensor) -> Tensor:
+    """The same sum over edges, for messages [n, F] of which only the non-zero entries travel."""
+    pattern = adjacency.graph.pattern
+    node, column = messages.nonzero(as_tuple=True)
+    count = torch.bincount(node, minlength=len(messages))
+    first = count.cumsum(0) - count
+    edge = torch.repeat_interleave(count[pattern.source])  # [entries sent] the edge of each
+    start = count[pattern.source].cumsum(0) - count[pattern.source]
+    entry = torch.arange(len(edge), device=edge.device) - start[edge] + first[pattern.source[edge]]
+    values = thin(weights[edge] * messages[node[entry], column[entry]], adjacency.rate, adjacency.generator)
+    received = messages.new_zeros(messages.numel())
+    place = pattern.target[edge] * messages.size(1) + column[entry]
+    return received.index_add(0, place, values).view_as(messages)
+
+
+class DropMessageLearner(Learner):
+    """Thins the messages of every layer, independently."""
+
+    def __init__(self, net: Backbone, generator: torch.Generator, rate: float) -> None:
+        super().__init__(net, generator)
+        self.rate = rate
+
+    def perturb(self, x: Tensor, graph: Graph) -> tuple[Tensor, object]:
+        """Send the messages of this step through dropout."""
+        return x, ThinnedMessages(graph, self.rate, self.generator)
+
+
+@dataclass(frozen=True)
+class DropMessage:
+    """Zero each element of each message with probability `rate`."""
+
+    rate: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_rate(self.rate)
+
+    def wrap(self, net: Backbone, context: Context) -> Learner:
+        """The backbone with dropout on its messages."""
+        for module in net.modules():
+            if isinstance(module, GINConv):
+                # GIN's messages are its inputs, but GINConv moves its first linear map before the sum where it leads.
+                module.nn = nn.Sequential(nn.Identity(), *module.nn)
+        return DropMessageLearner(net, context.generator, self.rate)

@@ -1,0 +1,15 @@
+"""No regulariser: the backbone as it is."""
+
+from dataclasses import dataclass
+
+from rade.augment.base import Context, Learner
+from rade.nn.models import Backbone
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Train on the clean graph."""
+
+    def wrap(self, net: Backbone, context: Context) -> Learner:
+        """The backbone as it is."""
+        return Learner(net, context.generator)

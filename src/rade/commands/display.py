@@ -1,0 +1,178 @@
+"""How training shows itself: live on a terminal, in plain lines elsewhere, silent for machines."""
+
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from rade.data import Dataset
+from rade.train.compare import Comparison
+from rade.train.plan import Plan
+from rade.train.process import Solo
+from rade.train.progress import Progress
+from rade.train.run import Result
+from rade.train.settings import Settings
+
+# Seconds between two plain lines of the same run.
+PATIENCE = 15.0
+# Settings without a meaning where every step takes the whole graph.
+SAMPLING = {"eval_batch_size", "fanouts"}
+
+
+class Display:
+    """Shows nothing; the base of the others."""
+
+    visible = False
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def plan(self, plan: Plan, dataset: Dataset, out: Path) -> None:
+        """Before anything runs: the settings that will be used."""
+
+    def begin(self, settings: Settings, run: int) -> None:
+        """A run starts."""
+
+    def epoch(self, progress: Progress) -> None:
+        """An epoch has ended."""
+
+    def end(self, result: Result) -> None:
+        """A run has ended."""
+
+    def comparison(self, comparison: Comparison) -> None:
+        """All is done."""
+
+
+class Silent(Display):
+    """Nothing but the final JSON document."""
+
+    visible = True
+
+
+class Lines(Display):
+    """Plain lines: one per run, and one now and then within a long run."""
+
+    visible = True
+
+    def __init__(self) -> None:
+        self.console = Console(highlight=False, soft_wrap=True)
+        self.runs = 0
+
+    def plan(self, plan: Plan, dataset: Dataset, out: Path) -> None:
+        """The settings, those of single methods under their names."""
+        self.runs = plan.runs
+        self.console.print(f"[bold]{dataset.name}[/], {plan.runs} runs per method, results in {out}", markup=True)
+        hidden = {"dataset", "method", "options"} | (set() if plan.settings[0].batch_size else SAMPLING)
+        shared = plan.settings[0].model_dump(mode="json", exclude=hidden)
+        self.console.print("  " + ", ".join(f"{name} {_short(value)}" for name, value in shared.items()))
+        for settings in plan.settings:
+            options = ", ".join(f"{name} {_short(value)}" for name, value in settings.options.items())
+            self.console.print(f"  {settings.method}: {options or 'no options'}")
+
+    def begin(self, settings: Settings, run: int) -> None:
+        """Remember the run's name."""
+        self.name = f"{settings.method} {run + 1}/{self.runs}"
+        self.settings = settings
+        self.told = self.started = time.monotonic()
+        self.first: int | None = None
+
+    def epoch(self, progress: Progress) -> None:
+        """A line if the last one is old."""
+        if self.first is None:
+            self.first = progress.epoch - 1
+        now = time.monotonic()
+        if now - self.told >= PATIENCE:
+            self.told = now
+            self.console.print(f"{self.name}: {describe(progress)}, {self._pace(progress)}")
+
+    def end(self, result: Result) -> None:
+        """The run's scores."""
+        self.console.print(
+            f"{self.name}: val {100 * result['val']:.2f}, test {100 * result['test']:.2f} at epoch "
+            f"{result['best_epoch']} of {result['epochs']}, {result['timing']['seconds']:.1f} s"
+        )
+
+    def comparison(self, comparison: Comparison) -> None:
+        """The table, and where the files are."""
+        table = Table(title=f"{comparison.summaries[0].metric} in %, mean ± std ({comparison.summaries[0].selection})")
+        for heading in ("method", "score", "runs", "seconds"):
+            table.add_column(heading, justify="left" if heading == "method" else "right")
+        for summary in comparison.summaries:
+            table.add_row(summary.method, str(summary), str(len(summary.scores)), f"{summary.seconds:.1f}")
+        self.console.print(table)
+        self.console.print(f"curves: {comparison.picture}\nresults: {comparison.folder}/METHOD/run-N/result.json")
+
+    def _pace(self, progress: Progress) -> str:
+        assert self.first is not None
+        speed = (progress.epoch - self.first) / max(time.monotonic() - self.started, 1e-9)
+        return f"{speed:.1f} epochs/s, at most {(self.settings.epochs - progress.epoch) / speed:.0f} s left"
+
+
+class Live(Lines):
+    """A moving bar for the present run, a line for each finished one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        columns: list[Any] = [TextColumn("{task.description}"), BarColumn(bar_width=24)]
+        columns += [TextColumn("{task.completed}/{task.total}"), TextColumn("{task.fields[values]}")]
+        self.bar = Bar(*columns, TimeRemainingColumn(), console=self.console, transient=True)
+        self.task = TaskID(0)
+
+    def __enter__(self) -> None:
+        self.bar.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bar.stop()
+
+    def begin(self, settings: Settings, run: int) -> None:
+        """A new bar."""
+        super().begin(settings, run)
+        self.task = self.bar.add_task(self.name, total=settings.epochs, values="")
+
+    def epoch(self, progress: Progress) -> None:
+        """Move the bar."""
+        if self.first is None:
+            self.first = progress.epoch - 1
+        speed = (progress.epoch - self.first) / max(time.monotonic() - self.started, 1e-9)
+        values = f"{describe(progress)}, {speed:.1f} epochs/s"
+        self.bar.update(self.task, completed=progress.epoch, values=values)
+
+    def end(self, result: Result) -> None:
+        """Replace the bar by a line."""
+        self.bar.remove_task(self.task)
+        super().end(result)
+
+
+def choose_display(json: bool, process: Solo) -> Display:
+    """Live on a terminal, lines elsewhere, nothing for machines and for all processes but the first."""
+    if process.rank > 0:
+        return Display()
+    if json:
+        return Silent()
+    return Live() if sys.stdout.isatty() else Lines()
+
+
+def describe(progress: Progress) -> str:
+    """The last epoch in a few words."""
+    last = progress.last
+    return (
+        f"epoch {progress.epoch}, loss {last['loss']:.4f}, val {100 * last['val']:.2f}, "
+        f"p {last['p']:.3f}, q {last['q']:.2g}"
+    )
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

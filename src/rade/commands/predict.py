@@ -1,0 +1,34 @@
+"""`rade predict`: use a trained model."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def predict(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run, e.g. runs/csbm-gcn/rade-of/run-0.")],
+    dataset: Annotated[str | None, typer.Option(help="Data set to predict; default: the one of the run.")] = None,
+    out: Annotated[Path, typer.Option(help="CSV file to write.")] = Path("predictions.csv"),
+    data_root: Annotated[Path | None, typer.Option(help="Data folder; else $RADE_DATA, else data/.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
+) -> None:
+    """Write the predictions of a trained model as CSV: one row per node or graph, one probability per class.
+
+    Examples:
+
+        rade predict runs/csbm-gcn/rade-of/run-0 --dataset csbm --out predictions.csv
+    """
+    import json as format
+
+    from rade.data import load
+    from rade.train import load_run
+    from rade.train.predictions import write_predictions
+
+    trained = load_run(run)
+    data = load(dataset or trained.settings.dataset, data_root)
+    rows = write_predictions(out, trained.predict(data), trained.shape)
+    if json:
+        typer.echo(format.dumps({"out": str(out), "rows": rows, "dataset": data.name, "run": str(run)}))
+    else:
+        typer.echo(f"{rows} predictions for {data.name} in {out}")

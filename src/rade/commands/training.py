@@ -1,0 +1,80 @@
+"""What `rade train` does once its options are read."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from rade.commands.display import Display, choose_display
+from rade.commands.tensorboard import TensorBoard
+from rade.data import load
+from rade.train.checkpoint import stop_on_interrupt
+from rade.train.compare import Comparison, Watcher, compare
+from rade.train.errors import Interrupted
+from rade.train.plan import Plan, make_plan, parse_assignment, read_config
+from rade.train.process import processes
+
+
+@dataclass(frozen=True)
+class Order:
+    """The options of `rade train`: settings, and where things are."""
+
+    chosen: Mapping[str, Any]
+    assignments: Sequence[str]
+    config: Path | None
+    data_root: Path | None
+    out: Path | None
+    resume: bool
+    checkpoint_every: int
+    tensorboard: Path | None
+    json: bool
+
+    def plan(self) -> Plan:
+        """File, then `--set`, then options."""
+        asked: dict[str, Any] = read_config(self.config) if self.config else {}
+        for text in self.assignments:
+            asked |= parse_assignment(text)
+        return make_plan(asked | dict(self.chosen))
+
+
+def execute(order: Order) -> None:
+    """Plan, train, compare, report; on Ctrl-C say how to go on and leave with code 130."""
+    plan = order.plan()
+    first = plan.settings[0]
+    out = order.out or Path("runs") / f"{first.dataset}-{first.backbone}"
+    with processes() as process, stop_on_interrupt() as stop_asked:
+        display = choose_display(order.json, process)
+        watchers: list[Watcher] = [display]
+        if order.tensorboard and process.rank == 0:
+            watchers.append(TensorBoard(order.tensorboard))
+        dataset = load(first.dataset, order.data_root)
+        display.plan(plan, dataset, out)
+        try:
+            with display:
+                comparison = compare(
+                    dataset,
+                    plan.settings,
+                    plan.runs,
+                    out,
+                    watchers=watchers,
+                    resume=order.resume,
+                    checkpoint_every=order.checkpoint_every,
+                    process=process,
+                    stop_asked=stop_asked,
+                )
+        except Interrupted as stopped:
+            if process.rank == 0:
+                typer.echo(f"{stopped}; the same command with --resume continues", err=True)
+            raise typer.Exit(130) from None
+        _report(order, plan, comparison, display)
+
+
+def _report(order: Order, plan: Plan, comparison: Comparison, display: Display) -> None:
+    if order.json and display.visible:
+        settings = [settings.model_dump(mode="json") for settings in plan.settings]
+        typer.echo(json.dumps({"settings": settings, "runs": plan.runs, **comparison.to_json()}, indent=1))
+    else:
+        display.comparison(comparison)

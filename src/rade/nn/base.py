@@ -1,0 +1,98 @@
+"""What the corrected convolutions share: which calls are PyG's own, and what rate control asks of the last layer."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.nn import MLP
+from torch_geometric.nn import Linear as PyGLinear
+from torch_geometric.typing import SparseTensor
+
+from rade.graph import Graph
+from rade.moments.base import Coefficients
+
+
+def is_plain(edge_index: Any) -> bool:
+    """Whether ``edge_index`` is a tensor as PyG knows it, so that PyG's own semantics apply."""
+    return isinstance(edge_index, Tensor | SparseTensor)
+
+
+class CorrectedConv:
+    """A PyG convolution that also accepts a `Graph`, `View` or `MeanView` as ``edge_index``.
+
+    Mixed in before the PyG class, whose constructor and parameters it keeps. Given a tensor it *is* the PyG layer.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.check_options()
+
+    def check_options(self) -> None:
+        """Refuse constructor options that have no meaning on a random view."""
+        self.refuse("flow", self._option("flow"), ("source_to_target",))
+        if self._option("cached", False):
+            raise ValueError(
+                f"{type(self).__name__}(cached=True) would keep its first view forever; build it with cached=False "
+                "(a Graph is sorted and normalised only once anyway)"
+            )
+        if isinstance(self._option("in_channels", 1), tuple):
+            raise ValueError(f"{type(self).__name__} with a tuple in_channels is bipartite, which views do not support")
+
+    def refuse(self, option: str, value: Any, allowed: tuple[Any, ...]) -> None:
+        """One sentence for an option outside of what is supported."""
+        if value not in allowed:
+            raise ValueError(
+                f"{type(self).__name__}({option}={value!r}) is not supported on random views; "
+                f"use {option}={' or '.join(map(repr, allowed))}"
+            )
+
+    def _option(self, name: str, default: Any = None) -> Any:
+        return self.__dict__.get(name, default)  # PyG keeps its options as plain attributes; not every layer has each
+
+    @abstractmethod
+    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> tuple[Coefficients, Tensor]:
+        """Coefficients on the clean graph and the messages pushed to the logits, [n, C] or [n, H, C] (§2.5, D4).
+
+        ``head`` [C, F_out] is the linear map from this layer's output to the logits, None where they are the same;
+        activations in between are dropped, the paper's linear assumption.
+        """
+
+
+def pushed(head: Tensor | None, weight: Tensor) -> Tensor:
+    """head · weight, with None for the identity."""
+    return weight if head is None else head @ weight
+
+
+def linear_part(head: Tensor | None, module: torch.nn.Module) -> Tensor | None:
+    """head · (the linear part of ``module``): activations and dropout are passed over, batch norm scales."""
+    if isinstance(module, torch.nn.Linear | PyGLinear):
+        return pushed(head, module.weight)
+    if isinstance(module, torch.nn.Sequential):
+        for layer in reversed(module):
+            head = linear_part(head, layer)
+        return head
+    if isinstance(module, MLP):
+        for layer, norm in reversed(list(zip(module.lins, [*module.norms, torch.nn.Identity()]))):
+            head = linear_part(linear_part(head, norm), layer)
+        return head
+    scale = _norm_scale(module)
+    if scale is None:
+        if any(True for _ in module.parameters()):
+            raise ValueError(
+                f"cannot push messages through {type(module).__name__} inside a convolution: rate control needs layers "
+                "made of Linear, batch norm, activations and dropout; pass adaptive=False to use fixed rates"
+            )
+        return head
+    return torch.diag(scale) if head is None else head * scale
+
+
+def _norm_scale(module: torch.nn.Module) -> Tensor | None:
+    """γ/√(running variance + ε) of a batch norm, which is what it does to a deviation at inference."""
+    inner = module.module if type(module).__name__ == "BatchNorm" else module
+    if not isinstance(inner, torch.nn.BatchNorm1d) or inner.running_var is None:
+        return None
+    scale = (inner.running_var + inner.eps).rsqrt()
+    return scale * inner.weight if inner.affine else scale

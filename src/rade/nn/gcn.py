@@ -1,0 +1,75 @@
+"""GCNConv and SGConv: symmetric degree normalisation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch_geometric.nn as pyg
+from torch import Tensor
+
+from rade.correction import propagate
+from rade.features import linear, matmul
+from rade.graph import Graph
+from rade.moments import Coefficients, Sum, Symmetric
+from rade.nn.base import CorrectedConv, is_plain, pushed
+
+
+class GCNConv(CorrectedConv, pyg.GCNConv):
+    """PyG's GCNConv, a_i = Σ_j m_j/√(d_i d_j) with m = Θx, corrected on views (Eq. 6, 10; Appendix C.II)."""
+
+    def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
+        """x [n, F_in] (dense or CSR) → [n, F_out]; ``edge_index`` a tensor, Graph, View or MeanView."""
+        if is_plain(edge_index):
+            return super().forward(x, edge_index, edge_weight)
+        if edge_weight is not None:
+            return self._weighted(x, edge_index, edge_weight)
+        out = propagate(edge_index, self.coefficients(edge_index.graph, x), linear(self.lin, x))
+        return out if self.bias is None else out + self.bias
+
+    def coefficients(self, graph: Graph, x: Tensor) -> Coefficients:
+        """1/√(d_i d_j), or plain sums for ``normalize=False``."""
+        if not self.normalize:
+            return Sum(graph, x.dtype)
+        loop = (2.0 if self.improved else 1.0) if self.add_self_loops else 0.0
+        return Symmetric(graph, x.dtype, loop)
+
+    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> tuple[Coefficients, Tensor]:
+        """Θx through the head."""
+        return self.coefficients(graph, x), matmul(x, pushed(head, self.lin.weight))
+
+    def _weighted(self, x: Tensor, adjacency: Any, edge_weight: Tensor) -> Tensor:
+        """Weighted normalisation on the clean graph is PyG's; on a view it has no moments here."""
+        if not isinstance(adjacency, Graph):
+            raise ValueError(
+                "GCNConv with edge_weight is not supported on random views: its degrees would be weighted; "
+                "use GraphConv for weighted edges, or leave edge_weight out"
+            )
+        out: Tensor = super().forward(x, adjacency.edge_index, edge_weight[adjacency.order])
+        return out
+
+
+class SGConv(CorrectedConv, pyg.SGConv):
+    """PyG's SGConv: K propagation steps and one linear map; every step is corrected."""
+
+    def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
+        """x [n, F_in] → [n, F_out]. The linear map comes first: it commutes with the steps and makes them narrower."""
+        if is_plain(edge_index):
+            return super().forward(x, edge_index, edge_weight)
+        if edge_weight is not None:
+            raise ValueError("SGConv with edge_weight is not supported on a Graph or View; leave edge_weight out")
+        out = linear(self.lin, x, bias=False)
+        for _ in range(self.K):
+            out = propagate(edge_index, self.coefficients(edge_index.graph, x), out)
+        return out if self.lin.bias is None else out + self.lin.bias
+
+    def coefficients(self, graph: Graph, x: Tensor) -> Coefficients:
+        """1/√(d_i d_j)."""
+        return Symmetric(graph, x.dtype, 1.0 if self.add_self_loops else 0.0)
+
+    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> tuple[Coefficients, Tensor]:
+        """What the last of the K steps sends."""
+        coefficients = self.coefficients(graph, x)
+        messages = matmul(x, pushed(head, self.lin.weight))
+        for _ in range(self.K - 1):
+            messages = propagate(graph, coefficients, messages)
+        return coefficients, messages

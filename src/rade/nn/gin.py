@@ -1,0 +1,55 @@
+"""GINConv: sum aggregation and an MLP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch_geometric.nn as pyg
+from torch import Tensor
+
+from rade.correction import propagate
+from rade.features import dense, is_sparse, linear, matmul
+from rade.graph import Graph
+from rade.moments import Coefficients, Sum
+from rade.nn.base import CorrectedConv, is_plain, linear_part
+
+
+class GINConv(CorrectedConv, pyg.GINConv):
+    """PyG's GINConv, nn((1+ε) x_i + Σ_j x_j), corrected on views (Appendix C.I)."""
+
+    def check_options(self) -> None:
+        """Sums only."""
+        super().check_options()
+        self.refuse("aggr", self._option("aggr"), ("add", "sum"))
+
+    def forward(self, x: Tensor, edge_index: Any, size: Any = None) -> Tensor:
+        """x [n, F_in] (dense or CSR) → [n, F_out]; ``edge_index`` a tensor, Graph, View or MeanView."""
+        if is_plain(edge_index):
+            return super().forward(x, edge_index, size)
+        coefficients = self.coefficients(edge_index.graph, x)
+        first, rest = self._split(x)
+        if first is None:
+            x = dense(x)
+            return rest(propagate(edge_index, coefficients, x) + (1 + self.eps) * x)
+        # The first linear layer commutes with the sum; applied before it, messages are narrower.
+        h = linear(first, x, bias=False)
+        out = propagate(edge_index, coefficients, h) + (1 + self.eps) * h
+        return rest(out if first.bias is None else out + first.bias)
+
+    def coefficients(self, graph: Graph, x: Tensor) -> Coefficients:
+        """α_ij = 1."""
+        return Sum(graph, x.dtype)
+
+    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> tuple[Coefficients, Tensor]:
+        """x through the linear part of the MLP and the head: W_head W_2 W_1 x."""
+        matrix = linear_part(head, self.nn)
+        return self.coefficients(graph, x), dense(x) if matrix is None else matmul(x, matrix)
+
+    def _split(self, x: Tensor) -> tuple[Any, Any]:
+        """The leading linear layer, if it pays to apply it before the sum, and the layers after it."""
+        layers = list(self.nn) if isinstance(self.nn, torch.nn.Sequential) else [self.nn]
+        first = layers[0] if layers else None
+        if not isinstance(first, torch.nn.Linear) or not (is_sparse(x) or first.out_features < first.in_features):
+            return None, self.nn
+        return first, self.nn[1:] if len(layers) > 1 else torch.nn.Identity()

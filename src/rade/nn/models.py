@@ -1,0 +1,131 @@
+"""The paper's backbones: an encoder, convolutions with an activation after each, a pooling, a linear head."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import global_add_pool, global_mean_pool
+
+from rade.nn import GATConv, GCNConv, GINConv, SAGEConv
+
+# Number of values of each of the nine atom features of the Open Graph Benchmark.
+ATOM_FEATURE_SIZES = (119, 5, 12, 12, 10, 6, 6, 2, 2)
+
+
+class AtomEncoder(nn.Module):
+    """Sum of one embedding per categorical atom feature, in a single table."""
+
+    offsets: Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        sizes = torch.tensor(ATOM_FEATURE_SIZES)
+        self.register_buffer("offsets", sizes.cumsum(0) - sizes, persistent=False)
+        self.table = nn.EmbeddingBag(int(sizes.sum()), width, mode="sum")
+        for rows in torch.split(self.table.weight.data, list(ATOM_FEATURE_SIZES)):
+            nn.init.xavier_uniform_(rows)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: [n, 9] categories; returns [n, width]."""
+        embedded: Tensor = self.table(x.long() + self.offsets)
+        return embedded
+
+
+class NoPool(nn.Module):
+    """Every node keeps its own row."""
+
+    def forward(self, x: Tensor, batch: Tensor | None) -> Tensor:
+        """Return x: [n, F] as it is."""
+        return x
+
+
+class SumPool(nn.Module):
+    """One row per graph: the sum of its nodes."""
+
+    def forward(self, x: Tensor, batch: Tensor | None) -> Tensor:
+        """x: [n, F], batch: [n]; returns [graphs, F]."""
+        pooled: Tensor = global_add_pool(x, batch)
+        return pooled
+
+
+class MeanPool(nn.Module):
+    """One row per graph: the mean of its nodes."""
+
+    def forward(self, x: Tensor, batch: Tensor | None) -> Tensor:
+        """x: [n, F], batch: [n]; returns [graphs, F]."""
+        pooled: Tensor = global_mean_pool(x, batch)
+        return pooled
+
+
+POOLS: dict[str, Callable[[], nn.Module]] = {"none": NoPool, "sum": SumPool, "mean": MeanPool}
+
+
+class Backbone(nn.Module):
+    """Encoder, convolutions, pooling, linear head; `after` acts on the hidden features behind every activation."""
+
+    def __init__(
+        self, encoder: nn.Module, convolutions: list[nn.Module], activation: nn.Module, pool: nn.Module, head: nn.Linear
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.convolutions = nn.ModuleList(convolutions)
+        self.activation = activation
+        self.after: nn.Module = nn.Identity()
+        self.pool = pool
+        self.head = head
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None) -> Tensor:
+        """x: [n, F]; edge_index: a tensor or another adjacency of the convolutions; returns [n or graphs, C] logits."""
+        hidden = self.encoder(x)
+        for convolution in self.convolutions:
+            hidden = self.after(self.activation(convolution(hidden, edge_index)))
+        logits: Tensor = self.head(self.pool(hidden, batch))
+        return logits
+
+
+@dataclass(frozen=True)
+class Family:
+    """A backbone's convolution and activation; `like` names the backbone whose published sizes it shares."""
+
+    convolution: Callable[[int, int], nn.Module]
+    activation: Callable[[], nn.Module]
+    like: str
+
+
+def _gin(inputs: int, width: int) -> nn.Module:
+    return GINConv(nn.Sequential(nn.Linear(inputs, width), nn.ReLU(), nn.Linear(width, width)))
+
+
+def _gin_linear(inputs: int, width: int) -> nn.Module:
+    return GINConv(nn.Sequential(nn.Linear(inputs, width)))
+
+
+def _gat(inputs: int, width: int) -> nn.Module:
+    # One head and no self-loops: the attention aggregator of the paper's experiments.
+    return GATConv(inputs, width, heads=1, negative_slope=0.2, add_self_loops=False)
+
+
+BACKBONES: dict[str, Family] = {
+    "gcn": Family(GCNConv, nn.ReLU, like="gcn"),
+    "gin": Family(_gin, nn.ReLU, like="gin"),
+    "gat": Family(_gat, nn.ReLU, like="gat"),
+    "sgc": Family(GCNConv, nn.Identity, like="gcn"),
+    "gin-lin": Family(_gin_linear, nn.Identity, like="gin"),
+    "sage": Family(SAGEConv, nn.ReLU, like="gcn"),
+}
+
+
+def build_backbone(
+    name: str, features: int, hidden: int, outputs: int, layers: int = 2, pool: str = "none", encoder: str = "none"
+) -> Backbone:
+    """A backbone by name: `layers` convolutions of width `hidden`, pooled (`none`, `sum`, `mean`), and a linear head.
+
+    encoder: `none` feeds the features as they are; `atom` embeds categorical atom features to width `hidden` first.
+    """
+    family = BACKBONES[name]
+    encode: nn.Module = AtomEncoder(hidden) if encoder == "atom" else nn.Identity()
+    widths = [hidden if encoder == "atom" else features] + [hidden] * layers
+    convolutions = [family.convolution(inputs, width) for inputs, width in pairwise(widths)]
+    return Backbone(encode, convolutions, family.activation(), POOLS[pool](), nn.Linear(hidden, outputs))

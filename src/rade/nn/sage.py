@@ -1,0 +1,77 @@
+"""SAGEConv and GraphConv: mean or sum over neighbors beside a root weight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch_geometric.nn as pyg
+from torch import Tensor
+
+from rade.correction import propagate
+from rade.features import linear, matmul
+from rade.graph import Graph
+from rade.moments import Coefficients, Mean, Sum, Weighted
+from rade.nn.base import CorrectedConv, is_plain, pushed
+
+AGGREGATORS: dict[str, type[Coefficients]] = {"mean": Mean, "add": Sum, "sum": Sum}
+
+
+class SAGEConv(CorrectedConv, pyg.SAGEConv):
+    """PyG's SAGEConv with mean or sum, W_l · agg_j x_j + W_r x_i, corrected on views."""
+
+    def check_options(self) -> None:
+        """Mean and sum have moments; max and LSTM do not."""
+        super().check_options()
+        self.refuse("aggr", self._option("aggr"), tuple(AGGREGATORS))
+
+    def forward(self, x: Tensor, edge_index: Any, size: Any = None) -> Tensor:
+        """x [n, F_in] (dense or CSR) → [n, F_out]; ``edge_index`` a tensor, Graph, View or MeanView."""
+        if is_plain(edge_index):
+            return super().forward(x, edge_index, size)
+        # W_l commutes with the aggregation: applied first, every message has F_out entries and x may stay sparse.
+        messages = linear(self.lin_l, self._projected(x), bias=False)
+        out = propagate(edge_index, self.coefficients(edge_index.graph, x), messages)
+        out = out if self.lin_l.bias is None else out + self.lin_l.bias
+        if self.root_weight:
+            out = out + linear(self.lin_r, x)
+        return torch.nn.functional.normalize(out, p=2.0, dim=-1) if self.normalize else out
+
+    def coefficients(self, graph: Graph, x: Tensor) -> Coefficients:
+        """1/d_i or 1."""
+        return AGGREGATORS[self.aggr](graph, x.dtype)
+
+    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> tuple[Coefficients, Tensor]:
+        """W_l x through the head."""
+        return self.coefficients(graph, x), matmul(self._projected(x), pushed(head, self.lin_l.weight))
+
+    def _projected(self, x: Tensor) -> Tensor:
+        return linear(self.lin, x).relu() if self.project else x
+
+
+class GraphConv(CorrectedConv, pyg.GraphConv):
+    """PyG's GraphConv, W_1 · agg_j e_ij x_j + W_2 x_i; weights stand on clean edges, added edges weigh 1."""
+
+    def check_options(self) -> None:
+        """Mean and sum have moments; max does not."""
+        super().check_options()
+        self.refuse("aggr", self._option("aggr"), tuple(AGGREGATORS))
+
+    def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None, size: Any = None) -> Tensor:
+        """x [n, F_in] (dense or CSR) → [n, F_out]; ``edge_weight`` [E] in the order of the given edge_index."""
+        if is_plain(edge_index):
+            return super().forward(x, edge_index, edge_weight, size)
+        messages = linear(self.lin_rel, x, bias=False)
+        out = propagate(edge_index, self.coefficients(edge_index.graph, x, edge_weight), messages)
+        out = out if self.lin_rel.bias is None else out + self.lin_rel.bias
+        return out + linear(self.lin_root, x)
+
+    def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None) -> Coefficients:
+        """e_ij or e_ij/d_i."""
+        base = AGGREGATORS[self.aggr](graph, x.dtype)
+        return base if edge_weight is None else Weighted(base, edge_weight.view(-1)[graph.order])
+
+    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> tuple[Coefficients, Tensor]:
+        """W_1 x through the head."""
+        coefficients = self.coefficients(graph, x, inputs.get("edge_weight"))
+        return coefficients, matmul(x, pushed(head, self.lin_rel.weight))

@@ -1,0 +1,111 @@
+"""Several methods on one data set, several runs each, in one folder."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from rade.data import Dataset
+from rade.train.checkpoint import StopAsked, never
+from rade.train.files import ensure_writable, save_json
+from rade.train.picture import draw_curves
+from rade.train.process import Solo
+from rade.train.progress import Progress
+from rade.train.run import Result, train_run
+from rade.train.settings import Settings
+from rade.train.summary import Summary, summarise
+
+
+class Watcher(Protocol):
+    """Sees training as it happens."""
+
+    def begin(self, settings: Settings, run: int) -> None:
+        """A run starts."""
+        ...
+
+    def epoch(self, progress: Progress) -> None:
+        """An epoch has ended."""
+        ...
+
+    def end(self, result: Result) -> None:
+        """A run has ended."""
+        ...
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The outcome: one summary per method, and the files left behind."""
+
+    summaries: tuple[Summary, ...]
+    results: dict[str, list[Result]]
+    folder: Path
+    picture: Path
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        rows = [
+            {"method": s.method, "metric": s.metric, "mean": s.mean, "std": s.std, "scores": s.scores}
+            | {"selection": s.selection, "seconds": s.seconds}
+            for s in self.summaries
+        ]
+        return {"summaries": rows, "folder": str(self.folder), "picture": str(self.picture)}
+
+
+def run_folder(out: Path, method: str, run: int) -> Path:
+    """Where a run's files are."""
+    return out / method / f"run-{run}"
+
+
+def compare(
+    dataset: Dataset,
+    plans: Sequence[Settings],
+    runs: int,
+    out: Path,
+    *,
+    watchers: Sequence[Watcher] = (),
+    resume: bool = False,
+    checkpoint_every: int = 50,
+    process: Solo | None = None,
+    stop_asked: StopAsked = never,
+) -> Comparison:
+    """Train every plan `runs` times below `out`; leave `summary.json` and `curves.png` there."""
+    process = process or Solo()
+    ensure_writable(out)
+    results: dict[str, list[Result]] = {settings.method: [] for settings in plans}
+
+    def observe(progress: Progress) -> None:
+        for watcher in watchers:
+            watcher.epoch(progress)
+
+    for settings in plans:
+        if settings.threads:
+            torch.set_num_threads(settings.threads)
+        for run in range(runs):
+            for watcher in watchers:
+                watcher.begin(settings, run)
+            result = train_run(
+                dataset,
+                settings,
+                run,
+                run_folder(out, settings.method, run),
+                resume=resume,
+                checkpoint_every=checkpoint_every,
+                process=process,
+                observe=observe,
+                stop_asked=stop_asked,
+            )
+            results[settings.method].append(result)
+            for watcher in watchers:
+                watcher.end(result)
+    return _conclude(results, out, process)
+
+
+def _conclude(results: dict[str, list[Result]], out: Path, process: Solo) -> Comparison:
+    summaries = tuple(summarise(runs) for runs in results.values())
+    comparison = Comparison(summaries, results, out, out / "curves.png")
+    if process.rank == 0:
+        save_json(out / "summary.json", comparison.to_json())
+        draw_curves(results, comparison.picture)
+    return comparison

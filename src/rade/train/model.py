@@ -1,0 +1,95 @@
+"""From settings to a learner, and a trained learner in a file."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rade.augment import Context, Learner, make
+from rade.data import Dataset
+from rade.nn.models import build_backbone
+from rade.train.batches import batches_of
+from rade.train.errors import RunError
+from rade.train.files import load_tensors, save_tensors
+from rade.train.process import Solo
+from rade.train.seeds import derive, generator
+from rade.train.settings import Settings
+from rade.train.task import Task
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a model must know of its data set."""
+
+    level: str
+    features: int
+    outputs: int
+    encoder: str
+    loss: str
+    density: float
+
+    @staticmethod
+    def of(dataset: Dataset) -> "Shape":
+        """The shape of a data set."""
+        outputs = Task.of(dataset).outputs
+        return Shape(dataset.level, dataset.features, outputs, dataset.encoder, dataset.loss, dataset.density)
+
+
+def build_learner(settings: Settings, shape: Shape, seed: int, rank: int = 0) -> Learner:
+    """A fresh learner: parameters from `seed`, perturbations from `seed` and `rank`."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive(seed, 3))
+        net = build_backbone(
+            settings.backbone,
+            shape.features,
+            settings.hidden,
+            shape.outputs,
+            layers=settings.layers,
+            pool=settings.pool,
+            encoder=shape.encoder,
+        ).to(settings.device)
+    draws = generator(seed, 4, rank, device=settings.device)
+    method = make(settings.method, **settings.options)
+    return method.wrap(net, Context(draws, shape.density, shape.loss, settings.pool)).to(settings.device)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained model, as `load_run` returns it."""
+
+    settings: Settings
+    shape: Shape
+    seed: int
+    learner: Learner
+
+    def predict(self, dataset: Dataset) -> Tensor:
+        """Logits of every node, or of every graph, of a data set with the same features and outputs: [N, C]."""
+        there, here = asdict(Shape.of(dataset)), asdict(self.shape)
+        for name in ("level", "features", "outputs", "encoder"):
+            if there[name] != here[name]:
+                raise RunError(
+                    f"the model was trained on {self.settings.dataset} ({name}: {here[name]}) and cannot be used on "
+                    f"{dataset.name} ({name}: {there[name]})"
+                )
+        self.learner.eval()
+        return batches_of(dataset, dataset.split(0), self.settings, self.seed, Solo()).predict(self.learner)
+
+
+def save_model(path: Path, settings: Settings, shape: Shape, seed: int, state: dict[str, Any]) -> None:
+    """Write what `load_model` needs."""
+    save_tensors(path, {"settings": settings.model_dump(), "shape": asdict(shape), "seed": seed, "state": state})
+
+
+def load_model(path: Path) -> Trained:
+    """Read a trained model; it computes on the CPU."""
+    saved = load_tensors(path)
+    try:
+        settings = Settings(**{**saved["settings"], "device": "cpu"})
+        shape, seed = Shape(**saved["shape"]), saved["seed"]
+        learner = build_learner(settings, shape, seed)
+        learner.load_state_dict(saved["state"])
+    except (KeyError, TypeError, ValueError, RuntimeError):
+        raise RunError(f"{path} is damaged or was written by another version of rade") from None
+    return Trained(settings, shape, seed, learner.eval())

@@ -1,0 +1,102 @@
+"""From what the user asked to the settings of every method: file, options and protocol put together."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rade.augment import METHODS
+from rade.data.catalogue import resolve as resolve_dataset
+from rade.nn.models import BACKBONES
+from rade.train.errors import SettingsError, unknown
+from rade.train.settings import Settings, defaults, resolve
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+COMPARED = ("none", "rade-of", "rade-ofs")
+_ADAPTATION = ("penalty", "rate_lr")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One data set, one backbone, the settings of each method, and how many runs of each."""
+
+    settings: tuple[Settings, ...]
+    runs: int
+
+
+def make_plan(asked: Mapping[str, Any]) -> Plan:
+    """Settings for each method; an option goes to the methods that have it, and at least one must."""
+    asked = dict(asked)
+    dataset = resolve_dataset(asked.pop("dataset", "csbm")).name
+    backbone = asked.pop("backbone", "gcn")
+    methods = _names(asked.pop("method", COMPARED))
+    if backbone not in BACKBONES:
+        raise unknown("backbone", backbone, BACKBONES)
+    for method in methods:
+        if method not in METHODS:
+            raise unknown("method", method, METHODS)
+    runs = asked.pop("runs", defaults(dataset, backbone, methods[0])["runs"])
+    if not isinstance(runs, int) or runs < 1:
+        raise SettingsError(f"runs must be a whole number of at least 1, got {runs!r}")
+    _check(asked, methods)
+    settings = tuple(resolve(dataset, backbone, method, **_meant_for(method, asked)) for method in methods)
+    return Plan(settings, runs)
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The settings of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise SettingsError(f"cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} is not valid TOML: {error}") from None
+
+
+def parse_assignment(text: str) -> dict[str, Any]:
+    """`NAME=VALUE`, the value as in TOML or a bare word.
+
+    >>> parse_assignment("share_view=false"), parse_assignment("moments=delta")
+    ({'share_view': False}, {'moments': 'delta'})
+    """
+    name, found, value = text.partition("=")
+    if not found or not name.strip():
+        raise SettingsError(f"--set expects NAME=VALUE, got {text!r}")
+    try:
+        return {name.strip().replace("-", "_"): tomllib.loads(f"value = {value}")["value"]}
+    except tomllib.TOMLDecodeError:
+        return {name.strip().replace("-", "_"): value.strip()}
+
+
+def _names(methods: str | Sequence[str]) -> list[str]:
+    """Names from a list whose elements may hold several, separated by commas; each once."""
+    given = [methods] if isinstance(methods, str) else methods
+    return list(dict.fromkeys(name.strip() for part in given for name in part.split(",")))
+
+
+def _meant_for(method: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    allowed = set(Settings.model_fields) | METHODS[method].options
+    return {name: value for name, value in asked.items() if name in allowed}
+
+
+def _check(asked: Mapping[str, Any], methods: Sequence[str]) -> None:
+    """Refuse options that no chosen method has, that do not exist, or that contradict each other."""
+    offered = {name for method in methods for name in METHODS[method].options}
+    everywhere = {name for entry in METHODS.values() for name in entry.options}
+    fields = set(Settings.model_fields) - {"options"}
+    for name in asked:
+        if name not in fields | everywhere:
+            raise unknown("setting", name, sorted(fields | everywhere | {"runs"}))
+        if name not in fields | offered:
+            owners = ", ".join(method for method, entry in METHODS.items() if name in entry.options)
+            raise SettingsError(f"{name} is no option of {', '.join(methods)}; it belongs to {owners}")
+    for name in _ADAPTATION:
+        if asked.get("adaptive") is False and name in asked:
+            raise SettingsError(f"fixed rates and {name} contradict each other: {name} only steers rates that adapt")
+    if "fanouts" in asked and asked.get("batch_size") == 0:
+        raise SettingsError("fanouts and a batch size of 0 contradict each other: the whole graph needs no sampling")

@@ -1,0 +1,134 @@
+"""One run: train, keep checkpoints on the way, leave a model and a result file."""
+
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rade.data import Dataset, Split
+from rade.train.batches import batches_of
+from rade.train.checkpoint import Checkpoint, StopAsked, never, same_settings
+from rade.train.errors import SettingsError
+from rade.train.files import load_json, save_json
+from rade.train.loop import Trainee, fit
+from rade.train.model import Shape, Trained, build_learner, load_model, save_model
+from rade.train.process import Solo
+from rade.train.progress import Progress, Stopping
+from rade.train.provenance import commit, origin, versions
+from rade.train.schedule import SCHEDULES
+from rade.train.settings import Settings
+from rade.train.task import Task
+
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+}
+Result = dict[str, Any]
+Observer = Callable[[Progress], None]
+
+
+def train_run(
+    dataset: Dataset,
+    settings: Settings,
+    run: int,
+    folder: Path,
+    *,
+    resume: bool = False,
+    checkpoint_every: int = 50,
+    process: Solo | None = None,
+    observe: Observer = lambda progress: None,
+    stop_asked: StopAsked = never,
+) -> Result:
+    """Train run number `run` (seed `settings.seed + run`) into `folder` and return the content of its `result.json`.
+
+    With `resume` a finished run is not repeated, and an unfinished one continues to the numbers it would have had.
+    """
+    process = process or Solo()
+    wanted = settings.model_dump(mode="json")
+    if resume and (folder / "result.json").exists():
+        result: Result = load_json(folder / "result.json")
+        same_settings(result.get("settings", {}), wanted, folder / "result.json")
+        return result
+    checkpoint = Checkpoint(folder / "checkpoint.pt", wanted, checkpoint_every, process, stop_asked)
+    if not resume and process.rank == 0:
+        _clear(folder)
+    progress = _train(dataset, settings, run, checkpoint, observe)
+    result = _result(dataset, settings, run, progress)
+    if process.rank == 0:
+        shape = Shape.of(dataset)
+        save_model(folder / "model.pt", settings, shape, settings.seed + run, progress.best_state)
+        save_json(folder / "result.json", result)
+        (folder / "checkpoint.pt").unlink(missing_ok=True)
+    return result
+
+
+def load_run(folder: str | Path) -> Trained:
+    """The trained model of a finished run, from the folder that `train_run` or `rade train` wrote."""
+    return load_model(Path(folder) / "model.pt")
+
+
+def split_of(dataset: Dataset, run: int, seed: int) -> Split:
+    """The split of one run: fold number `run` where the data set has folds."""
+    if dataset.folds == 0:
+        return dataset.split(run, seed)
+    if run >= dataset.folds:
+        raise SettingsError(f"data set {dataset.name} has {dataset.folds} folds; ask for at most as many runs")
+    return dataset.fold(run)
+
+
+def _train(dataset: Dataset, settings: Settings, run: int, checkpoint: Checkpoint, observe: Observer) -> Progress:
+    process, seed = checkpoint.process, settings.seed + run
+    split = split_of(dataset, run, settings.seed)
+    _check_split(dataset, split)
+    batches = batches_of(dataset, split, settings, seed, process)
+    learner = build_learner(settings, Shape.of(dataset), seed, process.rank)
+    optimizer = OPTIMIZERS[settings.optimizer](learner.parameters(), lr=settings.lr)
+    trainee = Trainee(learner, optimizer, SCHEDULES[settings.schedule](optimizer), Progress())
+    checkpoint.restore(trainee)
+
+    def after_epoch(trainee: Trainee) -> None:
+        observe(trainee.progress)
+        checkpoint(trainee)
+
+    stopping = Stopping(settings.epochs, settings.patience)
+    return fit(trainee, batches, Task.of(dataset), stopping, process, after_epoch)
+
+
+def _check_split(dataset: Dataset, split: Split) -> None:
+    for name, items in {"train": split.train, "validation": split.val, "test": split.test}.items():
+        if len(items) == 0:
+            raise SettingsError(
+                f"data set {dataset.name} has no {name} part in this split; training needs train, validation and test"
+            )
+
+
+def _clear(folder: Path) -> None:
+    for name in ("checkpoint.pt", "result.json", "model.pt"):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _result(dataset: Dataset, settings: Settings, run: int, progress: Progress) -> Result:
+    """Everything about a run; only `timing` differs between two runs of the same settings on the same machine."""
+    return {
+        "settings": settings.model_dump(mode="json"),
+        "run": run,
+        "seed": settings.seed + run,
+        "metric": dataset.metric,
+        "folds": dataset.folds,
+        "val": progress.best_val,
+        "test": progress.best_test,
+        "best_epoch": progress.best_epoch,
+        "epochs": progress.epoch,
+        "threads": torch.get_num_threads(),
+        "versions": versions(),
+        "commit": commit(),
+        "data": origin(dataset),
+        "history": progress.history,
+        "timing": {
+            "seconds": sum(progress.seconds),
+            "seconds_per_epoch": sum(progress.seconds) / len(progress.seconds),
+            "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        },
+    }

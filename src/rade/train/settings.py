@@ -1,0 +1,138 @@
+"""The settings of a run: the paper's protocol per data set, backbone and method, and what the user overrides."""
+
+import sys
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from rade.augment import METHODS, make
+from rade.nn.models import BACKBONES
+from rade.train.errors import SettingsError, unknown
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+class Settings(BaseModel):
+    """Everything that decides a run's numbers, except the run's number itself: run r uses the seed `seed + r`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    dataset: str
+    backbone: str
+    method: str
+    options: dict[str, bool | float | str] = {}  # of the method
+    hidden: int = Field(ge=1)
+    layers: int = Field(ge=1)
+    pool: Literal["none", "sum", "mean"]
+    epochs: int = Field(ge=1)
+    patience: int = Field(ge=0)
+    optimizer: Literal["adam", "adamw"]
+    lr: float = Field(gt=0)
+    schedule: Literal["constant", "step", "plateau"]
+    batch_size: int = Field(ge=0)
+    eval_batch_size: int = Field(ge=0)
+    fanouts: tuple[int, ...]
+    seed: int = Field(default=0, ge=0)
+    threads: int = Field(default=0, ge=0)  # 0: as torch chooses
+    device: str = "cpu"
+
+    @field_validator("fanouts", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        """`15,10` on the command line is [15, 10] in a file."""
+        return value.split(",") if isinstance(value, str) else value
+
+    @field_validator("device")
+    @classmethod
+    def _available(cls, value: str) -> str:
+        try:
+            torch.empty(0, device=value)
+        except (RuntimeError, AssertionError):
+            raise ValueError("must name a device that PyTorch can use here") from None
+        return value
+
+
+@cache
+def protocol() -> Mapping[str, Any]:
+    """The packaged defaults, one section per data set."""
+    return tomllib.loads(resources.files("rade.train").joinpath("defaults.toml").read_text("utf-8"))
+
+
+def defaults(dataset: str, backbone: str, method: str) -> dict[str, Any]:
+    """Flat protocol values for one data set, backbone and method, `runs` and the method's options among them."""
+    chosen = {"hidden": BACKBONES[backbone].like, "batch_size": BACKBONES[backbone].like, "rate": method}
+    values: dict[str, Any] = {}
+    for name, value in _section(dataset).items():
+        if not isinstance(value, Mapping):
+            values[name] = value
+        elif chosen[name] in value:
+            values[name] = value[chosen[name]]
+    return values
+
+
+def resolve(dataset: str, backbone: str = "gcn", method: str = "rade-of", **overrides: Any) -> Settings:
+    """The protocol's settings with `overrides`, which may be fields of `Settings` or options of the method.
+
+    >>> resolve("cora", "gat", "drop-edge", epochs=10).hidden
+    256
+    """
+    if backbone not in BACKBONES:
+        raise unknown("backbone", backbone, BACKBONES)
+    if method not in METHODS:
+        raise unknown("method", method, METHODS)
+    values = defaults(dataset, backbone, method)
+    offered = METHODS[method].options
+    mine = set(Settings.model_fields)
+    foreign = sorted(set(overrides) - mine - offered)
+    if foreign:
+        raise SettingsError(_no_such_setting(foreign[0], method, offered))
+    values |= overrides
+    if "fanouts" not in overrides:
+        values["fanouts"] = _one_per_layer(values["fanouts"], values["layers"])
+    fields = {name: value for name, value in values.items() if name in mine}
+    options = {name: value for name, value in values.items() if name in offered}
+    return _validated({**fields, "dataset": dataset, "backbone": backbone, "method": method, "options": options})
+
+
+def _one_per_layer(fanouts: list[int], layers: int) -> list[int]:
+    """The protocol's fan-outs for any depth: the last one repeats."""
+    return (fanouts + fanouts[-1:] * layers)[:layers]
+
+
+def _section(name: str) -> dict[str, Any]:
+    """A section on top of the one it is like; a data set without a section follows the node protocol."""
+    section = dict(protocol().get(name, {"like": "node"}))
+    base = section.pop("like", None)
+    return section if base is None else _section(base) | section
+
+
+def _validated(values: dict[str, Any]) -> Settings:
+    try:
+        settings = Settings(**values)
+        make(settings.method, **settings.options)
+    except ValidationError as error:
+        raise SettingsError(_sentence(error)) from None
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
+    return settings
+
+
+def _sentence(error: ValidationError) -> str:
+    """The first complaint, as a sentence that names the setting and what came."""
+    first = error.errors()[0]
+    name = str(first["loc"][0])
+    reason = first["msg"].removeprefix("Input ").removeprefix("Value error, ").replace("should be", "must be")
+    return f"{name} {reason[0].lower() + reason[1:]}, got {first['input']!r}"
+
+
+def _no_such_setting(name: str, method: str, offered: frozenset[str]) -> str:
+    if any(name in entry.options for entry in METHODS.values()):
+        return f"method {method} has no option {name}; its options: {', '.join(sorted(offered)) or 'none'}"
+    return str(unknown("setting", name, sorted(set(Settings.model_fields) | offered)))

@@ -1,0 +1,58 @@
+"""Several runs in one line: mean and standard deviation."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rade.train.run import Result
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Scores of the runs of one method, and how they were chosen."""
+
+    method: str
+    metric: str
+    scores: tuple[float, ...]
+    selection: str
+    seconds: float
+
+    @property
+    def mean(self) -> float:
+        """Mean over runs."""
+        return float(np.mean(self.scores))
+
+    @property
+    def std(self) -> float:
+        """Standard deviation over runs, with n − 1; 0 for a single run."""
+        return float(np.std(self.scores, ddof=1)) if len(self.scores) > 1 else 0.0
+
+    def __str__(self) -> str:
+        return f"{100 * self.mean:.2f} ± {100 * self.std:.2f}"
+
+
+def summarise(results: Sequence[Result]) -> Summary:
+    """Test scores at each run's best validation epoch, or the cross-validation protocol where the data has folds."""
+    first = results[0]
+    if first["folds"] > 0:
+        epoch, scores = best_common_epoch([result["history"]["val"] for result in results])
+        selection = f"epoch {epoch}, best of the fold-averaged validation curve"
+    else:
+        scores = tuple(result["test"] for result in results)
+        selection = "test score at the best validation epoch"
+    seconds = sum(result["timing"]["seconds"] for result in results)
+    return Summary(first["settings"]["method"], first["metric"], scores, selection, seconds)
+
+
+def best_common_epoch(curves: Sequence[Sequence[float]]) -> tuple[int, tuple[float, ...]]:
+    """GIN's protocol: the epoch (from 1) at which the mean of all curves is highest, and each curve's value there.
+
+    It selects on the data it reports, which flatters every method; the protocol is kept for comparison.
+
+    >>> best_common_epoch([[0.1, 0.6, 0.5], [0.1, 0.2, 0.7]])
+    (3, (0.5, 0.7))
+    """
+    table = np.asarray(curves)
+    best = int(table.mean(axis=0).argmax())
+    return best + 1, tuple(table[:, best].tolist())

@@ -1,0 +1,179 @@
+"""Laws of the baselines and of the registry."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+from torch_geometric.nn import GCNConv as PyGGCNConv
+from torch_geometric.utils import erdos_renyi_graph
+
+from rade.augment import METHODS, Context, make
+from rade.augment.drop_message import ThinnedMessages
+from rade.augment.drop_node import scale_rows
+from rade.augment.dropout import thin
+from rade.graph import Graph
+from rade.nn import GATConv, GCNConv, GINConv
+from rade.nn.models import BACKBONES, build_backbone
+
+NODES, FEATURES = 40, 6
+BASELINES = ("dropout", "drop-edge", "drop-node", "drop-message")
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.fixture(scope="module")
+def graph():
+    torch.manual_seed(0)
+    return Graph.from_edge_index(erdos_renyi_graph(NODES, 0.15), NODES)
+
+
+@pytest.fixture(scope="module")
+def x():
+    return torch.randn(NODES, FEATURES, generator=seeded())
+
+
+def learner_of(method, graph, backbone="gcn", seed=0, **options):
+    torch.manual_seed(0)
+    net = build_backbone(backbone, FEATURES, 8, 3)
+    return make(method, **options).wrap(net, Context(seeded(seed), graph.density, "multiclass", "none"))
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if "ofs" not in name])
+def test_evaluation_is_the_clean_backbone(method, graph, x):
+    """Every method but RADE-OFS, which keeps expected additions, predicts with the backbone as it is."""
+    learner = learner_of(method, graph).eval()
+    torch.manual_seed(0)
+    assert_close(learner(x, graph), build_backbone("gcn", FEATURES, 8, 3)(x, graph))
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "none"])
+def test_training_is_random_and_repeats_for_a_seed(method, graph, x):
+    one, same, other = (learner_of(method, graph, seed=seed).train()(x, graph) for seed in (0, 0, 1))
+    assert_close(one, same, rtol=0, atol=0)
+    assert not torch.allclose(one, other)
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("method", METHODS)
+def test_every_backbone_trains_under_every_method(method, backbone, graph, x):
+    learner = learner_of(method, graph, backbone).train()
+    learner(x, graph).square().sum().backward()
+    assert all(torch.isfinite(parameter.grad).all() for parameter in learner.parameters())
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "none"])
+def test_a_restored_learner_draws_what_the_saved_one_would_have_drawn(method, graph, x):
+    saved = learner_of(method, graph).train()
+    saved(x, graph)
+    restored = learner_of(method, graph, seed=7).train()
+    restored.load_state_dict(saved.state_dict())
+    assert_close(restored(x, graph), saved(x, graph), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("backbone", ["gcn", "gin", "gat"])
+@pytest.mark.parametrize("method", BASELINES)
+def test_rate_zero_is_the_plain_backbone(method, backbone, graph, x):
+    perturbed, plain = (learner_of(m, graph, backbone, **o).train() for m, o in ((method, {"rate": 0.0}), ("none", {})))
+    assert_close(perturbed(x, graph), plain(x, graph))
+
+
+def test_dropout_acts_behind_every_activation(graph, x):
+    learner = learner_of("dropout", graph, rate=0.5).train()
+    seen = []
+    learner.net.after.register_forward_hook(lambda module, inputs, output: seen.append((inputs[0], output)))
+    learner(x, graph)
+    assert len(seen) == 2
+    for before, after in seen:
+        assert ((after == 0) | torch.isclose(after, 2 * before)).all()
+
+
+def test_drop_edge_is_the_plain_convolution_on_the_subgraph(graph, x):
+    learner = learner_of("drop-edge", graph, rate=0.4).train()
+    _, view = learner.perturb(x, graph)
+    assert 0 < view.edge_index.size(1) < graph.edge_index.size(1)
+    assert view.added.size == 0
+    torch.manual_seed(1)
+    plain = PyGGCNConv(FEATURES, 4)
+    torch.manual_seed(1)
+    assert_close(GCNConv(FEATURES, 4)(x, view), plain(x, view.edge_index))
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def test_drop_node_zeroes_whole_rows_and_scales_the_others(layout, graph, x):
+    learner = learner_of("drop-node", graph, rate=0.75).train()
+    inputs = x if layout == "dense" else x.to_sparse_csr()
+    dropped = learner.perturb(inputs, graph)[0]
+    assert dropped.layout == inputs.layout
+    factor = (dropped.to_dense() / x)[:, 0].round(decimals=4)
+    assert set(factor.tolist()) == {0.0, 4.0}
+    assert_close(dropped.to_dense(), scale_rows(x, factor))
+
+
+def test_drop_node_keeps_the_structure_of_sparse_features(graph, x):
+    """The pattern of sparse features is sorted once per structure, so the scaled copy must share its memory."""
+    inputs = x.to_sparse_csr()
+    dropped = learner_of("drop-node", graph, rate=0.5).train().perturb(inputs, graph)[0]
+    assert dropped.col_indices().data_ptr() == inputs.col_indices().data_ptr()
+
+
+@pytest.mark.parametrize("convolution", [GCNConv(FEATURES, 5), GATConv(FEATURES, 5, heads=2, add_self_loops=False)])
+def test_drop_message_is_element_wise_dropout_on_each_message(convolution, graph, x):
+    """4,000 draws: the mean is within 5 standard errors of the clean output (false alarm below 1e-4 over all elements)."""
+    draws = torch.stack([convolution(x, ThinnedMessages(graph, 0.5, seeded(k))) for k in range(4000)]).detach()
+    error = (draws.mean(0) - convolution(x, graph)).abs()
+    assert (error <= 5 * draws.std(0) / 4000**0.5 + 1e-6).all()
+
+
+def test_drop_message_draws_anew_for_every_message_and_element():
+    """A star: each leaf gets the message of the centre on its own, element by element."""
+    leaves = torch.arange(1, 200)
+    edges = torch.stack([torch.zeros_like(leaves), leaves])
+    star = Graph.from_edge_index(torch.cat([edges, edges.flip(0)], dim=1), 200)
+    identity = GINConv(torch.nn.Sequential(torch.nn.Identity()), eps=-1.0)
+    received = identity(torch.ones(200, 8), ThinnedMessages(star, 0.5, seeded()))[1:]
+    assert set(received.flatten().tolist()) == {0.0, 2.0}
+    kept = received > 0
+    assert 0.4 < kept.float().mean() < 0.6
+    assert len(torch.unique(kept, dim=0)) > 100
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def test_drop_message_on_gin_thins_the_features_not_their_projection(layout, graph):
+    """GIN's message is x_j: with one feature, a projection to two columns loses both or neither."""
+    x = torch.ones(NODES, 1)
+    learner = learner_of_gin(graph)
+    out = learner.net.convolutions[0](x if layout == "dense" else x.to_sparse_csr(), learner.perturb(x, graph)[1])
+    assert_close(out[:, 0], out[:, 1])
+
+
+def learner_of_gin(graph):
+    net = build_backbone("gin-lin", 1, 2, 3)
+    net.convolutions[0].nn[0].weight.data.fill_(1.0)
+    net.convolutions[0].nn[0].bias.data.zero_()
+    return make("drop-message", rate=0.5).wrap(net, Context(seeded(), graph.density, "multiclass", "none"))
+
+
+def test_thinning_keeps_the_mean():
+    """100,000 elements at rate 0.3: the mean is within 5 standard errors (false alarm 6e-7)."""
+    thinned = thin(torch.ones(100_000), 0.3, seeded())
+    assert abs(float(thinned.mean()) - 1) < 5 * (0.3 / 0.7 / 100_000) ** 0.5
+
+
+@pytest.mark.parametrize("method", BASELINES)
+@pytest.mark.parametrize("rate", [-0.1, 1.0])
+def test_a_rate_outside_its_range_is_refused(method, rate):
+    with pytest.raises(ValueError, match=r"the drop rate must lie in \[0, 1\), got"):
+        make(method, rate=rate)
+
+
+def test_an_option_of_another_method_is_refused():
+    with pytest.raises(ValueError, match="method none has no option rate; its options: none"):
+        make("none", rate=0.5)
+    with pytest.raises(ValueError, match="method rade-of-drop has no option rho"):
+        make("rade-of-drop", rho=0.5)
+
+
+def test_negative_rho_is_refused():
+    with pytest.raises(ValueError, match="rho, the add rate over the density, must not be negative, got -1"):
+        make("rade-of", rho=-1.0)
