@@ -15,7 +15,7 @@ def one_thread():
 @pytest.fixture(scope="session")
 def papers() -> Dataset:
     """A node task of a few hundred nodes with sparse features."""
-    return load("csbm", nodes=400, words=200, validation=80)
+    return load("csbm", nodes=400, words=200)
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,7 @@ class Learner(nn.Module):
     The state of the generator is part of `state_dict`, so a restored learner draws what the saved one would have drawn.
     """
 
-    def __init__(self, net: Backbone, generator: torch.Generator) -> None:
+    def __init__(self, net: nn.Module, generator: torch.Generator) -> None:
         super().__init__()
         self.net = net
         self.generator = generator
@@ -35,7 +35,7 @@ class Learner(nn.Module):
     def forward(self, x: Tensor, graph: Graph, batch: Tensor | None = None) -> Tensor:
         """Logits of the nodes (or, with a pooling backbone, of the graphs)."""
         inputs, adjacency = self.perturb(x, graph) if self.training else (x, graph)
-        logits: Tensor = self.net(inputs, adjacency, batch)
+        logits: Tensor = self.net(inputs, adjacency, batch=batch)
         return logits
 
     def perturb(self, x: Tensor, graph: Graph) -> tuple[Tensor, object]:

@@ -13,29 +13,25 @@ from rade.view import ComplementName, Correction, MomentsName, Rates, SamplingNa
 
 
 class RandomAddDropLearner(Learner):
-    """Trains the backbone inside `rade.RADE`."""
+    """Trains the backbone inside `rade.RADE`, which perturbs, corrects and predicts by itself."""
 
-    def __init__(self, model: RADE, net: Backbone, generator: torch.Generator, free_evaluation: bool) -> None:
+    net: RADE
+
+    def __init__(self, net: RADE, generator: torch.Generator, free_evaluation: bool) -> None:
         super().__init__(net, generator)
-        self.model = model
         self.free_evaluation = free_evaluation
-
-    def forward(self, x: Tensor, graph: Graph, batch: Tensor | None = None) -> Tensor:
-        """Logits on a fresh view in training, on the (expected) graph in evaluation."""
-        logits: Tensor = self.model(x, graph, batch=batch)
-        return logits
 
     def adapt(
         self, x: Tensor, graph: Graph, batch: Tensor | None, index: Tensor | None, mask: Tensor | None
     ) -> Tensor | None:
         """One rate step; without additions at inference its clean logits are the evaluation logits."""
-        clean = self.model.adapt(x, graph, batch=batch, index=index, mask=mask)
+        clean = self.net.adapt(x, graph, batch=batch, index=index, mask=mask)
         return clean if self.free_evaluation else None
 
     @property
     def rates(self) -> Rates:
         """The present rates."""
-        return self.model.rates
+        return self.net.rates
 
 
 @dataclass(frozen=True)
@@ -72,4 +68,4 @@ class RandomAddDrop:
             head=net.head,
             generator=context.generator,
         )
-        return RandomAddDropLearner(model, net, context.generator, self.adaptive and self.variant != "ofs")
+        return RandomAddDropLearner(model, context.generator, self.adaptive and self.variant != "ofs")

@@ -11,7 +11,7 @@ from rade.data import Dataset, Split
 from rade.train.batches import batches_of
 from rade.train.checkpoint import Checkpoint, StopAsked, never, same_settings
 from rade.train.errors import SettingsError
-from rade.train.files import load_json, save_json
+from rade.train.files import ensure_writable, load_json, save_json
 from rade.train.loop import Trainee, fit
 from rade.train.model import Shape, Trained, build_learner, load_model, save_model
 from rade.train.process import Solo
@@ -52,8 +52,9 @@ def train_run(
         same_settings(result.get("settings", {}), wanted, folder / "result.json")
         return result
     checkpoint = Checkpoint(folder / "checkpoint.pt", wanted, checkpoint_every, process, stop_asked)
-    if not resume and process.rank == 0:
-        _clear(folder)
+    if process.rank == 0:
+        ensure_writable(folder)
+        _clear(folder, ("model.pt", "result.json") if resume else ("model.pt", "result.json", "checkpoint.pt"))
     progress = _train(dataset, settings, run, checkpoint, observe)
     result = _result(dataset, settings, run, progress)
     if process.rank == 0:
@@ -104,8 +105,8 @@ def _check_split(dataset: Dataset, split: Split) -> None:
             )
 
 
-def _clear(folder: Path) -> None:
-    for name in ("checkpoint.pt", "result.json", "model.pt"):
+def _clear(folder: Path, names: tuple[str, ...]) -> None:
+    for name in names:
         (folder / name).unlink(missing_ok=True)
 
 

@@ -1,0 +1,191 @@
+"""The commands as a user types them."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import pytest
+
+from rade.augment import METHODS
+from rade.nn.models import BACKBONES
+
+QUICK = ("--epochs", 3, "--hidden", 8, "--runs", 2)
+
+
+def test_train_compares_and_leaves_a_picture(rade, tmp_path):
+    code, out, err = rade("train", *QUICK)
+    assert (code, err) == (0, "")
+    for word in ("none", "rade-of", "rade-ofs", "±", "runs/csbm-gcn/curves.png", "hidden 8", "epochs 3", "p 0.5"):
+        assert word in out
+    assert (tmp_path / "runs/csbm-gcn/curves.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads((tmp_path / "runs/csbm-gcn/summary.json").read_text())["summaries"][0]["method"] == "none"
+
+
+def test_json_is_one_document(rade):
+    code, out, err = rade("train", *QUICK, "--method", "none,drop-edge", "--rate", 0.3, "--json")
+    assert (code, err) == (0, "")
+    document = json.loads(out)
+    assert [row["method"] for row in document["summaries"]] == ["none", "drop-edge"]
+    assert document["settings"][1]["options"] == {"rate": 0.3}
+    assert document["runs"] == 2
+
+
+def test_options_reach_the_settings(rade, tmp_path):
+    (tmp_path / "file.toml").write_text('backbone = "gin"\nmethod = "rade-of"\nepochs = 9\np = 0.1\n')
+    options = ("--config", "file.toml", "--epochs", 2, "--hidden", 4, "--layers", 3, "--lr", 0.1, "--rho", 0.2)
+    more = ("--fixed-rates", "--set", "share_view=false", "--runs", 1, "--seed", 5, "--out", "here", "--json")
+    code, out, _ = rade("train", *options, *more)
+    assert code == 0
+    (settings,) = json.loads(out)["settings"]
+    assert settings["backbone"] == "gin"
+    assert (settings["epochs"], settings["hidden"], settings["layers"], settings["lr"]) == (2, 4, 3, 0.1)
+    options = settings["options"]
+    assert (options["p"], options["rho"], options["adaptive"], options["share_view"]) == (0.1, 0.2, False, False)
+    assert json.loads((tmp_path / "here/rade-of/run-0/result.json").read_text())["seed"] == 5
+
+
+def test_resume_skips_finished_runs(rade, tmp_path):
+    rade("train", *QUICK, "--method", "none")
+    before = (tmp_path / "runs/csbm-gcn/none/run-1/result.json").stat().st_mtime_ns
+    assert rade("train", *QUICK, "--method", "none", "--resume")[0] == 0
+    assert (tmp_path / "runs/csbm-gcn/none/run-1/result.json").stat().st_mtime_ns == before
+
+
+def test_predict_writes_a_table(rade, tmp_path):
+    rade("train", *QUICK, "--method", "rade-ofs", "--out", "here")
+    code, out, err = rade("predict", "here/rade-ofs/run-0", "--dataset", "csbm", "--out", "p.csv")
+    assert (code, err) == (0, "")
+    assert out == "1500 predictions for csbm in p.csv\n"
+    rows = list(csv.DictReader((tmp_path / "p.csv").open()))
+    assert len(rows) == 1500
+    assert set(rows[0]) == {"node", "prediction", *(f"probability_{c}" for c in range(5))}
+
+
+def test_predict_says_what_it_did_as_json(rade):
+    rade("train", *QUICK, "--method", "none", "--out", "here")
+    code, out, _ = rade("predict", "here/none/run-0", "--json")
+    assert code == 0
+    assert json.loads(out) == {"out": "predictions.csv", "rows": 1500, "dataset": "csbm", "run": "here/none/run-0"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("train --dataset coar", "unknown data set 'coar'; did you mean 'cora'?"),
+        ("train --backbone gnc", "unknown backbone 'gnc'; did you mean 'gcn'?"),
+        ("train --method rade_of", "unknown method 'rade_of'; did you mean 'rade-of'?"),
+        ("train --method none --p 0.3", "p is no option of none; it belongs to rade-of"),
+        ("train --fixed-rates --penalty 2", "fixed rates and penalty contradict each other"),
+        ("train --fanouts 3,3 --batch-size 0", "fanouts and a batch size of 0 contradict each other"),
+        ("train --epochs 0", "epochs must be greater than or equal to 1, got 0"),
+        ("train --runs 0", "runs must be a whole number of at least 1, got 0"),
+        ("train --epochs many", "Invalid value for '--epochs'"),
+        ("train --out file/out", "cannot write to file/out: Not a directory"),
+        ("train --device cuda:77", "device must name a device that PyTorch can use here, got 'cuda:77'"),
+        ("train --config missing.toml", "cannot read missing.toml: No such file"),
+        ("train --config broken.toml", "broken.toml is not valid TOML"),
+        ("train --set epochs", "--set expects NAME=VALUE, got 'epochs'"),
+        ("train --set epohcs=3", "unknown setting 'epohcs'; did you mean 'epochs'?"),
+        ("train --batch-size 9 --fanouts 3 --method none", "2 layers need as many fan-outs, got [3]; set --fanouts"),
+        ("train --no-such-option", "No such option: --no-such-option"),
+        ("trian", "No such command 'trian'"),
+        ("predict nowhere", "there is no file nowhere/model.pt"),
+        ("predict", "Missing argument"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_code_2(arguments, sentence, rade, tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "broken.toml").write_text("= =")
+    code, _, err = rade(*arguments.split())
+    assert code == 2
+    assert err.startswith("error: ")
+    assert sentence in err
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+
+
+def test_a_damaged_checkpoint_is_one_sentence_and_code_2(rade, tmp_path):
+    folder = tmp_path / "runs/csbm-gcn/none/run-0"
+    folder.mkdir(parents=True)
+    (folder / "checkpoint.pt").write_bytes(b"nonsense")
+    code, _, err = rade("train", *QUICK, "--method", "none", "--resume")
+    assert code == 2
+    assert err == (
+        "error: runs/csbm-gcn/none/run-0/checkpoint.pt is damaged or not a file of rade; "
+        "delete it to start this run afresh\n"
+    )
+
+
+def test_a_data_set_without_validation_is_one_sentence_and_code_2(rade, monkeypatch):
+    import torch
+
+    from rade.commands import training
+    from rade.data import load
+
+    def without_validation(name, root):
+        from dataclasses import replace
+
+        from rade.data.splits import FixedSplit
+
+        dataset = load(name)
+        return replace(dataset, splits=FixedSplit(replace(dataset.split(0), val=torch.tensor([], dtype=torch.long))))
+
+    monkeypatch.setattr(training, "load", without_validation)
+    code, _, err = rade("train", *QUICK)
+    assert code == 2
+    assert err.startswith("error: data set csbm has no validation part in this split; training needs")
+    assert err.count("\n") == 1
+
+
+def test_more_runs_than_folds_is_one_sentence_and_code_2(rade, monkeypatch):
+    from dataclasses import replace
+
+    from rade.commands import training
+    from rade.data import load
+    from rade.data.splits import StratifiedFolds
+
+    def folded(name, root):
+        dataset = load("far-pair", graphs=20)
+        return replace(dataset, splits=StratifiedFolds(dataset.graphs.batch(range(20)).y, folds=2))
+
+    monkeypatch.setattr(training, "load", folded)
+    options = ("--dataset", "far-pair", "--epochs", 1, "--method", "none")
+    code, _, err = rade("train", *options, "--runs", 3)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "has 2 folds; ask for at most as many runs" in err
+
+
+def test_help_names_everything_that_exists(rade):
+    code, out, _ = rade("train", "--help")
+    assert code == 0
+    text = " ".join(out.replace("│", " ").split())
+    for name in (*BACKBONES, *(method for method in METHODS if not method.startswith("rade-ofs-"))):
+        assert name in text
+    for option in ("--dataset", "--resume", "--config", "--tensorboard", "--fixed-rates", "Examples"):
+        assert option in text
+
+
+def test_without_a_command_there_is_help(rade):
+    code, out, err = rade()
+    assert (code, err) == (0, "")
+    assert "train" in out
+    assert "predict" in out
+
+
+def test_version(rade):
+    assert rade("--version")[1].startswith("rade 0.")
+
+
+def test_tensorboard_is_optional(rade, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    code, _, err = rade("train", *QUICK, "--tensorboard", "logs")
+    assert code == 2
+    assert err.startswith("error: --tensorboard needs the tensorboard package; install it with pip install")
+
+
+def test_help_does_not_wait_for_torch():
+    """Start-up below one second comes from not importing PyTorch; the import is what a test can pin down."""
+    code = "import sys, rade.cli; rade.cli.mount(); print('torch' in sys.modules, 'torch_geometric' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]

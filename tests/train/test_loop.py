@@ -1,0 +1,117 @@
+"""The loop itself: how often the network runs, what is looked at, how batches are shared."""
+
+from collections import Counter
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from rade.train import resolve, train_run
+from rade.train.batches import batches_of
+from rade.train.process import Solo
+from rade.train.summary import best_common_epoch, summarise
+
+
+class Part(Solo):
+    """One of several imagined processes."""
+
+    def __init__(self, rank, world):
+        self.rank, self.world = rank, world
+
+    def share(self, items):
+        return items[self.rank :: self.world]
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """Counts forward passes of the backbone, by training mode."""
+    from rade.nn.models import Backbone
+
+    counts = Counter()
+    forward = Backbone.forward
+
+    def counting(self, *args, **kwargs):
+        counts["train" if torch.is_grad_enabled() else "evaluation"] += 1
+        return forward(self, *args, **kwargs)
+
+    monkeypatch.setattr(Backbone, "forward", counting)
+    return counts
+
+
+def test_one_training_and_one_evaluation_pass_per_epoch(papers, passes, tmp_path):
+    train_run(papers, resolve("csbm", "gcn", "drop-edge", epochs=5, hidden=8), 0, tmp_path)
+    assert passes == {"train": 5, "evaluation": 5}
+
+
+def test_rate_control_and_evaluation_share_the_clean_pass(papers, passes, tmp_path):
+    """RADE-OF: a pass on the view and a clean pass per epoch, and no third one for the validation score."""
+    train_run(papers, resolve("csbm", "gcn", "rade-of", epochs=5, hidden=8), 0, tmp_path)
+    assert sum(passes.values()) == 10
+
+
+def test_the_shared_pass_gives_the_scores_of_a_separate_one(papers, tmp_path, monkeypatch):
+    from rade.augment.random_add_drop import RandomAddDropLearner as Learner
+
+    settings = resolve("csbm", "gcn", "rade-of", epochs=5, hidden=8)
+    shared = train_run(papers, settings, 0, tmp_path / "shared")
+    adapt = Learner.adapt
+
+    def keep_to_itself(*args, **kwargs):
+        adapt(*args, **kwargs)
+
+    monkeypatch.setattr(Learner, "adapt", keep_to_itself)
+    separate = train_run(papers, settings, 0, tmp_path / "separate")
+    assert shared["history"]["val"] == separate["history"]["val"]
+
+
+def test_rates_move_where_they_adapt(papers, tmp_path):
+    adaptive = train_run(papers, resolve("csbm", "gcn", "rade-of", epochs=5, hidden=8), 0, tmp_path / "a")
+    fixed = train_run(papers, resolve("csbm", "gcn", "rade-of-fixed", epochs=5, hidden=8), 0, tmp_path / "f")
+    assert len(set(adaptive["history"]["p"])) == 5
+    assert fixed["history"]["p"] == [0.5] * 5
+    assert fixed["history"]["q"] == pytest.approx([0.5 * papers.density] * 5)
+
+
+@pytest.mark.parametrize("world", [2, 3, 7])
+@pytest.mark.parametrize("kind", ["nodes", "graphs"])
+def test_processes_share_every_batch(kind, world, papers, paths):
+    """The parts of a step together are the step of a single process, and the weights average to one."""
+    dataset = papers if kind == "nodes" else paths
+    settings = resolve(dataset.name, "gcn", "none", batch_size=17, fanouts=(4, 4), layers=2)
+    whole = list(batches_of(dataset, dataset.split(0), settings, 0, Solo()).training(0))
+    parts = [list(batches_of(dataset, dataset.split(0), settings, 0, Part(r, world)).training(0)) for r in range(world)]
+    assert {len(steps) for steps in parts} == {len(whole)}
+    for step, *shares in zip(whole, *parts):
+        assert sum(share.weight for share in shares) == pytest.approx(world)
+        real = torch.cat([share.labels for share in shares if share.weight > 0])
+        assert_close(real.sort().values, step.labels.sort().values)
+        for share in shares:
+            expected = len(share.labels) * world / len(step.labels)
+            assert share.weight in (pytest.approx(expected), 0.0)
+
+
+def test_an_epoch_is_shuffled_anew_and_repeats(paths):
+    settings = resolve("far-pair", "gcn", "none", batch_size=16)
+    batches = batches_of(paths, paths.split(0), settings, 0, Solo())
+    first, again, second = ([step.x for step in batches.training(epoch)] for epoch in (0, 0, 1))
+    assert all(torch.equal(one, other) for one, other in zip(first, again))
+    assert not all(one.shape == other.shape and torch.equal(one, other) for one, other in zip(first, second))
+
+
+def test_full_batch_training_cannot_be_shared(papers):
+    with pytest.raises(ValueError, match="2 processes cannot share full-batch training; give a batch size"):
+        batches_of(papers, papers.split(0), resolve("csbm", "gcn", "none"), 0, Part(0, 2))
+
+
+def test_cross_validation_reports_the_best_epoch_of_the_mean_curve():
+    curves = [[0.5, 0.9, 0.6], [0.5, 0.5, 0.8]]
+    assert best_common_epoch(curves) == (2, (0.9, 0.5))
+    timing = {"seconds": 1.0}
+    results = [
+        {"folds": 10, "metric": "accuracy", "settings": {"method": "none"}, "history": {"val": c}, "timing": timing}
+        for c in curves
+    ]
+    summary = summarise(results)
+    assert (summary.mean, summary.scores) == (pytest.approx(0.7), (0.9, 0.5))
+    assert str(summary) == "70.00 ± 28.28"
+    assert summary.selection == "epoch 2, best of the fold-averaged validation curve"

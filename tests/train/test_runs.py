@@ -1,0 +1,178 @@
+"""Whole runs: every kind of batches, determinism, resuming, damaged files."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from rade.data.splits import FixedSplit, Split
+from rade.train import Interrupted, RunError, SettingsError, load_run, resolve, train_run
+
+METHODS = ("none", "dropout", "drop-edge", "drop-node", "drop-message", "rade-of", "rade-ofs")
+
+
+def same(result):
+    """A result without what may differ between two runs: the times, and the commit, which an edit changes."""
+    return {name: value for name, value in result.items() if name not in ("timing", "commit")}
+
+
+def stopping_after(epochs):
+    """A request to stop, made during the given epoch."""
+    asked = iter([False] * (epochs - 1) + [True])
+    return lambda: next(asked)
+
+
+@pytest.fixture
+def quick():
+    return lambda method="none", **overrides: resolve("csbm", "gcn", method, **({"epochs": 6, "hidden": 8} | overrides))
+
+
+@pytest.fixture
+def quick_graphs():
+    return lambda method="none", **overrides: resolve(
+        "far-pair", "gin", method, **({"epochs": 3, "hidden": 8, "layers": 2, "batch_size": 32} | overrides)
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_seed_gives_the_same_numbers_twice(method, papers, quick, tmp_path):
+    one, two = (train_run(papers, quick(method), 0, tmp_path / name) for name in "ab")
+    assert same(one) == same(two)
+    assert one["history"]["loss"][-1] < one["history"]["loss"][0]
+    other = train_run(papers, quick(method), 1, tmp_path / "c")
+    assert other["history"]["loss"] != one["history"]["loss"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_interrupted_run_resumes_to_the_same_numbers(method, papers, quick, tmp_path):
+    whole = train_run(papers, quick(method), 0, tmp_path / "whole")
+    with pytest.raises(Interrupted, match=r"stopped after epoch 4, state saved in .*checkpoint.pt"):
+        train_run(papers, quick(method), 0, tmp_path / "parts", stop_asked=stopping_after(4))
+    parts = train_run(papers, quick(method), 0, tmp_path / "parts", resume=True)
+    assert same(parts) == same(whole)
+    assert not (tmp_path / "parts" / "checkpoint.pt").exists()
+    one, other = (load_run(tmp_path / name).predict(papers) for name in ("whole", "parts"))
+    assert_close(one, other, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("method", ["none", "drop-edge", "rade-of", "rade-ofs"])
+def test_graph_batches_train_and_resume(method, paths, quick_graphs, tmp_path):
+    whole = train_run(paths, quick_graphs(method), 0, tmp_path / "whole")
+    with pytest.raises(Interrupted):
+        train_run(paths, quick_graphs(method), 0, tmp_path / "parts", stop_asked=stopping_after(2))
+    assert same(train_run(paths, quick_graphs(method), 0, tmp_path / "parts", resume=True)) == same(whole)
+
+
+@pytest.mark.parametrize("method", ["none", "drop-edge", "rade-of", "rade-ofs"])
+def test_neighbor_batches_train_and_resume(method, papers, quick, tmp_path):
+    settings = quick(method, batch_size=30, fanouts=(5, 5), epochs=3)
+    whole = train_run(papers, settings, 0, tmp_path / "whole")
+    with pytest.raises(Interrupted):
+        train_run(papers, settings, 0, tmp_path / "parts", stop_asked=stopping_after(2))
+    assert same(train_run(papers, settings, 0, tmp_path / "parts", resume=True)) == same(whole)
+
+
+def test_a_finished_run_is_not_repeated(papers, quick, tmp_path):
+    first = train_run(papers, quick(), 0, tmp_path)
+    assert train_run(papers, quick(), 0, tmp_path, resume=True)["timing"] == first["timing"]
+    assert train_run(papers, quick(), 0, tmp_path)["timing"] != first["timing"]
+
+
+def test_resuming_with_other_settings_is_refused(papers, quick, tmp_path):
+    train_run(papers, quick(), 0, tmp_path / "done")
+    with pytest.raises(RunError, match=r"result.json was made with epochs = 6, not 9; repeat those settings"):
+        train_run(papers, quick(epochs=9), 0, tmp_path / "done", resume=True)
+    with pytest.raises(Interrupted):
+        train_run(papers, quick(), 0, tmp_path / "open", stop_asked=stopping_after(2))
+    with pytest.raises(RunError, match=r"checkpoint.pt was made with hidden = 8, not 16"):
+        train_run(papers, quick(hidden=16), 0, tmp_path / "open", resume=True)
+
+
+@pytest.mark.parametrize("damage", [b"", b"nonsense", "half", "other"])
+def test_a_damaged_checkpoint_is_a_sentence(damage, papers, quick, tmp_path):
+    with pytest.raises(Interrupted):
+        train_run(papers, quick(), 0, tmp_path, stop_asked=stopping_after(2))
+    path = tmp_path / "checkpoint.pt"
+    content = path.read_bytes()
+    if damage == "other":
+        torch.save({"something": 1}, path)
+    else:
+        path.write_bytes(content[: len(content) // 2] if damage == "half" else damage)
+    with pytest.raises(RunError, match=r"checkpoint.pt is (damaged or )?not a (file|checkpoint) of rade; delete it"):
+        train_run(papers, quick(), 0, tmp_path, resume=True)
+
+
+def test_a_checkpoint_cannot_run_code(papers, quick, tmp_path):
+    class Attack:
+        def __reduce__(self):
+            return (print, ("executed",))
+
+    torch.save({"settings": Attack()}, tmp_path / "checkpoint.pt")
+    with pytest.raises(RunError, match=r"damaged or not a file of rade"):
+        train_run(papers, quick(), 0, tmp_path, resume=True)
+
+
+def test_no_temporary_file_is_left(papers, quick, tmp_path):
+    train_run(papers, quick(), 0, tmp_path, checkpoint_every=1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.pt", "result.json"]
+
+
+def test_the_result_tells_how_it_was_made(papers, quick, tmp_path):
+    returned = train_run(papers, quick("rade-of"), 2, tmp_path)
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result == json.loads(json.dumps(returned))
+    assert result["seed"] == 2
+    assert result["settings"]["options"]["p"] == 0.5
+    assert {"rade", "torch", "torch_geometric", "python"} <= set(result["versions"])
+    assert result["data"]["options"]["nodes"] == 400
+    assert {len(curve) for curve in result["history"].values()} == {result["epochs"]}
+    assert set(result["history"]) == {"loss", "val", "val_loss", "p", "q"}
+    assert result["val"] == max(result["history"]["val"])
+    assert result["best_epoch"] == 1 + result["history"]["val"].index(result["val"])
+
+
+def test_early_stopping_counts_from_the_best_epoch(papers, quick, tmp_path):
+    result = train_run(papers, quick(epochs=200, patience=3, lr=0.05), 0, tmp_path)
+    assert result["epochs"] == result["best_epoch"] + 3 < 200
+
+
+def test_a_loss_that_is_no_number_stops_with_a_sentence(papers, quick, tmp_path):
+    with pytest.raises(RunError, match=r"the loss became (nan|inf) in epoch .*; a smaller --lr may help"):
+        train_run(papers, quick(lr=1e30, epochs=20), 0, tmp_path)
+
+
+@pytest.mark.parametrize("part", ["train", "val", "test"])
+def test_a_data_set_without_a_part_is_a_sentence(part, papers, quick, tmp_path):
+    split = papers.split(0)
+    broken = replace(papers, splits=FixedSplit(replace(split, **{part: torch.tensor([], dtype=torch.long)})))
+    assert isinstance(broken.split(0), Split)
+    name = {"val": "validation"}.get(part, part)
+    with pytest.raises(SettingsError, match=f"data set csbm has no {name} part in this split"):
+        train_run(broken, quick(), 0, tmp_path)
+
+
+def test_graph_level_training_needs_a_batch_size(paths, quick_graphs, tmp_path):
+    with pytest.raises(SettingsError, match=r"training on graphs needs a batch size of at least 1, got 0"):
+        train_run(paths, quick_graphs(batch_size=0), 0, tmp_path)
+
+
+def test_fan_outs_must_match_the_layers(papers, quick, tmp_path):
+    with pytest.raises(SettingsError, match=r"2 layers need as many fan-outs, got \[5\]; set --fanouts"):
+        train_run(papers, quick(batch_size=30, fanouts=(5,)), 0, tmp_path)
+
+
+def test_an_unwritable_folder_is_a_sentence(papers, quick, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match=r"cannot write to .*file/out: Not a directory; choose another folder"):
+        train_run(papers, quick(), 0, tmp_path / "file" / "out")
+
+
+@pytest.mark.parametrize(("optimizer", "schedule"), [("adam", "step"), ("adamw", "plateau")])
+def test_schedules_resume(optimizer, schedule, papers, quick, tmp_path):
+    settings = quick(optimizer=optimizer, schedule=schedule, epochs=60, patience=0)
+    whole = train_run(papers, settings, 0, tmp_path / "whole")
+    with pytest.raises(Interrupted):
+        train_run(papers, settings, 0, tmp_path / "parts", stop_asked=stopping_after(52))
+    assert same(train_run(papers, settings, 0, tmp_path / "parts", resume=True)) == same(whole)

@@ -1,0 +1,118 @@
+"""Protocol values, overrides, and the sentences for what cannot be meant."""
+
+import pytest
+
+from rade.augment import METHODS
+from rade.data import names
+from rade.train import SettingsError, resolve
+from rade.train.plan import make_plan, parse_assignment, read_config
+from rade.train.settings import protocol
+
+
+def test_every_data_set_has_a_protocol():
+    assert set(names()) <= set(protocol())
+
+
+@pytest.mark.parametrize(
+    ("dataset", "backbone", "expected"),
+    [
+        ("cora", "gcn", {"hidden": 512, "epochs": 500, "patience": 100, "batch_size": 0, "layers": 2}),
+        ("cora", "gat", {"hidden": 256}),
+        ("pubmed", "sgc", {"hidden": 512}),
+        ("cs", "gin-lin", {"hidden": 256, "epochs": 1500}),
+        ("ogbn-arxiv", "gin", {"batch_size": 2048, "eval_batch_size": 4096, "fanouts": (15, 10), "epochs": 2000}),
+        ("mutag", "gin", {"batch_size": 32, "pool": "sum", "layers": 4, "schedule": "step", "patience": 0}),
+        ("proteins", "gat", {"hidden": 64, "batch_size": 16, "epochs": 350}),
+        ("ogbg-molhiv", "gat", {"hidden": 300, "batch_size": 32, "pool": "mean", "layers": 5}),
+        ("peptides-func", "gcn", {"optimizer": "adamw", "schedule": "plateau", "batch_size": 128}),
+    ],
+)
+def test_protocol_values(dataset, backbone, expected):
+    settings = resolve(dataset, backbone, "none").model_dump()
+    assert {name: settings[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("dataset", "method", "options"),
+    [
+        ("cora", "dropout", {"rate": 0.7}),
+        ("imdb-m", "drop-node", {"rate": 0.8}),
+        ("cora", "rade-of", {"p": 0.5, "rho": 0.5, "penalty": 1.0, "rate_lr": 0.001}),
+        ("mutag", "rade-ofs", {"p": 0.5, "rho": 0.5, "penalty": 0.1, "rate_lr": 0.001}),
+        ("cora", "rade-of-drop", {"p": 0.5, "penalty": 1.0, "rate_lr": 0.001}),
+        ("cora", "none", {}),
+    ],
+)
+def test_protocol_options(dataset, method, options):
+    assert resolve(dataset, "gcn", method).options == options
+
+
+@pytest.mark.parametrize("dataset", names())
+@pytest.mark.parametrize("method", METHODS)
+def test_every_data_set_resolves_for_every_method(dataset, method):
+    resolve(dataset, "gat", method)
+
+
+def test_deeper_models_repeat_the_last_fan_out():
+    assert resolve("flickr", "gcn", "none", layers=4).fanouts == (15, 10, 10, 10)
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"backbone": "gnc"}, "unknown backbone 'gnc'; did you mean 'gcn'"),
+        ({"method": "rade-off"}, "unknown method 'rade-off'; did you mean 'rade-of'"),
+        ({"dataset": "coar"}, "unknown data set 'coar'; did you mean 'cora'"),
+        ({"epochs": 0}, "epochs must be greater than or equal to 1, got 0"),
+        ({"hidden": -3}, "hidden must be greater than or equal to 1, got -3"),
+        ({"lr": 0.0}, "lr must be greater than 0, got 0.0"),
+        ({"runs": 0}, "runs must be a whole number of at least 1, got 0"),
+        ({"optimizer": "sgd"}, "optimizer must be 'adam' or 'adamw', got 'sgd'"),
+        ({"device": "cuda:99"}, "device must name a device that PyTorch can use here, got 'cuda:99'"),
+        ({"epohcs": 3}, "unknown setting 'epohcs'; did you mean 'epochs'"),
+        ({"method": "none", "p": 0.3}, "p is no option of none; it belongs to rade-of"),
+        ({"method": "rade-of-drop", "rho": 0.3}, "rho is no option of rade-of-drop; it belongs to rade-of"),
+        ({"method": "rade-of", "rate": 0.3}, "rate is no option of rade-of; it belongs to dropout, drop-edge"),
+        ({"method": "drop-edge", "rate": 1.0}, r"the drop rate must lie in \[0, 1\), got 1.0"),
+        ({"method": "rade-of", "p": 1.0}, r"drop rate p must lie in \[0, 1\), got 1.0"),
+        ({"method": "rade-of", "moments": "rough"}, "moments must be one of .*, got 'rough'"),
+        ({"adaptive": False, "penalty": 0.5}, "fixed rates and penalty contradict each other"),
+        ({"fanouts": "5,5", "batch_size": 0}, "fanouts and a batch size of 0 contradict each other"),
+    ],
+)
+def test_what_cannot_be_meant_is_a_sentence(asked, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make_plan(asked)
+
+
+def test_an_option_reaches_the_methods_that_have_it():
+    plan = make_plan({"method": ["none,drop-edge", "rade-of"], "p": 0.3, "rate": 0.1, "runs": 2})
+    assert [settings.method for settings in plan.settings] == ["none", "drop-edge", "rade-of"]
+    assert [settings.options.get("p") for settings in plan.settings] == [None, None, 0.3]
+    assert plan.settings[1].options == {"rate": 0.1}
+    assert plan.runs == 2
+
+
+def test_the_embedded_comparison_is_the_default():
+    plan = make_plan({})
+    assert [settings.method for settings in plan.settings] == ["none", "rade-of", "rade-ofs"]
+    assert plan.settings[0].dataset == "csbm"
+
+
+def test_config_files(tmp_path):
+    good, bad = tmp_path / "good.toml", tmp_path / "bad.toml"
+    good.write_text('dataset = "cora"\nmethod = ["none", "rade-of"]\nepochs = 7\nshare_view = false\n')
+    bad.write_text("epochs = = 3")
+    plan = make_plan(read_config(good))
+    assert plan.settings[1].epochs == 7
+    assert plan.settings[1].options["share_view"] is False
+    with pytest.raises(SettingsError, match=r"bad.toml is not valid TOML"):
+        read_config(bad)
+    with pytest.raises(SettingsError, match=r"cannot read .*missing.toml: No such file"):
+        read_config(tmp_path / "missing.toml")
+
+
+def test_assignments():
+    assert parse_assignment("rate-lr=0.01") == {"rate_lr": 0.01}
+    with pytest.raises(SettingsError, match=r"--set expects NAME=VALUE, got 'rate'"):
+        parse_assignment("rate")
