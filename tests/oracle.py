@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
 import torch
 from torch import Tensor
 
 from rade.correction import propagate
 from rade.graph import Graph
+from rade.moments.base import Coefficients
 from rade.pairs import symmetric_pattern
-from rade.view import Law, View
+from rade.view import Correction, Law, Rates, View
+
+Repeat = Callable[[Tensor], Tensor]
+Build = Callable[[Graph, Repeat], Coefficients]  # the same aggregator on a graph and on copies of it
 
 
 def undirected(pairs: list[tuple[int, int]], nodes: int, batch: list[int] | None = None) -> Graph:
@@ -33,6 +41,8 @@ GRAPHS = {
     "batch": BATCH,
 }
 LARGER = {"cycle-chord": CYCLE_CHORD}  # 6 nodes, 32,768 views: for the cheap aggregators
+SQUARE_TAIL = undirected([(0, 1), (1, 2), (2, 0), (2, 3)], 4)  # 64 views: small enough to enumerate pairs of views
+RATES = [(0.3, 0.2), (0.5, 0.1), (0.9, 0.6), (0.0, 0.3), (0.4, 0.0), (0.0, 0.0), (0.25, 1.0)]  # (p, q)
 
 
 def pairs_of(graph: Graph) -> tuple[Tensor, Tensor]:
@@ -40,9 +50,38 @@ def pairs_of(graph: Graph) -> tuple[Tensor, Tensor]:
     low, high = torch.triu_indices(graph.num_nodes, graph.num_nodes, 1)
     same = graph.batch[low] == graph.batch[high]
     pairs = torch.stack([low[same], high[same]])
+    return pairs, adjacency(graph)[pairs[0], pairs[1]]
+
+
+def adjacency(graph: Graph) -> Tensor:
+    """Dense A, [n, n] bool."""
     dense = torch.zeros(graph.num_nodes, graph.num_nodes, dtype=torch.bool)
     dense[graph.pattern.target, graph.pattern.source] = True
-    return pairs, dense[pairs[0], pairs[1]]
+    return dense
+
+
+def nonedges(graph: Graph) -> Tensor:
+    """Dense mask of ordered non-edges within the graphs, [n, n] bool."""
+    same = graph.batch[:, None] == graph.batch
+    return same & ~adjacency(graph) & ~torch.eye(graph.num_nodes, dtype=torch.bool)
+
+
+def copies(graph: Graph, count: int) -> Graph:
+    """``count`` copies of a graph as one batch; the entries of copy k follow those of copy k−1."""
+    offset = torch.arange(count)[:, None]
+    edge_index = (graph.edge_index[:, None] + offset * graph.num_nodes).reshape(2, -1)
+    batch = (graph.batch + offset * graph.num_graphs).flatten()
+    return Graph.from_edge_index(edge_index, graph.num_nodes * count, batch)
+
+
+def identity(x: Tensor) -> Tensor:
+    return x
+
+
+def one_hot(graph: Graph, heads: int | None = None) -> Tensor:
+    """Features on which an operator shows all its entries: [n, n] or, the same for every head, [n, H, n]."""
+    eye = torch.eye(graph.num_nodes, dtype=torch.double)
+    return eye if heads is None else eye[:, None].expand(-1, heads, -1)
 
 
 class AllViews:
@@ -52,14 +91,12 @@ class AllViews:
         pairs, is_edge = pairs_of(graph)
         count, n = 2 ** pairs.shape[1], graph.num_nodes
         bits = (torch.arange(count)[:, None] >> torch.arange(pairs.shape[1])) & 1
-        present = torch.where(is_edge, 1.0 - float(law.rates.p), float(law.rates.q)).double()
+        rates = torch.tensor([float(law.rates.q), 1.0 - float(law.rates.p)], dtype=torch.double)
+        present = rates[is_edge.long()]
         chance = torch.where(bits.bool(), present, 1.0 - present).prod(1)
         bits, self.weight = bits[chance > 0], chance[chance > 0]
         self.graph, self.law, self.count = graph, law, len(bits)
-        offset = torch.arange(self.count)[:, None] * n
-        copied = (graph.edge_index[:, None] + offset).reshape(2, -1)
-        batch = (graph.batch + torch.arange(self.count)[:, None] * graph.num_graphs).flatten()
-        self.copies = Graph.from_edge_index(copied, n * self.count, batch)
+        self.copies = copies(graph, self.count)
         adjacency = torch.zeros(self.count, n, n, dtype=torch.bool)
         adjacency[:, pairs[0], pairs[1]] = bits.bool()
         adjacency = adjacency | adjacency.mT
@@ -70,16 +107,44 @@ class AllViews:
         which = pairs[:, ~is_edge][:, added[:, 1]] + added[:, 0] * n
         self.view = View(self.copies, law, kept, symmetric_pattern(which[0], which[1], n * self.count))
 
+    def under(self, correction: Correction) -> AllViews:
+        """The same views, corrected in another way."""
+        other = object.__new__(AllViews)
+        other.__dict__.update(self.__dict__)
+        other.law = replace(self.law, correction=correction)
+        other.view = View(self.copies, other.law, self.view.kept, self.view.added)
+        return other
+
     def repeat(self, x: Tensor) -> Tensor:
         return x.repeat(self.count, *[1] * (x.dim() - 1))
 
-    def aggregate(self, build, x: Tensor) -> Tensor:
+    def aggregate(self, build: Build, x: Tensor) -> Tensor:
         """The aggregation of every view, [K, n, ...]; ``build(graph, repeat)`` makes the coefficients."""
         out = propagate(self.view, build(self.copies, self.repeat), self.repeat(x))
         return out.view(self.count, *x.shape)
+
+    def coefficients(self, build: Build) -> tuple[Tensor, Tensor]:
+        """α'_ij of every view, dense [K, n, n] or [K, n, n, H], and the loops', [K, n] or [K, n, H]."""
+        weights, n = build(self.copies, self.repeat).on(self.view), self.graph.num_nodes
+        dense = weights.edges.new_zeros(self.count, n, n, *weights.edges.shape[1:])
+        for pattern, values in ((self.copies.pattern, weights.edges), (self.view.added, weights.added)):
+            dense[pattern.target // n, pattern.target % n, pattern.source % n] += values
+        return dense, weights.loop.view(self.count, n, *weights.loop.shape[1:])
 
     def mean(self, values: Tensor) -> Tensor:
         return torch.einsum("k,k...->...", self.weight.to(values.dtype), values)
 
     def variance(self, values: Tensor) -> Tensor:
         return self.mean((values - self.mean(values)).square())
+
+
+@cache
+def all_views(name: str, p: float, q: float) -> AllViews:
+    """The views of a graph named above, kept for the next test."""
+    return AllViews((GRAPHS | LARGER)[name], Law(Rates(p, q)))
+
+
+def error(value: Tensor, target: Tensor, scale: Tensor | None = None) -> float:
+    """Largest deviation, relative to the largest entry of the target (or of ``scale``)."""
+    size = (target if scale is None else scale).abs().max()
+    return float((value - target).abs().max() / size.clamp(min=1e-300))  # both may be all zero
