@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeVar
 import torch
 import torch_geometric.typing
 from torch import Tensor
+from torch.utils.data import RandomSampler
 from torch_geometric.data import Data
 from torch_geometric.loader import NeighborLoader, NodeLoader
 
@@ -41,10 +42,11 @@ def neighbor_loader(
     slim, attach = _without_sparse_features(data)
     options |= {
         "batch_size": batch_size,
-        "shuffle": shuffle,
         "generator": torch.Generator().manual_seed(seed),
         "transform": _chain(attach, options.get("transform")),
     }
+    if shuffle:
+        options["sampler"] = _order(input_nodes, data.num_nodes, seed)
     if _use_pyg_lib(backend):
         kind = "bidirectional" if bidirectional else "directional"
         return NeighborLoader(
@@ -73,6 +75,13 @@ def mean_batch_nodes(batches: Iterable[Data], limit: int = 20) -> float:
     """The mean number of nodes of the first ``limit`` batches, for ``full_graph_rate``."""
     sizes = [float(batch.num_nodes) for _, batch in zip(range(limit), batches)]
     return sum(sizes) / len(sizes)
+
+
+def _order(input_nodes: Tensor | None, num_nodes: int, seed: int) -> RandomSampler:
+    """A generator of its own: the loader's is also asked for workers' seeds, how often depends on their number."""
+    nodes = torch.arange(num_nodes) if input_nodes is None else input_nodes
+    count = int(nodes.sum()) if nodes.dtype is torch.bool else nodes.numel()
+    return RandomSampler(range(count), generator=torch.Generator().manual_seed(seed))
 
 
 class _Loader(NodeLoader):

@@ -22,11 +22,11 @@ def read_table(raw: RawFolder, path: str, columns: int, dtype: type = np.int64) 
     except (OSError, EOFError, zlib.error) as reason:
         raise DataError(f"{raw.entry.folder}/{path} is not a readable gzip file ({reason}); fetch it again") from None
     rows = text.count(b"\n") + (not text.endswith(b"\n"))
-    values: NDArray[Any] = np.fromstring(text.replace(b",", b" "), dtype=dtype, sep=" ")
-    if values.size != rows * columns:
+    try:
+        return np.fromstring(text.replace(b",", b" "), dtype=dtype, sep=" ").reshape(rows, columns)
+    except ValueError as reason:
         expected = f"{rows} lines of {columns} numbers"
-        raise DataError(f"{raw.entry.folder}/{path} should hold {expected}, got {values.size} numbers; fetch it again")
-    return values.reshape(rows, columns)
+        raise DataError(f"{raw.entry.folder}/{path} should hold {expected} ({reason}); fetch it again") from None
 
 
 def read_arrays(raw: RawFolder, path: str, keys: tuple[str, ...]) -> Mapping[str, NDArray[Any]]:
