@@ -1,8 +1,50 @@
 """RADE: Random Add-Drop Edge for graph neural networks (regularisation and long-range paths, no rates to tune)."""
 
-from rade.graph import Graph
-from rade.view import Correction, Law, MeanView, Rates, Variant, View, sample_view
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rade.convert import convert, revert
+    from rade.graph import Graph
+    from rade.module import RADE
+    from rade.view import Correction, Law, MeanView, Rates, Variant, View, sample_view
 
 __version__ = "0.1.0"
 
-__all__ = ["Correction", "Graph", "Law", "MeanView", "Rates", "Variant", "View", "sample_view"]
+__all__ = [
+    "RADE",
+    "Correction",
+    "Graph",
+    "Law",
+    "MeanView",
+    "Rates",
+    "Variant",
+    "View",
+    "convert",
+    "revert",
+    "sample_view",
+]
+
+_HOMES = {
+    "RADE": "rade.module",
+    "Graph": "rade.graph",
+    "convert": "rade.convert",
+    "revert": "rade.convert",
+    **dict.fromkeys(("Correction", "Law", "MeanView", "Rates", "Variant", "View", "sample_view"), "rade.view"),
+}
+_MODULES = ("augment", "data", "diagnostics", "experiment", "moments", "nn", "train")
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: torch and PyG take seconds, and ``rade --help`` must not wait for them."""
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return import_module(f"rade.{name}")
+    raise AttributeError(f"module 'rade' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES, *_MODULES])

@@ -29,6 +29,10 @@ class LogitVariance:
         """Var(δ)."""
         return self.drop + self.add
 
+    def rows(self, index: Tensor) -> LogitVariance:
+        """The variance of some rows."""
+        return LogitVariance(self.drop[index], self.add[index])
+
 
 @dataclass(frozen=True, eq=False)
 class _Terms:

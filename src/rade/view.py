@@ -35,6 +35,11 @@ def choose(what: str, value: str, allowed: tuple[str, ...]) -> None:
         raise ValueError(f"{what} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
 
 
+def number(rate: float | Tensor) -> float:
+    """A rate as a plain number; a tensor may carry gradients."""
+    return float(rate.detach()) if isinstance(rate, Tensor) else float(rate)
+
+
 @dataclass(frozen=True)
 class Rates:
     """Drop rate p of edges and add rate q of non-edges (Eq. 4: A'_ij ~ Bernoulli(1−p) or Bernoulli(q)).
@@ -47,7 +52,7 @@ class Rates:
     q: float | Tensor = 0.0
 
     def __post_init__(self) -> None:
-        p, q = float(self.p), float(self.q)
+        p, q = number(self.p), number(self.q)
         if not 0.0 <= p < 1.0:
             raise ValueError(f"drop rate p must lie in [0, 1), got {p}; p = 1 removes every edge and has no correction")
         if not 0.0 <= q <= 1.0:
@@ -185,8 +190,8 @@ def sample_view(
     """
     choose("sampling", sampling, get_args(SamplingName))
     law = Law(rates, correction or Correction(), generator)
-    kept = _kept(graph, float(rates.p), generator)
-    rank = _SAMPLERS[sampling](graph, float(rates.q), generator)
+    kept = _kept(graph, number(rates.p), generator)
+    rank = _SAMPLERS[sampling](graph, number(rates.q), generator)
     return View(graph, law, kept, _added(graph, rank))
 
 

@@ -15,7 +15,7 @@ from rade.moments.complement import AttentionKernel, AttentionSums
 from rade.moments.nonneighbors import sample_nonneighbors
 from rade.operator import Operator, Sparse, complement
 from rade.sparse import Pattern
-from rade.view import Law, View
+from rade.view import Law, View, number
 
 
 class Attention(Coefficients):
@@ -83,7 +83,7 @@ class Attention(Coefficients):
 
     def max_correction(self, law: Law) -> float | Tensor:
         """3/(1−p): above every legitimate factor of a node of degree one, below the expansion's excesses (D3)."""
-        return law.correction.cap(auto=3.0 / (1.0 - float(law.rates.p)))
+        return law.correction.cap(auto=3.0 / (1.0 - number(law.rates.p)))
 
     def no_loop(self) -> Tensor:
         """[n, H] zeros."""

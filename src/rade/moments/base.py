@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 import torch
@@ -11,7 +11,9 @@ from torch import Tensor
 
 from rade.graph import Graph
 from rade.operator import Operator
-from rade.view import Law, View
+from rade.view import Law, Rates, View
+
+RateFactors = Callable[[Rates], tuple[Tensor | float, Tensor | float]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +75,10 @@ class Coefficients(ABC):
         mean = self.mean(law).edges
         odds = law.rates.p / (1.0 - law.rates.p)
         return Moments(odds * mean * mean[self.graph.pattern.transposition], self.no_loop(), Operator())
+
+    def rate_factors(self, law: Law) -> RateFactors | None:
+        """(a, b) with Var(δ) = a(p)·(edge part) + b(q)·(non-edge part), where the variance separates so; else None."""
+        return None
 
     def realised(self, weights: Weights) -> Weights:
         """Weights as they multiply messages in this forward pass; attention puts its dropout here."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rade.graph import Graph
-from rade.view import Law
+from rade.view import Law, number
 
 NODES, FROM, TO = 128, -4.6, 6.0  # trapezoid nodes in v: relative error below 1e-11 for s ≤ 2 (docs/moments.md)
 
@@ -63,8 +63,8 @@ def delta(degree: RandomDegree, law: Law, powers: tuple[float, ...]) -> list[Ten
 def monte_carlo(degree: RandomDegree, law: Law, powers: tuple[float, ...]) -> list[Tensor]:
     """Averages over sampled degrees; all powers share the draws, so that variances cannot be negative."""
     draws = (law.correction.samples, *degree.a.shape)
-    kept = torch.binomial(degree.a.expand(draws), torch.full(draws, 1.0 - float(law.rates.p)).double(), law.generator)
-    added = torch.binomial(degree.b.expand(draws), torch.full(draws, float(law.rates.q)).double(), law.generator)
+    kept = torch.binomial(degree.a.expand(draws), torch.full(draws, 1.0 - number(law.rates.p)).double(), law.generator)
+    added = torch.binomial(degree.b.expand(draws), torch.full(draws, number(law.rates.q)).double(), law.generator)
     x = degree.c + kept + added
     return [x.pow(-s).mean(0) for s in powers]
 

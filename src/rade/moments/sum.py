@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from rade.moments.base import Coefficients, Moments, Weights
-from rade.operator import LowRank, Operator, complement
-from rade.view import Law, View
+from rade.moments.base import Coefficients, Moments, RateFactors, Weights
+from rade.operator import LowRank, complement
+from rade.view import Law, Variant, View
 
 
 class Sum(Coefficients):
@@ -32,6 +32,13 @@ class Sum(Coefficients):
     def cross_covariance(self, law: Law) -> Moments:
         """Both directions are the same variable: its variance."""
         return self.variance(law)
+
+    def rate_factors(self, law: Law) -> RateFactors | None:
+        """p/(1−p) and q(1−q) (Appendix G); without correction the edge part is p(1−p)."""
+        if law.correction.max_correction not in ("auto", "none"):
+            return None
+        power = 1 if law.correction.variant is Variant.NONE else -1
+        return lambda rates: (rates.p * (1.0 - rates.p) ** power, rates.q * (1.0 - rates.q))
 
     def _constant(self, edge: float | Tensor, nonedge: float | Tensor) -> Moments:
         ones = self.everywhere(1.0, self.graph.num_nodes)

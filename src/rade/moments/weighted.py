@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from torch import Tensor
 
-from rade.moments.base import Coefficients, Moments, Weights
+from rade.moments.base import Coefficients, Moments, RateFactors, Weights
 from rade.view import Law, View
 
 
@@ -45,6 +45,10 @@ class Weighted(Coefficients):
         """e_ij e_ji Cov[α'_ij, α'_ji]."""
         other = self.weight[self.graph.pattern.transposition]
         return self._scaled(self.base.cross_covariance(law), self.weight * other)
+
+    def rate_factors(self, law: Law) -> RateFactors | None:
+        """Fixed weights do not touch the rates."""
+        return self.base.rate_factors(law)
 
     @staticmethod
     def _scaled(moments: Moments, factor: Tensor) -> Moments:

@@ -1,0 +1,140 @@
+"""Rate rules: constant rates, and the gradient-norm rule that adapts p and ρ = q/D   (§ Adaptive control, Eq. 14–15)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import Module, Parameter
+
+from rade.regulariser import Regulariser
+from rade.view import Rates
+
+LARGEST_P = 1.0 - 1e-6  # p = 1 has no correction
+JUST_INSIDE = 1e-8  # at a rate of exactly 0 the norm has only a one-sided derivative: take it here
+EPSILON = 1e-12  # the paper's ε: keeps the logarithm finite when a gradient vanishes
+BETAS, ADAM_EPSILON = (0.9, 0.999), 1e-8
+
+
+class RateController(Module):
+    """Holds (p, ρ, D) as buffers; ``step`` is what a rule adds."""
+
+    p: Tensor
+    rho: Tensor
+    density: Tensor
+
+    def __init__(self, p: float, rho: float, density: float | None) -> None:
+        super().__init__()
+        Rates(p, 0.0)
+        if not rho >= 0.0:
+            raise ValueError(f"rho = q/density must be at least 0, got {rho}")
+        if density is not None and not 0.0 <= density <= 1.0:
+            raise ValueError(f"density must lie in [0, 1], got {density}; it is edges over pairs of nodes")
+        self.register_buffer("p", torch.tensor(float(p), dtype=torch.double))
+        self.register_buffer("rho", torch.tensor(float(rho), dtype=torch.double))
+        self.register_buffer("density", torch.tensor(math.nan if density is None else density, dtype=torch.double))
+
+    @property
+    def rates(self) -> Rates:
+        """Current (p, q = ρD); q is 0 until the density is known."""
+        return Rates(float(self.p), min(max(float(self.rho) * self._density(), 0.0), 1.0))
+
+    def see(self, density: float) -> None:
+        """Take the density of the first training graph unless one was given (D5)."""
+        if math.isnan(float(self.density)):
+            self.density.fill_(density)
+
+    def step(self, regulariser: Regulariser, data_norm: Tensor, parameters: Sequence[Parameter]) -> None:
+        """One update of the rates; constant here."""
+
+    def _density(self) -> float:
+        density = float(self.density)
+        return 0.0 if math.isnan(density) else density
+
+
+class ConstantRates(RateController):
+    """Rates that stay as given."""
+
+
+@dataclass(frozen=True)
+class Pull:
+    """One evaluation of the objective: J, its slope in (p, ρ), and the gradient norm of the regulariser."""
+
+    objective: Tensor
+    slope: Tensor  # [2]
+    norm: Tensor
+
+
+class GradNormRates(RateController):
+    """One Adam step per batch on J(p, ρ) = [log((G_reg+ε)/(G_data+ε))]² + λρ², then projection (Algorithm 1).
+
+    A rate given as 0 is switched off and stays off; one that adapts down to 0 may come back.
+    """
+
+    first: Tensor
+    second: Tensor
+    steps: Tensor
+    skipped: Tensor
+
+    def __init__(self, p: float, rho: float, density: float | None, penalty: float = 1.0, lr: float = 1e-3) -> None:
+        super().__init__(p, rho, density)
+        if not penalty >= 0.0:
+            raise ValueError(f"penalty must be at least 0, got {penalty}")
+        if not lr > 0.0:
+            raise ValueError(f"rate_lr must be positive, got {lr}; pass adaptive=False for constant rates")
+        self.penalty, self.lr = penalty, lr
+        self.active = (p > 0.0, rho > 0.0)
+        self.register_buffer("first", torch.zeros(2, dtype=torch.double))
+        self.register_buffer("second", torch.zeros(2, dtype=torch.double))
+        self.register_buffer("steps", torch.zeros((), dtype=torch.long))
+        self.register_buffer("skipped", torch.zeros((), dtype=torch.long))
+
+    def step(self, regulariser: Regulariser, data_norm: Tensor, parameters: Sequence[Parameter]) -> None:
+        """Move (p, ρ) down the slope of J; a step that is not finite is skipped and counted."""
+        pull = self.pull(regulariser, data_norm, parameters)
+        if not bool(torch.isfinite(pull.slope).all()):
+            self.skipped += 1
+            return
+        self._adam(pull.slope * pull.slope.new_tensor(self.active))
+
+    def pull(self, regulariser: Regulariser, data_norm: Tensor, parameters: Sequence[Parameter]) -> Pull:
+        """J and dJ/d(p, ρ) at the current rates."""
+        p, rho = (self._leaf(value, on) for value, on in zip((self.p, self.rho), self.active))
+        q = (rho.detach() * self.density).clamp(max=1.0).requires_grad_(self.active[1])
+        norm, along = regulariser.norm(Rates(p, q), parameters)
+        return self._objective(norm, along * torch.stack([torch.ones_like(p), self.density]), data_norm.double(), rho)
+
+    def _objective(self, norm: Tensor, along: Tensor, data_norm: Tensor, rho: Tensor) -> Pull:
+        rho = rho.detach()
+        ratio = torch.log((norm + EPSILON) / (data_norm + EPSILON))
+        slope = 2.0 * ratio / (norm + EPSILON) * along
+        slope = slope + slope.new_tensor([0.0, 2.0 * self.penalty]) * rho
+        return Pull(ratio.square() + self.penalty * rho.square(), slope, norm)
+
+    def _leaf(self, value: Tensor, active: bool) -> Tensor:
+        inside = value.detach().clamp(min=JUST_INSIDE) if active else value.detach()
+        return inside.clone().requires_grad_(active)
+
+    def _adam(self, slope: Tensor) -> None:
+        self.steps += 1
+        self.first.lerp_(slope, 1.0 - BETAS[0])
+        self.second.lerp_(slope.square(), 1.0 - BETAS[1])
+        mean = self.first / (1.0 - BETAS[0] ** int(self.steps))
+        spread = self.second / (1.0 - BETAS[1] ** int(self.steps))
+        move = self.lr * mean / (spread.sqrt() + ADAM_EPSILON)
+        self.p.sub_(move[0]).clamp_(0.0, LARGEST_P)
+        self.rho.sub_(move[1]).clamp_(0.0, 1.0 / max(self._density(), 1e-300))  # q = ρD is at most 1
+
+
+def gradient_norm(parameters: Sequence[Parameter]) -> Tensor:
+    """‖∇θL‖ of the gradients that ``loss.backward()`` left (D7)."""
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    if not gradients:
+        raise RuntimeError(
+            "adapt() needs the gradients of the training step: call it after loss.backward() and before zero_grad()"
+        )
+    norms: Tensor = torch.stack([gradient.detach().double().norm() for gradient in gradients]).norm()
+    return norms

@@ -1,0 +1,76 @@
+"""Turning a PyG model's convolutions into corrected ones, and back; parameters, hooks and names stay where they are."""
+
+from __future__ import annotations
+
+import torch_geometric.nn as pyg
+from torch.nn import Module
+
+from rade import nn
+from rade.nn.base import CorrectedConv
+
+TWINS: dict[type[Module], type[Module]] = {
+    pyg.GCNConv: nn.GCNConv,
+    pyg.GINConv: nn.GINConv,
+    pyg.GATConv: nn.GATConv,
+    pyg.SAGEConv: nn.SAGEConv,
+    pyg.GraphConv: nn.GraphConv,
+    pyg.SGConv: nn.SGConv,
+}
+SUPPORTED = ", ".join(sorted(layer.__name__ for layer in TWINS))
+
+
+def convert(model: Module, strict: bool = True) -> Module:
+    """Make every supported convolution of ``model`` accept views; returns the same model, converted in place.
+
+    Only the layers' class changes, so parameters, optimizers, hooks and ``state_dict`` keys are untouched, and given a
+    plain ``edge_index`` the model computes what it did before. Unsupported message-passing layers are an error;
+    with ``strict=False`` they stay as they are, on the clean graph.
+    """
+    if not any(isinstance(module, pyg.MessagePassing) for module in model.modules()):
+        raise ValueError(
+            f"expected a model built from graph convolutions, but {type(model).__name__} has none; supported layers: "
+            f"{SUPPORTED}"
+        )
+    for path, module in model.named_modules():
+        twin = TWINS.get(type(module))
+        if twin is not None:
+            _become(module, twin, path)
+        elif strict and is_unsupported(module):
+            raise ValueError(
+                f"{type(module).__name__} at {path or 'the top'!r} is not supported on random views (supported: "
+                f"{SUPPORTED}); replace it, or pass strict=False to leave it on the clean graph"
+            )
+    if not convolutions(model):
+        raise ValueError(f"none of the model's layers is supported on random views; supported layers: {SUPPORTED}")
+    return model
+
+
+def revert(model: Module) -> Module:
+    """Give the plain PyG model back: the inverse of `convert`, in place; a `rade.RADE` returns what it wraps."""
+    inner: Module = getattr(model, "wrapped", model)
+    plain = {twin: layer for layer, twin in TWINS.items()}
+    for module in inner.modules():
+        if type(module) in plain:
+            module.__class__ = plain[type(module)]
+    return inner
+
+
+def convolutions(model: Module) -> dict[str, Module]:
+    """The corrected convolutions by path."""
+    return {path: module for path, module in model.named_modules() if isinstance(module, CorrectedConv)}
+
+
+def is_unsupported(module: Module) -> bool:
+    """Whether a layer passes messages but cannot take a view."""
+    return isinstance(module, pyg.MessagePassing) and not isinstance(module, CorrectedConv)
+
+
+def _become(module: Module, twin: type[Module], path: str) -> None:
+    plain = module.__class__
+    module.__class__ = twin
+    assert isinstance(module, CorrectedConv)
+    try:
+        module.check_options()
+    except ValueError as error:
+        module.__class__ = plain
+        raise ValueError(f"layer {path or 'at the top'!r}: {error}") from None

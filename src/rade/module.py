@@ -1,0 +1,314 @@
+"""`RADE(model)`: random views in training, the matching aggregation at inference, and rates that tune themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+from torch.nn import Module, Parameter
+
+from rade.arguments import Call, build_graph, read_call
+from rade.control import ConstantRates, GradNormRates, RateController, gradient_norm
+from rade.convert import convert, is_unsupported
+from rade.diagnostics import LayerReport, explain_layers
+from rade.graph import Graph
+from rade.last_layer import Trace, head_matrix, logit_messages, tracing
+from rade.regulariser import Regulariser, regulariser
+from rade.reuse import GraphReuse
+from rade.variance import PoolingRule, pooled_variance, variance
+from rade.view import (
+    ComplementName,
+    Correction,
+    FreshViews,
+    Law,
+    MeanView,
+    MomentsName,
+    Rates,
+    SamplingName,
+    Variant,
+    View,
+    choose,
+    sample_view,
+)
+
+Task = Literal["multiclass", "binary", "multilabel"]
+Pool = Literal["sum", "mean"]
+DataGradient = Literal["training", "clean"]
+Inference = Literal["expected", "ensemble"]
+
+
+class RADE(Module):
+    """Wrap a PyG model: a fresh random view on every training call, corrected so that inference agrees in expectation.
+
+    The wrapped model is converted in place (see `rade.convert`) and shares its parameters. Call it as you call the
+    model; ``adapt`` takes one step of the rate rule after ``loss.backward()``.
+
+    Args:
+        model: any module built from the supported convolutions.
+        variant: ``"of"`` aligns with the input graph (RADE-OF), ``"ofs"`` keeps the expected additions at inference
+            (RADE-OFS), ``"none"`` leaves views uncorrected.
+        p, rho: initial drop rate and q/density; 0 switches a rate off for good.
+        adaptive: adapt the rates by gradient norms, with ``penalty`` λ on ρ² and Adam step ``rate_lr``.
+        density: edges over pairs; taken from the first training graph if not given.
+        task: how logits become probabilities. pool: how node logits become graph logits, for graph-level models.
+        head: the linear layer(s) from the last (pooled) convolution to the logits, if they cannot be told.
+        pooling_rule: ``"exact"`` variance of a pooled logit, or the ``"paper"``'s sum of node variances.
+        data_gradient: G_data from the training step, or from the ``"clean"`` graph (needs ``loss=`` in `adapt`).
+        inference: ``"expected"`` aggregation or an ``"ensemble"`` over ``views`` sampled views.
+        generator: source of all randomness; by default one seeded from torch's.
+    """
+
+    def __init__(
+        self,
+        model: Module,
+        variant: Variant | str = "of",
+        *,
+        p: float = 0.5,
+        rho: float = 0.5,
+        adaptive: bool = True,
+        penalty: float = 1.0,
+        rate_lr: float = 1e-3,
+        density: float | None = None,
+        task: Task = "multiclass",
+        pool: Pool | None = None,
+        pooling_rule: PoolingRule = "exact",
+        head: Module | None = None,
+        moments: MomentsName = "exact",
+        sampling: SamplingName = "bernoulli",
+        complement: ComplementName = "exact",
+        samples: int = 256,
+        share_view: bool = True,
+        max_correction: float | Literal["auto", "none"] = "auto",
+        data_gradient: DataGradient = "training",
+        inference: Inference = "expected",
+        views: int = 8,
+        edge_index_arg: str = "edge_index",
+        strict: bool = True,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        choose("task", task, get_args(Task))
+        choose("pool", pool or "sum", get_args(Pool))
+        choose("pooling_rule", pooling_rule, get_args(PoolingRule))
+        choose("sampling", sampling, get_args(SamplingName))
+        choose("data_gradient", data_gradient, get_args(DataGradient))
+        choose("inference", inference, get_args(Inference))
+        if adaptive and moments == "monte-carlo":
+            raise ValueError("moments='monte-carlo' has no derivative in the rates; pass adaptive=False or moments='exact'")
+        if views < 1:
+            raise ValueError(f"views must be at least 1, got {views}")
+        self.correction = Correction(variant, moments, complement, samples, max_correction)
+        self.wrapped = convert(model, strict)
+        self.controller: RateController = (
+            GradNormRates(p, rho, density, penalty, rate_lr) if adaptive else ConstantRates(p, rho, density)
+        )
+        self.task, self.pool, self.pooling_rule = task, pool, pooling_rule
+        self.sampling, self.share_view, self.data_gradient = sampling, share_view, data_gradient
+        self.inference, self.views, self.edge_index_arg = inference, views, edge_index_arg
+        self._head_path = _path_of(model, head)
+        self._generator = _seeded() if generator is None else generator
+        self._graphs = GraphReuse()
+
+    @property
+    def rates(self) -> Rates:
+        """Current drop rate p and add rate q."""
+        return self.controller.rates
+
+    @property
+    def generator(self) -> torch.Generator:
+        """Where views come from."""
+        return self._generator
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The model's output on a fresh view (training) or on the expected aggregation (evaluation)."""
+        call = read_call(self.wrapped, self.edge_index_arg, args, kwargs)
+        graph = self._graph(call)
+        if self.training:
+            self.controller.see(graph.density)
+            return self._run(call, self._random(graph))
+        if self.inference == "ensemble":
+            total = self._run(call, self._random(graph))
+            for _ in range(self.views - 1):
+                total = total + self._run(call, self._random(graph))
+            return total / self.views
+        return self._run(call, MeanView(graph, self.law(graph)))
+
+    def law(self, graph: Graph) -> Law:
+        """The distribution of views at the current rates."""
+        return Law(self.rates, self.correction, self._generator_for(graph.device))
+
+    def adapt(
+        self,
+        *args: Any,
+        index: Tensor | None = None,
+        mask: Tensor | None = None,
+        loss: Callable[[Tensor], Tensor] | None = None,
+        **kwargs: Any,
+    ) -> Tensor:
+        """One step of the rate rule, with the gradients that ``loss.backward()`` left; returns the clean logits.
+
+        Args:
+            args, kwargs: what forward takes.
+            index: labelled nodes (int64 ids or a bool mask) that the loss was taken over; all by default.
+            mask: valid labels, broadcastable to [|index|, C].
+            loss: from clean logits to the training loss, for ``data_gradient="clean"``.
+        """
+        call = read_call(self.wrapped, self.edge_index_arg, args, kwargs)
+        graph = self._graph(call)
+        self.controller.see(graph.density)
+        parameters = [parameter for parameter in self.wrapped.parameters() if parameter.requires_grad]
+        training = self.training
+        self.eval()  # the input-graph pass is the evaluation pass: no dropout, running statistics
+        try:
+            if isinstance(self.controller, ConstantRates):
+                with torch.no_grad():
+                    plain: Tensor = self._run(call, graph)
+                    return plain
+            norm = None if self.data_gradient == "clean" else gradient_norm(parameters)
+            with tracing(self.wrapped) as trace:
+                logits: Tensor = self._run(call, graph)
+            if norm is None:
+                norm = _clean_norm(logits, loss, parameters)
+            self.controller.step(self.regulariser(logits, trace, graph, index, mask), norm, parameters)
+            return logits.detach()
+        finally:
+            self.train(training)
+
+    def regulariser(
+        self, logits: Tensor, trace: Trace, graph: Graph, index: Tensor | None = None, mask: Tensor | None = None
+    ) -> Regulariser:
+        """R of a clean forward pass over the labelled rows ``index``, as a function of the rates (Eq. 12)."""
+        scores = logits if logits.dim() == 2 else logits[:, None]
+        rows = graph.num_nodes if self.pool is None else graph.num_graphs
+        if scores.shape[0] != rows:
+            raise ValueError(
+                f"expected logits for {rows} {'nodes' if self.pool is None else 'graphs'}, got {scores.shape[0]} rows; "
+                "say how nodes are pooled, RADE(model, pool='sum'|'mean'), or pool=None for node-level models"
+            )
+        chosen = _rows(index, rows, scores.device)
+        head = head_matrix(self.wrapped, trace, scores.shape[1], self._head())
+        coefficients, messages = logit_messages(trace, graph, head)
+        probability = scores[chosen].softmax(-1) if self.task == "multiclass" else scores[chosen].sigmoid()
+        weight = probability * (1.0 - probability)
+        weight = weight if mask is None else weight * mask.to(weight.dtype)
+
+        def spread(law: Law) -> Any:
+            if self.pool is None:
+                return variance(coefficients, law, messages).rows(chosen)
+            mean = self.pool == "mean"
+            return pooled_variance(coefficients, law, messages, mean, self.pooling_rule).rows(chosen)
+
+        return regulariser(weight, spread, self.law(graph), coefficients)
+
+    def explain(self, *args: Any, **kwargs: Any) -> list[LayerReport]:
+        """What RADE does to each convolution at the current rates: see `rade.diagnostics.LayerReport`."""
+        call = read_call(self.wrapped, self.edge_index_arg, args, kwargs)
+        graph = self._graph(call)
+        self.controller.see(graph.density)
+        training = self.training
+        self.eval()
+        try:
+            with torch.no_grad(), tracing(self.wrapped) as trace:
+                self._run(call, graph)
+                return explain_layers(trace, graph, self.law(graph))
+        finally:
+            self.train(training)
+
+    def get_extra_state(self) -> dict[str, Tensor]:
+        """The generator's state; not a buffer, since those are broadcast and ranks must draw different views."""
+        return {"generator": self._generator.get_state()}
+
+    def set_extra_state(self, state: dict[str, Tensor]) -> None:
+        """Continue the stream of views; ranks of a distributed run branch off into streams of their own."""
+        self._generator.set_state(state["generator"].cpu())
+        if _rank() > 0:
+            self._generator.manual_seed((self._generator.initial_seed() + _stride(self._generator) + _rank()) % 2**63)
+
+    def _graph(self, call: Call) -> Graph:
+        return self._graphs.get(call.edge_index, call.batch, call.num_nodes, lambda: build_graph(call))
+
+    def _random(self, graph: Graph) -> View | FreshViews:
+        law = self.law(graph)
+        if not self.share_view:
+            return FreshViews(graph, law, self.sampling)
+        return sample_view(graph, law.rates, law.generator, self.correction, self.sampling)
+
+    def _run(self, call: Call, adjacency: Any) -> Any:
+        args, kwargs = call.with_graph(adjacency)
+        hooks = [m.register_forward_pre_hook(_on_clean(adjacency, call), with_kwargs=True) for m in self._left_alone()]
+        try:
+            return self.wrapped(*args, **kwargs)
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def _left_alone(self) -> list[Module]:
+        return [module for module in self.wrapped.modules() if is_unsupported(module)]
+
+    def _head(self) -> Module | None:
+        return None if self._head_path is None else self.wrapped.get_submodule(self._head_path)
+
+    def _generator_for(self, device: torch.device) -> torch.Generator:
+        if self._generator.device.type != device.type:
+            self._generator = torch.Generator(device).manual_seed(self._generator.initial_seed() % 2**63)
+        return self._generator
+
+
+def _path_of(model: Module, head: Module | None) -> str | None:
+    """Where the head is in the model: a path survives copies, a reference would not."""
+    if head is None:
+        return None
+    for path, module in model.named_modules():
+        if module is head:
+            return path
+    raise ValueError(f"head must be a layer of the model itself, but this {type(head).__name__} is not part of it")
+
+
+def _seeded() -> torch.Generator:
+    """A generator that follows torch.manual_seed; ranks of a distributed run get streams of their own."""
+    seed = int(torch.randint(2**62, (1,)))
+    return torch.Generator().manual_seed((seed + 0x9E3779B97F4A7C15 * _rank()) % 2**63)
+
+
+def _rank() -> int:
+    here = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return torch.distributed.get_rank() if here else 0
+
+
+def _stride(generator: torch.Generator) -> int:
+    return int(torch.randint(2**62, (1,), generator=generator))
+
+
+def _clean_norm(logits: Tensor, loss: Callable[[Tensor], Tensor] | None, parameters: list[Parameter]) -> Tensor:
+    if loss is None:
+        raise ValueError("data_gradient='clean' needs the loss on the input graph: adapt(..., loss=lambda logits: ...)")
+    gradients = torch.autograd.grad(loss(logits), parameters, retain_graph=True, allow_unused=True)
+    norms: Tensor = torch.stack([g.double().norm() for g in gradients if g is not None]).norm()
+    return norms
+
+
+def _rows(index: Tensor | None, rows: int, device: torch.device) -> Tensor:
+    if index is None:
+        return torch.arange(rows, device=device)
+    if index.dtype == torch.bool:
+        if index.shape != (rows,):
+            raise ValueError(f"a boolean index must have one entry for each of the {rows} rows, got {list(index.shape)}")
+        return index.nonzero().squeeze(1)
+    if index.dtype != torch.long or index.dim() != 1:
+        raise ValueError(
+            f"index must be a vector of int64 row ids or a bool mask, got {index.dtype} {list(index.shape)}"
+        )
+    return index
+
+
+def _on_clean(adjacency: Any, call: Call) -> Any:
+    """Layers that cannot take a view get the caller's own edge_index."""
+
+    def hook(_: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        given = call.edge_index.edge_index if isinstance(call.edge_index, Graph) else call.edge_index
+        swap = {key: given if value is adjacency else value for key, value in kwargs.items()}
+        return tuple(given if value is adjacency else value for value in args), swap
+
+    return hook

@@ -1,0 +1,107 @@
+"""The RADE regulariser R of a batch, the norm of its gradient, and how that norm changes with the rates (Eq. 12–14)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from rade.moments.base import Coefficients
+from rade.variance import LogitVariance
+from rade.view import Law, Rates
+
+REFERENCE = Rates(p=0.5, q=0.5)  # where the two base variances of a separable aggregator are read off
+
+
+@dataclass(frozen=True, eq=False)
+class Regulariser:
+    """R(p, q) = 1/(2|B|) Σ_{i∈B} Σ_c w_ic Var(δ_ic), w = prob(1−prob) on the input graph (Eq. 12).
+
+    ``weight`` [|B|, C] carries the gradients to θ; ``variance`` is the detached Var(δ) [|B|, C] as a function of the law.
+    """
+
+    weight: Tensor
+    variance: Callable[[Law], LogitVariance]
+    law: Law
+
+    def __call__(self, rates: Rates) -> Tensor:
+        """R at the given rates."""
+        return self._mean(self.variance(self.law.at(rates)).total)
+
+    def norm(self, rates: Rates, parameters: Sequence[Parameter]) -> tuple[Tensor, Tensor]:
+        """G = ‖∇θR‖ and [dG/dp, dG/dq], by one backward and one double-backward pass.
+
+        With v = ∇θR, dG/dp = ⟨v, ∂v/∂p⟩/‖v‖ is the derivative of ⟨v, v held fixed⟩, over ‖v‖. Under data-parallel
+        training v is averaged over the ranks first, then the inner products are.
+        """
+        p, q = torch.as_tensor(rates.p), torch.as_tensor(rates.q)
+        v = _gradient(self(rates), parameters, create_graph=True)
+        fixed = average(v.detach().double())
+        norm = fixed.norm()
+        wanted = [rate for rate in (p, q) if rate.requires_grad]
+        inner = (v.double() * fixed).sum()
+        found = iter(torch.autograd.grad(inner, wanted, allow_unused=True, materialize_grads=True) if wanted else ())
+        along = torch.stack([next(found) if rate.requires_grad else norm.new_zeros(()) for rate in (p, q)])
+        return norm, average(along) / torch.where(norm > 0, norm, 1.0)
+
+    def _mean(self, variance: Tensor) -> Tensor:
+        return 0.5 * (self.weight * variance).sum() / max(self.weight.shape[0], 1)
+
+
+@dataclass(frozen=True, eq=False)
+class SeparableRegulariser(Regulariser):
+    """R = a(p) R_drop + b(q) R_add for sum aggregation: closed form in the two base gradients (Appendix G).
+
+    ``factors`` gives a and b. Two plain backward passes serve any rates; nothing is differentiated twice.
+    """
+
+    factors: Callable[[Rates], tuple[Tensor | float, Tensor | float]]
+
+    def norm(self, rates: Rates, parameters: Sequence[Parameter]) -> tuple[Tensor, Tensor]:
+        """G² = a²‖v_drop‖² + b²‖v_add‖² + 2ab⟨v_drop, v_add⟩."""
+        base = self.variance(self.law.at(REFERENCE))
+        at_reference = self.factors(REFERENCE)
+        parts = [self._mean(v / f) for v, f in zip((base.drop, base.add), at_reference)]
+        drop, add = (average(_gradient(part, parameters, retain_graph=True).double()) for part in parts)
+        p, q = (torch.as_tensor(rate, dtype=torch.double).detach().requires_grad_() for rate in (rates.p, rates.q))
+        a, b = self.factors(Rates(p, q))
+        square = a * a * drop.dot(drop) + b * b * add.dot(add) + 2.0 * a * b * drop.dot(add)
+        along = torch.stack(torch.autograd.grad(torch.as_tensor(square), (p, q), allow_unused=True, materialize_grads=True))
+        norm = torch.as_tensor(square).detach().clamp(min=0).sqrt()
+        return norm, 0.5 * along / torch.where(norm > 0, norm, 1.0)
+
+
+def regulariser(
+    weight: Tensor, variance: Callable[[Law], LogitVariance], law: Law, coefficients: Coefficients
+) -> Regulariser:
+    """The closed form where the aggregator has one, the general form otherwise."""
+    factors = coefficients.rate_factors(law)
+    if factors is None:
+        return Regulariser(weight, variance, law)
+    return SeparableRegulariser(weight, variance, law, factors)
+
+
+def _gradient(
+    value: Tensor, parameters: Sequence[Parameter], create_graph: bool = False, retain_graph: bool = False
+) -> Tensor:
+    parts = torch.autograd.grad(
+        value,
+        parameters,
+        create_graph=create_graph,
+        retain_graph=create_graph or retain_graph,
+        allow_unused=True,
+        materialize_grads=True,
+    )
+    return torch.cat([part.flatten() for part in parts])
+
+
+def average(values: Tensor) -> Tensor:
+    """The mean over the ranks of a distributed run; the values themselves otherwise."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return values
+    total = values.clone()
+    torch.distributed.all_reduce(total)
+    return total / torch.distributed.get_world_size()
