@@ -10,20 +10,8 @@ from rade.data.manifest import raw_files, required_files
 from rade.errors import RadeError
 
 PAPER = [
-    "cora",
-    "citeseer",
-    "pubmed",
-    "cs",
-    "computer",
-    "physics",
-    "flickr",
-    "ogbn-arxiv",
-    "mutag",
-    "proteins",
-    "imdb-b",
-    "imdb-m",
-    "ogbg-molhiv",
-    "peptides-func",
+    *("cora", "citeseer", "pubmed", "cs", "computer", "physics", "flickr", "ogbn-arxiv"),
+    *("mutag", "proteins", "imdb-b", "imdb-m", "ogbg-molhiv", "peptides-func"),
 ]
 
 

@@ -59,7 +59,7 @@ def flip(path: Path) -> None:
 def test_a_flipped_byte_is_refused_on_loading(kind: str, root: Path, tmp_path: Path):
     name, path = KINDS[kind]
     flip(copy_of(name, root, tmp_path) / path)
-    with pytest.raises(rade.data.DataError, match="altered|not readable as plain arrays"):
+    with pytest.raises(rade.data.DataError, match=r"altered|not readable as plain arrays"):
         rade.data.load(name, tmp_path, download=False)
 
 
@@ -125,9 +125,7 @@ def test_another_packing_of_the_same_arrays_is_accepted(mirror: Path, tmp_path: 
     assert (data.num_nodes, data.edge_index.size(1) // 2) == (18333, 81894)
     arrays["adj_indices"] = np.zeros_like(arrays["adj_indices"])
     np.savez(path, **arrays)
-    with pytest.raises(
-        rade.data.DataError, match=r"should have \(graphs, nodes, edges, features\) = \(1, 18333, 81894"
-    ):
+    with pytest.raises(rade.data.DataError, match=r"should have .* = \(1, 18333, 81894, 6805\), its file has"):
         rade.data.load("cs", tmp_path, download=False)
 
 

@@ -20,7 +20,7 @@ def ring_transfer(rings: int = 1000, size: int = 10, classes: int = 5, seed: int
     if size < 3 or rings < 5 or classes < 2:
         raise DataError(f"ring_transfer needs size ≥ 3, rings ≥ 5, classes ≥ 2, got {size}, {rings}, {classes}")
     generator = torch.Generator().manual_seed(seed)
-    label = torch.arange(rings) % classes
+    label = torch.randperm(rings, generator=generator) % classes  # balanced
     x = torch.zeros(rings, size, classes + 2)
     x[:, :, classes + 1] = 1
     x[:, 0, classes + 1], x[:, 0, classes] = 0, 1

@@ -1,0 +1,98 @@
+"""`rade datasets`, as a user runs it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rade.cli import main
+from rade.data import names
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    return int(stopped.value.code or 0)
+
+
+def test_the_table_lists_every_data_set_with_its_state(root: Path, capsys: pytest.CaptureFixture[str]):
+    assert run("datasets", "--data-root", root) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == list(names())
+    row = {line.split()[0]: line for line in lines}
+    assert "2,708" in row["cora"]
+    assert str(root / "Cora") in row["cora"]
+    assert "missing feats.npy" in row["flickr"]
+    assert "missing edge.csv.gz, node-feat.csv.gz" in row["ogbn-arxiv"]
+    assert "generated" in row["csbm"]
+    assert "CC BY-NC 4.0" in row["peptides-func"]
+
+
+@pytest.mark.parametrize("words", [("datasets",), ("datasets", "list")])
+def test_json_has_one_record_per_data_set(words: tuple[str, ...], root: Path, capsys: pytest.CaptureFixture[str]):
+    assert run(*words, "--json", "--data-root", root) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert tuple(rows) == names()
+    assert (rows["cora"]["state"], rows["flickr"]["state"]) == ("ready", "incomplete")
+    assert (rows["csbm"]["state"], rows["csbm"]["files"]) == ("embedded", None)
+    assert rows["flickr"]["missing"] == ["Flickr/raw/feats.npy"]
+    assert {"level", "metric", "split", "nodes", "edges", "licence", "source"} <= set(rows["cora"])
+
+
+def test_an_empty_root_has_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert run("datasets", "--json", "--data-root", tmp_path) == 0
+    states = {row["state"] for row in json.loads(capsys.readouterr().out)}
+    assert states == {"absent", "embedded"}
+
+
+def test_import_all_reports_what_is_missing(mirror: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert run("datasets", "import", mirror, "--data-root", tmp_path) == 0
+    out = capsys.readouterr().out
+    assert "cora: 8 imported, 0 already there\n" in out
+    assert "flickr: 3 imported, 0 already there; missing: Flickr/raw/feats.npy\n" in out
+    assert run("datasets", "import", mirror, "cora", "--data-root", tmp_path, "--json") == 0
+    assert {row["state"] for row in json.loads(capsys.readouterr().out)} == {"present"}
+
+
+def test_a_wanted_data_set_that_is_incomplete_is_an_error(
+    mirror: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert run("datasets", "--data-root", tmp_path, "import", mirror, "flickr") == 2
+    assert "Flickr/raw/feats.npy is not in the mirror" in capsys.readouterr().err
+    assert (tmp_path / "Flickr/raw/role.json").is_file()
+
+
+def test_an_altered_file_is_one_sentence_and_exit_code_two(
+    mirror: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "m/MUTAG/raw").mkdir(parents=True)
+    (tmp_path / "m/MUTAG/raw/MUTAG_A.txt").write_text("1, 2\n")
+    assert run("datasets", "import", tmp_path / "m", "--data-root", tmp_path / "root") == 2
+    error = capsys.readouterr().err
+    assert "MUTAG_A.txt below" in error
+    assert "is truncated" in error
+    assert len(error.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("nowhere",), "the mirror 'nowhere' is not a folder"),
+        ((".", "corra"), "did you mean 'cora'"),
+        ((), "Missing argument"),
+    ],
+)
+def test_user_errors_are_one_sentence(
+    arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    assert run("datasets", "import", *arguments, "--data-root", tmp_path) == 2
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert "Traceback" not in error
+    assert len(error.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [("datasets",), ("datasets", "import"), ("datasets", "list")])
+def test_help_has_examples(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]):
+    assert run(*words, "--help") == 0
+    assert "Examples:" in capsys.readouterr().out
