@@ -1,6 +1,7 @@
 """Downloads: through PyG's classes, checked like everything else; no network is touched here."""
 
 import shutil
+import socket
 import zipfile
 from pathlib import Path
 
@@ -108,3 +109,8 @@ def test_lrgbs_tensor_files_become_the_compact_form(tmp_path: Path):
     assert torch.equal(tables.y, torch.eye(10)[:3])
     assert [part.tolist() for part in tables.split] == [[0], [1], [2]]
     assert not list(raw.iterdir())
+
+
+def test_the_tests_themselves_cannot_reach_a_host():
+    with pytest.raises(OSError, match=r"must not use the network, but asked for example\.invalid"):
+        socket.getaddrinfo("example.invalid", 443)
