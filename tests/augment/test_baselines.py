@@ -175,5 +175,5 @@ def test_an_option_of_another_method_is_refused():
 
 
 def test_negative_rho_is_refused():
-    with pytest.raises(ValueError, match=r"rho, the add rate over the density, must not be negative, got -1"):
+    with pytest.raises(ValueError, match=r"rho = q/density must be at least 0, got -1"):
         make("rade-of", rho=-1.0)

@@ -1,6 +1,7 @@
 """The loop itself: how often the network runs, what is looked at, how batches are shared."""
 
 from collections import Counter
+from functools import wraps
 
 import pytest
 import torch
@@ -30,6 +31,7 @@ def passes(monkeypatch):
     counts = Counter()
     forward = Backbone.forward
 
+    @wraps(forward)
     def counting(self, *args, **kwargs):
         counts["train" if torch.is_grad_enabled() else "evaluation"] += 1
         return forward(self, *args, **kwargs)
@@ -50,7 +52,7 @@ def test_rate_control_and_evaluation_share_the_clean_pass(papers, passes, tmp_pa
 
 
 def test_the_shared_pass_gives_the_scores_of_a_separate_one(papers, tmp_path, monkeypatch):
-    from rade.augment.random_add_drop import RandomAddDropLearner as Learner
+    from rade.augment.random_add_drop import AdaptiveLearner as Learner
 
     settings = resolve("csbm", "gcn", "rade-of", epochs=5, hidden=8)
     shared = train_run(papers, settings, 0, tmp_path / "shared")

@@ -1,5 +1,6 @@
 """What a regulariser is to the trainer: a value (`Method`) that turns a backbone into a `Learner`."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,6 +10,8 @@ from torch import Tensor, nn
 from rade.graph import Graph
 from rade.nn.models import Backbone
 from rade.view import Rates
+
+Loss = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -43,9 +46,12 @@ class Learner(nn.Module):
         return x, graph
 
     def adapt(
-        self, x: Tensor, graph: Graph, batch: Tensor | None, index: Tensor | None, mask: Tensor | None
+        self, x: Tensor, graph: Graph, batch: Tensor | None, index: Tensor, mask: Tensor | None, loss: Loss
     ) -> Tensor | None:
-        """Adapt the method's own rates after a step; return the evaluation logits if that produced them anyway."""
+        """Adapt the method's own rates after a step; return the evaluation logits if that produced them anyway.
+
+        index: [k] the rows that carry labels; mask: which of their labels are known; loss: of logits on these rows.
+        """
         return None
 
     @property

@@ -1,15 +1,17 @@
 """RADE as a method of the trainer; its ablations are other values of the same fields."""
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from rade.augment.base import Context, Learner
+from rade.augment.base import Context, Learner, Loss
 from rade.graph import Graph
 from rade.module import RADE
+from rade.nn import GINConv
 from rade.nn.models import Backbone
-from rade.view import ComplementName, Correction, MomentsName, Rates, SamplingName
+from rade.view import ComplementName, MomentsName, Rates, SamplingName
 
 
 class RandomAddDropLearner(Learner):
@@ -17,21 +19,25 @@ class RandomAddDropLearner(Learner):
 
     net: RADE
 
-    def __init__(self, net: RADE, generator: torch.Generator, free_evaluation: bool) -> None:
-        super().__init__(net, generator)
-        self.free_evaluation = free_evaluation
-
-    def adapt(
-        self, x: Tensor, graph: Graph, batch: Tensor | None, index: Tensor | None, mask: Tensor | None
-    ) -> Tensor | None:
-        """One rate step; without additions at inference its clean logits are the evaluation logits."""
-        clean = self.net.adapt(x, graph, batch=batch, index=index, mask=mask)
-        return clean if self.free_evaluation else None
-
     @property
     def rates(self) -> Rates:
         """The present rates."""
         return self.net.rates
+
+
+class AdaptiveLearner(RandomAddDropLearner):
+    """The same with rates that follow every step."""
+
+    def __init__(self, net: RADE, generator: torch.Generator, clean_evaluation: bool) -> None:
+        super().__init__(net, generator)
+        self.clean_evaluation = clean_evaluation
+
+    def adapt(
+        self, x: Tensor, graph: Graph, batch: Tensor | None, index: Tensor, mask: Tensor | None, loss: Loss
+    ) -> Tensor | None:
+        """One rate step; its clean logits are the evaluation logits if evaluation is clean."""
+        clean = self.net.adapt(x, graph, batch=batch, index=index, mask=mask, loss=loss)
+        return clean if self.clean_evaluation else None
 
 
 @dataclass(frozen=True)
@@ -47,25 +53,28 @@ class RandomAddDrop:
     moments: MomentsName = "exact"
     sampling: SamplingName = "bernoulli"
     complement: ComplementName = "exact"
+    samples: int = 256
     share_view: bool = True
+    max_correction: float | str = "auto"
+    pooling_rule: str = "exact"
     data_gradient: str = "training"
+    inference: str = "expected"
+    views: int = 8
 
     def __post_init__(self) -> None:
-        Rates(self.p, 0.0)
-        Correction(self.variant, self.moments, self.complement)
-        if not self.rho >= 0:
-            raise ValueError(f"rho, the add rate over the density, must not be negative, got {self.rho}")
+        # RADE checks all of it, but only once there is a model: find out before the data are loaded.
+        self._model(GINConv(nn.Identity()), generator=torch.Generator())
 
     def wrap(self, net: Backbone, context: Context) -> Learner:
         """The backbone inside `rade.RADE`."""
-        pool = {"none": None}.get(context.pool, context.pool)
-        model = RADE(
-            net,
-            **asdict(self),
-            density=context.density,
-            task=context.task,
-            pool=pool,
-            head=net.head,
-            generator=context.generator,
-        )
-        return RandomAddDropLearner(model, context.generator, self.adaptive and self.variant != "ofs")
+        pool = None if context.pool == "none" else context.pool
+        common = {"task": context.task, "pool": pool, "head": net.head, "generator": context.generator}
+        model = self._model(net, density=context.density, **common)
+        if not self.adaptive:
+            return RandomAddDropLearner(model, context.generator)
+        clean = self.variant != "ofs" and self.inference == "expected"
+        return AdaptiveLearner(model, context.generator, clean)
+
+    def _model(self, net: nn.Module, **context: Any) -> RADE:
+        options: dict[str, Any] = asdict(self) | context
+        return RADE(net, **options)

@@ -34,6 +34,10 @@ class Batch:
         """The arguments of a learner."""
         return self.x, self.graph, self.batch
 
+    def loss(self, criterion: Callable[[Tensor, Tensor], Tensor], logits: Tensor) -> Tensor:
+        """A criterion on the rows that carry labels."""
+        return criterion(logits[self.rows], self.labels)
+
     @property
     def known(self) -> Tensor | None:
         """Which labels are known, where some may be missing (NaN)."""
@@ -174,7 +178,7 @@ class NeighborBatches(_Chunks):
 
     def steps(self, items: Tensor, size: int, stream: int) -> Iterator[Batch]:
         """The sampled graph around each chunk of seeds; seeds come first."""
-        for part in neighbor_loader(self.data, self.fanouts, size, items, False, stream):
+        for part in neighbor_loader(self.data, self.fanouts, size, items, seed=stream, backend="builtin"):
             part = part.to(self.device)
             graph = Graph.from_edge_index(part.edge_index, part.num_nodes)
             rows = torch.arange(part.batch_size, device=self.device)

@@ -80,4 +80,4 @@ def _sync_folder(folder: Path) -> None:
 def ensure_writable(folder: Path) -> None:
     """Create a folder and try to write there, before hours of work depend on it."""
     write_whole(folder / ".writable", lambda file: None)
-    (folder / ".writable").unlink()
+    (folder / ".writable").unlink(missing_ok=True)  # another process may have tried at the same time

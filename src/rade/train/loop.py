@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 from time import perf_counter
 from typing import Any
@@ -54,11 +55,11 @@ def fit(
         losses, logits = [], None
         for batch in batches.training(progress.epoch):
             optimizer.zero_grad()
-            loss = task.loss(model(*batch.inputs)[batch.rows], batch.labels) * batch.weight
+            loss = batch.loss(task.loss, model(*batch.inputs)) * batch.weight
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             # The rates follow the gradient that the step has just used, at the parameters it has just set.
-            logits = learner.adapt(*batch.inputs, index=batch.rows, mask=batch.known)
+            logits = learner.adapt(*batch.inputs, batch.rows, batch.known, partial(batch.loss, task.loss))
             losses.append(float(loss.detach()))
         learner.eval()
         scores = judge(trainee, task, batches.evaluation(learner, logits))

@@ -51,8 +51,8 @@ def build_learner(settings: Settings, shape: Shape, seed: int, rank: int = 0) ->
             encoder=shape.encoder,
         ).to(settings.device)
     draws = generator(seed, 4, rank, device=settings.device)
-    method = make(settings.method, **settings.options)
-    return method.wrap(net, Context(draws, shape.density, shape.loss, settings.pool)).to(settings.device)
+    context = Context(draws, shape.density, shape.loss, settings.pool)
+    return make(settings.method, **settings.options).wrap(net, context).to(settings.device)
 
 
 @dataclass(frozen=True)

@@ -45,8 +45,8 @@ class Group(Solo):
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """DDP: the backward pass averages the gradients. The rates are equal everywhere, so buffers need no copy."""
-        return DistributedDataParallel(model, broadcast_buffers=False)
+        """DDP: the backward pass averages the gradients."""
+        return DistributedDataParallel(model)
 
     def share(self, items: Tensor) -> Tensor:
         """Every world-th item, starting at the own rank."""

@@ -51,11 +51,13 @@ def train_run(
         result: Result = load_json(folder / "result.json")
         same_settings(result.get("settings", {}), wanted, folder / "result.json")
         return result
-    checkpoint = Checkpoint(folder / "checkpoint.pt", wanted, checkpoint_every, process, stop_asked)
     if process.rank == 0:
         ensure_writable(folder)
-        _clear(folder, ("model.pt", "result.json") if resume else ("model.pt", "result.json", "checkpoint.pt"))
-    progress = _train(dataset, settings, run, checkpoint, observe)
+        # What an earlier run left here must not pass for this one's, should it not come to an end.
+        for name in () if resume else ("result.json", "model.pt", "checkpoint.pt"):
+            (folder / name).unlink(missing_ok=True)
+    checkpoint = Checkpoint(folder / "checkpoint.pt", wanted, checkpoint_every, process, stop_asked)
+    progress = _train(dataset, settings, run, checkpoint, resume, observe)
     result = _result(dataset, settings, run, progress)
     if process.rank == 0:
         shape = Shape.of(dataset)
@@ -79,7 +81,9 @@ def split_of(dataset: Dataset, run: int, seed: int) -> Split:
     return dataset.fold(run)
 
 
-def _train(dataset: Dataset, settings: Settings, run: int, checkpoint: Checkpoint, observe: Observer) -> Progress:
+def _train(
+    dataset: Dataset, settings: Settings, run: int, checkpoint: Checkpoint, resume: bool, observe: Observer
+) -> Progress:
     process, seed = checkpoint.process, settings.seed + run
     split = split_of(dataset, run, settings.seed)
     _check_split(dataset, split)
@@ -87,7 +91,8 @@ def _train(dataset: Dataset, settings: Settings, run: int, checkpoint: Checkpoin
     learner = build_learner(settings, Shape.of(dataset), seed, process.rank)
     optimizer = OPTIMIZERS[settings.optimizer](learner.parameters(), lr=settings.lr)
     trainee = Trainee(learner, optimizer, SCHEDULES[settings.schedule](optimizer), Progress())
-    checkpoint.restore(trainee)
+    if resume:
+        checkpoint.restore(trainee)
 
     def after_epoch(trainee: Trainee) -> None:
         observe(trainee.progress)
@@ -103,11 +108,6 @@ def _check_split(dataset: Dataset, split: Split) -> None:
             raise SettingsError(
                 f"data set {dataset.name} has no {name} part in this split; training needs train, validation and test"
             )
-
-
-def _clear(folder: Path, names: tuple[str, ...]) -> None:
-    for name in names:
-        (folder / name).unlink(missing_ok=True)
 
 
 def _result(dataset: Dataset, settings: Settings, run: int, progress: Progress) -> Result:
