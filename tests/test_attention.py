@@ -32,17 +32,16 @@ def errors(build: Build, name: str, p: float, q: float, heads: int) -> list[floa
     return found
 
 
-@pytest.mark.parametrize("scale", [0.5, 1.0])
-def test_correction_at_least_halves_the_median_error(scale):
-    """The table of errors, with the default max_correction, one and two heads, with and without self-loops."""
-    cases = [(*case, *rates) for case in product((1, 2), (False, True), GRAPHS) for rates in RATES]
-    print(f"\nerror of the mean over all views, scores of standard deviation {scale}")
-    print("heads  loops  graph           p    q    RADE-OF  RADE-OFS  uncorrected")
+@pytest.mark.parametrize(("scale", "heads"), [(0.5, 1), (1.0, 1), (1.0, 2)])
+def test_correction_at_least_halves_the_median_error(scale, heads):
+    """The table of errors, with the default max_correction, with and without self-loops."""
+    print(f"\nerror of the mean over all views, scores of standard deviation {scale}, {heads} heads")
+    print("loops  graph           p    q    RADE-OF  RADE-OFS  uncorrected")
     rows = []
-    for heads, loops, name, p, q in cases:
+    for loops, name, (p, q) in product((False, True), GRAPHS, RATES):
         rows.append(errors(attention(heads, loops, scale)(GRAPHS[name]), name, p, q, heads))
         of, ofs, plain = rows[-1]
-        print(f"{heads:5d}  {loops!s:5}  {name:14}  {p:.1f}  {q:.1f}  {of:7.3f}  {ofs:8.3f}  {plain:11.3f}")
+        print(f"{loops!s:5}  {name:14}  {p:.1f}  {q:.1f}  {of:7.3f}  {ofs:8.3f}  {plain:11.3f}")
     of, ofs, plain = torch.tensor(rows).median(0).values.tolist()
     print(f"median: RADE-OF {of:.4f}, RADE-OFS {ofs:.4f}, uncorrected {plain:.4f}")
     assert max(of, ofs) <= 0.5 * plain
@@ -77,7 +76,7 @@ def test_factors_stay_below_max_correction(cap, bound):
     graph = GRAPHS["star"]
     coefficients = Attention(graph, 3 * normal(5, 1), 3 * normal(5, 1, seed=1))
     law = Law(Rates(0.5, 0.4), Correction(max_correction=cap))
-    factors = correction_factor(coefficients, coefficients.mean(law), law)
+    factors = correction_factor(coefficients, law)
     assert float(factors.edges.max()) <= bound
     assert bool(factors.clipped.any()) == (cap == 2.0 or float(factors.edges.max()) == bound)
 

@@ -85,7 +85,7 @@ def paper_operator(views: AllViews, coefficients: Coefficients, build, heads: in
     outside = nonedges(graph).view(graph.num_nodes, graph.num_nodes, *[1] * (alpha.dim() - 3))
     if law.correction.variant is Variant.NONE:
         return alpha + torch.einsum("ki...,ij->kij...", loop, eye)
-    factors = correction_factor(coefficients, coefficients.mean(law), law)
+    factors = correction_factor(coefficients, law)
     edges = alpha * dense_edges(graph, factors.edges)
     total = edges + alpha * outside + torch.einsum("ki...,ij->kij...", loop * factors.loop, eye)
     if law.correction.variant is Variant.OFS:

@@ -67,7 +67,7 @@ def view_operator(coefficients: Coefficients, view: View) -> Operator:
     if view.law.correction.variant is Variant.NONE:
         return _weighted(realised, view.graph) + Operator((Sparse(view.added, realised.added),))
     mean = coefficients.mean(view.law)
-    factor = correction_factor(coefficients, mean, view.law)
+    factor = correction_factor(coefficients, view.law)
     corrected = Weights(realised.edges * factor.edges, realised.loop * factor.loop, realised.added)
     operator = _weighted(corrected, view.graph) + Operator((Sparse(view.added, corrected.added),))
     if view.law.correction.variant is Variant.OFS:
@@ -92,12 +92,10 @@ class Factor:
     clipped: Tensor
 
 
-def correction_factor(coefficients: Coefficients, mean: Moments, law: Law) -> Factor:
+def correction_factor(coefficients: Coefficients, law: Law) -> Factor:
     """α_ij / E[α'_ij] (Eq. 6), at most ``max_correction``."""
-    clean = coefficients.clean()
+    edges, loop = coefficients.ratio(law)
     cap = coefficients.max_correction(law)
-    edges = clean.edges / torch.where(mean.edges != 0, mean.edges, 1.0)
-    loop = clean.loop / torch.where(mean.loop != 0, mean.loop, 1.0)
     return Factor(edges.clamp(max=cap), loop.clamp(max=cap), (edges > cap).detach())
 
 

@@ -84,7 +84,7 @@ def _terms(coefficients: Coefficients, law: Law, messages: Tensor) -> _Terms:
     variant = law.correction.variant
     factor = torch.ones_like(mean.edges)
     if variant is not Variant.NONE:
-        factor = correction_factor(coefficients, mean, law).edges
+        factor = correction_factor(coefficients, law).edges
     centre = torch.zeros_like(m)
     if variant is Variant.OF:
         total = nonedge_total(graph, mean)

@@ -81,6 +81,15 @@ class Attention(Coefficients):
 
         return Moments(edges.to(self.dtype), self.no_loop(), sums.nonedges(per_weight, 2))
 
+    def ratio(self, law: Law) -> tuple[Tensor, Tensor]:
+        """1/(π T_i φ_ij) with T the clean denominator: w cancels, so that weights may be too small for α and E[α']."""
+        sums = self._sums(law)
+        clean = self._own + self._edge_sum
+        inverse = torch.where(clean > 0, clean, 1.0).reciprocal()
+        expected = (1.0 - law.rates.p) * sums.edge_inverse(self._edge, self._target, 1)
+        edges, loop = inverse[self._target] / expected, inverse / _inverse(sums.total, sums.spread, 1)
+        return edges.to(self.dtype), torch.where(self._own > 0, loop, 0.0).to(self.dtype)
+
     def max_correction(self, law: Law) -> float | Tensor:
         """3/(1−p): above every legitimate factor of a node of degree one, below the expansion's excesses (D3)."""
         return law.correction.cap(auto=3.0 / (1.0 - number(law.rates.p)))

@@ -76,6 +76,12 @@ class Coefficients(ABC):
         odds = law.rates.p / (1.0 - law.rates.p)
         return Moments(odds * mean * mean[self.graph.pattern.transposition], self.no_loop(), Operator())
 
+    def ratio(self, law: Law) -> tuple[Tensor, Tensor]:
+        """α/E[α'] on edges and loops, the correction factor of Eq. 6; 0 where there is no coefficient."""
+        clean, mean = self.clean(), self.mean(law)
+        edges = clean.edges / torch.where(mean.edges != 0, mean.edges, 1.0)
+        return edges, clean.loop / torch.where(mean.loop != 0, mean.loop, 1.0)
+
     def rate_factors(self, law: Law) -> RateFactors | None:
         """(a, b) with Var(δ) = a(p)·(edge part) + b(q)·(non-edge part), where the variance separates so; else None."""
         return None

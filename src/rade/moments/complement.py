@@ -37,35 +37,35 @@ class AttentionSums:
 
     def _one_sided(self, power: int, x: Tensor, shift: Tensor, cut: Tensor) -> Tensor:
         """The power sum over the nodes below the cut (k ≥ 0) or above it (k < 0), by queries at kink and cut."""
-        rates = [abs(power) * slope for slope in (1.0, self.slope)]
         up = power >= 0
-        sums = self.thresholds(cut, rates if up else [], [] if up else rates)
-        kink, end = (self.exponents(theta, shift) for theta in sums.threshold.view(2, -1))  # [R, 2] each
-        # Up to the kink the slope is `slope`, past it 1; seen from the high end it is the other way round.
-        inner, outer = (1, 0) if up else (0, 1)
-        # If no node lies beyond the kink, the outer branch must not be summed over all nodes and taken off again.
+        sums, factor = self.queries(cut, [1.0, self.slope], [power, power], 2 if up else 0, shift)
+        # If no node lies beyond the kink, its branch must not be summed over all nodes and taken off again.
         direction, at_kink = (1 if up else -1), sums.threshold[: self.t.numel()] + self.t.flatten()
         past = ((cut + self.t).flatten() * direction > 0) & (at_kink * direction >= 0)
+        # Up to the kink the slope is `slope`, past it 1; seen from the high end it is the other way round.
+        inner, outer = (1, 0) if up else (0, 1)
         sign = self.s.new_zeros(2, past.numel(), 2)
         sign[0, past, inner], sign[0, past, outer] = 1.0, -1.0
         sign[1, past, outer], sign[1, ~past, inner] = 1.0, 1.0
-        # A factor that would overflow stands before an empty sum, or else the true result overflows as well.
-        factor = (power * torch.stack([kink, end])).clamp(max=700.0).exp()
-        coefficient = (sign * factor).flatten(0, 1)
-        nothing = coefficient[:, :0]
-        operator = sums.operator(*((coefficient, nothing) if up else (nothing, coefficient)))
-        return _gather(sums, operator, x)
+        return _gather(sums, sums.operator((sign * factor).flatten(0, 1)), x)
 
-    def thresholds(self, cut: Tensor, left: list[float], right: list[float]) -> ThresholdSums:
-        """Sums that ask two queries for each target, the first at the kink and the second at `cut` [n, H]."""
+    def queries(
+        self, cut: Tensor, slopes: list[float], powers: list[int], left: int, level: Tensor
+    ) -> tuple[ThresholdSums, Tensor]:
+        """Two queries for each target, at the kink and at `cut` [n, H], and (w/e^level)^p at their origins, [2, R, K].
+
+        Column k continues the branch of slope `slopes[k]` to all s; the first `left` sum below, the others above.
+        """
+        slope, power = self.s.new_tensor(slopes), self.s.new_tensor(powers)
         target = torch.arange(self.segment.numel(), device=self.segment.device).repeat(2)
         thresholds = torch.cat([-self.t.flatten(), cut.flatten()])
-        return ThresholdSums(self.s.flatten(), self.segment, thresholds, target, left, right)
-
-    def exponents(self, theta: Tensor, level: Tensor) -> Tensor:
-        """log w at s = θ, above `level`, on the branch of slope 1 and of slope `slope`: [R, 2]."""
-        z = theta + self.t.flatten()
-        return torch.stack([z, self.slope * z], 1) - level.flatten()[:, None]
+        sums = ThresholdSums(self.s.flatten(), self.segment, thresholds, target, slope * power, left)
+        z = sums.origin.view(2, -1) + self.t.flatten()
+        # First log w, then its multiples: rounding that all powers share is no more than a tiny change of w, whereas
+        # separate roundings would be magnified by the alternating coefficients of a polynomial.
+        exponent = (z[..., None] * slope - level.flatten()[:, None]) * power
+        # What would overflow stands before an empty sum (0·∞), or else the true result overflows as well.
+        return sums, exponent.clamp(max=700.0).exp()
 
 
 class AttentionKernel:
@@ -74,9 +74,9 @@ class AttentionKernel:
     With u = w/M_i:  K = M_i^r Σ_k a_ik u^{k+r} for u < 1,  K = Σ_k b_ik u^{−k} for u ≥ 1,
     where a interpolates φ_i(M_i u) on [0, 1], and b interpolates w^r φ_i(w) as a function of 1/u on [0, 1].
 
-    With the paper's φ and M = E[denominator] every K_ij is within 0.3 % (σ² up to 10^5 M²). One heavy non-neighbor makes
-    σ² as large as M²/q: above M the function then rises from 1/u = 0 like 1 + σ²/(M u)², and degree 6 at Chebyshev points
-    is off by 0.8 at σ² = 10^4 M². Hence three degrees more there, and points that crowd together at 1/u = 0.
+    With the paper's φ and M = E[denominator] every K_ij is within 0.3 %, for σ² up to 10^5 M². One heavy non-neighbor
+    makes σ² as large as M²/q: above M, K then rises from 1/u = 0 like 1 + σ²/(M u)², and degree 6 at Chebyshev points
+    is off by 80 % at σ² = 10^4 M². Hence three degrees more there, and points that crowd together at 1/u = 0.
     """
 
     def __init__(
@@ -113,41 +113,28 @@ class AttentionKernel:
         low, high = _polynomial(self.low[target], u), _polynomial(self.high[target], u)
         return torch.where(below, u**self.power * low, high)
 
-    def _build(self) -> tuple[ThresholdSums, Tensor]:
-        """Coefficients of the queries at the kink and at the split.
+    def _build(self) -> tuple[ThresholdSums, tuple[Tensor, Tensor]]:
+        """The two queries of each target: columns are powers ≥ r below, then 0, −1, … above, each on both branches.
 
-        At the split the branch of slope λ on which it lies is summed to both sides; at the kink the wrong branch is
-        replaced by the right one, below the kink if the split lies above it and above the kink otherwise.
+        At the split, the branch on which it lies is summed to both sides as if there were no kink. At the kink that
+        branch is exchanged for the right one: to the left if the split lies above the kink, else to the right.
         """
-        sums = self.sums
+        sums, slope = self.sums, self.sums.slope
         ups = [k + self.power for k in range(self.low.shape[-1])]
-        downs = list(range(1, self.high.shape[-1]))  # k = 0 is the same on both branches: one column, never corrected
-        slopes = (1.0, sums.slope)
-        rates = [a * p for a in slopes for p in ups], [0.0] + [a * k for a in slopes for k in downs]
-        queries = sums.thresholds(self.cut, *rates)
-        kink, cut = (sums.exponents(theta, self.level) for theta in queries.threshold.view(2, -1))
-        low, high = self.low.flatten(0, 1), self.high.flatten(0, 1)  # [R, degrees + 1]
-        upper = (self.level >= 0).flatten()[:, None, None]
-        unit = torch.where(upper, low.new_tensor([[1.0], [0.0]]), low.new_tensor([[0.0], [1.0]]))  # [R, 2, 1]
-        change = low.new_tensor([[-1.0], [1.0]])
-
-        def left(exponent: Tensor, sign: Tensor) -> Tensor:
-            return (low[:, None] * sign * _powers(exponent, ups)).flatten(1)
-
-        def right(exponent: Tensor, sign: Tensor, constant: Tensor) -> Tensor:
-            decay = (high[:, None, 1:] * sign * _powers(-exponent, downs)).flatten(1)
-            return torch.cat([constant, decay], 1)
-
-        lefts = torch.cat([left(kink, torch.where(upper, change, 0.0)), left(cut, unit)])
-        nothing = torch.zeros_like(high[:, :1])
-        rights = torch.cat([right(kink, torch.where(upper, 0.0, -change), nothing), right(cut, unit, high[:, :1])])
-        return queries, queries.operator(lefts, rights)
-
-
-def _powers(exponent: Tensor, powers: list[int]) -> Tensor:
-    """exp(k·exponent) for each power, [R, 2, K]."""
-    # Positive exponents stand before empty sums only: the clamp keeps these finite, and 1 leaves 0 ± rounding alone.
-    return (exponent[..., None].clamp(max=1.0) * exponent.new_tensor(powers)).exp()
+        downs = [-k for k in range(1, self.high.shape[-1])]  # w^0 is the same on both branches and has one column
+        sides = [len(ups), len(ups), 1, len(downs), len(downs)]
+        slopes = [a for a, count in zip((1.0, slope, 1.0, 1.0, slope), sides) for _ in range(count)]
+        queries, factor = sums.queries(self.cut, slopes, [*ups, *ups, 0, *downs, *downs], 2 * len(ups), self.level)
+        signs = factor.new_tensor(
+            [  # below: slope 1, slope a; above: constant, slope 1, slope a
+                [[0, 0, 0, 1, -1], [-1, 1, 0, 0, 0]],  # query at the kink, for a split below it and above it
+                [[0, 1, 1, 0, 1], [1, 0, 1, 1, 0]],  # query at the split
+            ]
+        ).repeat_interleave(torch.tensor(sides, device=factor.device), 2)
+        sign = signs[:, (self.level >= 0).flatten().long()]  # [2, R, K]
+        low, high = self.low.flatten(0, 1), self.high.flatten(0, 1)
+        coefficient = torch.cat([low, low, high, high[:, 1:]], 1)  # [R, K]
+        return queries, queries.operator((coefficient * sign * factor).flatten(0, 1))
 
 
 def _polynomial(coefficient: Tensor, u: Tensor) -> Tensor:
@@ -158,7 +145,7 @@ def _polynomial(coefficient: Tensor, u: Tensor) -> Tensor:
     return value
 
 
-def _gather(sums: ThresholdSums, operator: Tensor, x: Tensor) -> Tensor:
+def _gather(sums: ThresholdSums, operator: tuple[Tensor, Tensor], x: Tensor) -> Tensor:
     """Apply to x [n, H, F] and add the two queries of each target."""
     out = sums.apply(operator, x.flatten(0, 1).double())
     return out.view(2, -1, x.shape[-1]).sum(0).view(x.shape).to(x.dtype)

@@ -8,35 +8,34 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-VALUES = 16  # values per block of the sorted order; a query meets those of its own block one by one
+VALUES = 24  # values per block of the sorted order; a query meets those of its own block one by one
 QUERIES = 32  # queries of one block that share a matrix product
 BUDGET = 2**25  # numbers per temporary (256 MB in float64); wider inputs go in slices, recomputed in the backward pass
-EXPONENT = 340.0  # the product of two factors up to exp(340) is still finite in float64
+EXPONENT = 340.0  # the product of two factors up to exp(340) is finite in float64
 
 
 class ThresholdSums:
     """Two-sided sums of exponentials over the sorted values v_j of a segment, for queries (θ_q, segment).
 
-        out_q = Σ_{v_j < θ_q} Σ_k left_qk exp(−ρ_k (θ̂_q − v_j)) x_j
-              + Σ_{v_j ≥ θ_q} Σ_k right_qk exp(−ρ'_k (v_j − θ̂_q)) x_j
+        out_q = Σ_{v_j < θ_q} Σ_{k < left} c_qk exp(ρ_k (v_j − o_q)) x_j  +  Σ_{v_j ≥ θ_q} Σ_{k ≥ left} (the same),
 
-    with rates ρ, ρ' ≥ 0, and θ̂ the threshold moved into the range of its segment's values: every factor is at most 1.
+    with rates ρ_k ≥ 0 on the left and ≤ 0 on the right: every term decays away from the threshold. The origin o_q is
+    the middle of the block of sorted values around θ_q.
 
-    The sorted values are cut into blocks. Inside its block a query's sum is a dense masked product; what lies before
-    (behind) the block arrives as one state [rates, F], carried on by a scan that only ever decays. Hence n·F·(block +
-    rates) multiplications, no overflow for any range of values, no cancellation between segments, and ordinary autograd
-    of any order in values, coefficients and x. Thresholds are constants: in the callers' formulas θ̂ cancels.
+    Inside its block a query's sum is a dense masked product; what lies before (behind) the block arrives as one state
+    [rates, F], carried on by a scan that only ever decays. Hence n·F·(block + rates) multiplications, no overflow for
+    any range of values, no cancellation between segments, and ordinary autograd of any order in values, coefficients
+    and x. Thresholds and origins are constants: in the callers' formulas they cancel.
     """
 
     def __init__(
-        self, value: Tensor, segment: Tensor, threshold: Tensor, target: Tensor, left: list[float], right: list[float]
+        self, value: Tensor, segment: Tensor, threshold: Tensor, target: Tensor, rates: Tensor, left: int
     ) -> None:
         """Sort `value` [R] of `segment` [R] with `threshold` [Q], asked of the segment of value number `target` [Q]."""
-        rates = value.new_tensor(left + [-rate for rate in right])  # signed by side, [K]
-        self.left, queries = len(left), threshold.numel()
+        self.left, queries = left, threshold.numel()
         constant, threshold = value.detach(), threshold.detach()
         low, high = _range(constant, segment)
-        self.threshold = threshold.clamp(low[target], high[target])  # θ̂ [Q]
+        self.threshold = threshold.clamp(low[target], high[target])  # within the range of the values, [Q]
 
         # Queries come first and sorts are stable: a value equal to the threshold counts as above it.
         order = torch.cat([threshold, constant]).argsort(stable=True)
@@ -49,16 +48,16 @@ class ThresholdSums:
         blocks = int(block[-1]) + 1
         begin = torch.searchsorted(block, torch.arange(blocks + 1, device=block.device))
         first, last = begin[:-1], begin[1:] - 1
-        anchor = (place[first] + place[last]) / 2  # [C]
-        decay = (-anchor.diff()[:, None] * rates.abs()).exp()
+        middle = (place[first] + place[last]) / 2  # [C]
+        decay = (-middle.diff()[:, None] * rates.abs()).exp()
         self.gate = torch.where((group[first[1:]] == group[last[:-1]])[:, None], decay, 0.0)  # [C−1, K]
 
         block_of, rank_of = _unsort(order, block), _unsort(order, rank)
-        home, value_home, value_rank = block_of[:queries], block_of[queries:], rank_of[queries:]
-        self.value_slot, self.value_shape = value_home * VALUES + value_rank, (blocks, VALUES)
-        keys = ((value - anchor[value_home])[:, None] * rates).exp()
+        home, value_home = block_of[:queries], block_of[queries:]
+        self.value_slot, self.value_shape = value_home * VALUES + rank_of[queries:], (blocks, VALUES)
+        keys = ((value - middle[value_home])[:, None] * rates).exp()
         self.keys = _spread(keys, self.value_slot, self.value_shape)  # [C, VALUES, K]
-        self.scale = ((anchor[home] - self.threshold)[:, None] * rates).exp()  # [Q, K]
+        self.origin = middle[home]  # [Q]
 
         batch, slot = _batches(block[order < queries])
         self.query_slot = _unsort(order[order < queries], slot)
@@ -67,27 +66,26 @@ class ThresholdSums:
         # How many values of its block lie below each query.
         self.below = _spread(rank_of[:queries, None], self.query_slot, self.query_shape)
 
-    def operator(self, left: Tensor, right: Tensor) -> Tensor:
-        """The coefficients `left` [Q, K₁], `right` [Q, K₂] as matrices [D, QUERIES, VALUES + K], to be applied."""
-        queries = _spread(torch.cat([left, right], 1) * self.scale, self.query_slot, self.query_shape)
+    def operator(self, coefficient: Tensor) -> tuple[Tensor, Tensor]:
+        """What multiplies the values of a query's block, [D, QUERIES, VALUES], and its states, [D, QUERIES, K]."""
+        far = _spread(coefficient, self.query_slot, self.query_shape)
         keys = self.keys.index_select(0, self.home).mT
-        below = self.below > torch.arange(VALUES, device=self.home.device)
-        before = queries[..., : self.left] @ keys[:, : self.left]
-        behind = queries[..., self.left :] @ keys[:, self.left :]
-        return torch.cat([torch.where(below, before, behind), queries], 2)
+        before = far[..., : self.left] @ keys[:, : self.left]
+        behind = far[..., self.left :] @ keys[:, self.left :]
+        return torch.where(self.below > torch.arange(VALUES, device=far.device), before, behind), far
 
-    def apply(self, operator: Tensor, x: Tensor) -> Tensor:
+    def apply(self, operator: tuple[Tensor, Tensor], x: Tensor) -> Tensor:
         """The sums of x [R, F] at all queries, [Q, F]."""
-        width = max(1, BUDGET // (operator.shape[0] * operator.shape[2]))
+        width = max(1, BUDGET // (len(self.home) * QUERIES))
         if x.shape[1] <= width:
-            return self._apply(operator, x)
-        parts = [checkpoint(self._apply, operator, part, use_reentrant=False) for part in torch.split(x, width, 1)]
+            return self._apply(*operator, x)
+        parts = [checkpoint(self._apply, *operator, part, use_reentrant=False) for part in torch.split(x, width, 1)]
         return torch.cat(parts, 1)
 
-    def _apply(self, operator: Tensor, x: Tensor) -> Tensor:
+    def _apply(self, near: Tensor, far: Tensor, x: Tensor) -> Tensor:
         x = _spread(x, self.value_slot, self.value_shape)  # [C, VALUES, F]
-        states = carry(self.keys.mT @ x, self.gate, self.left)
-        sums = operator @ torch.cat([x, states], 1).index_select(0, self.home)
+        states = carry(self.keys.mT @ x, self.gate, self.left)  # [C, K, F]
+        sums = torch.baddbmm(near @ x.index_select(0, self.home), far, states.index_select(0, self.home))
         return sums.flatten(0, 1).index_select(0, self.query_slot)
 
 
