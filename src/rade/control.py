@@ -1,4 +1,4 @@
-"""Rate rules: constant rates, and the gradient-norm rule that adapts p and ρ = q/D   (§ Adaptive control, Eq. 14–15)."""
+"""Rate rules: constant rates, and the gradient-norm rule that adapts p and ρ = q/D   (Eq. 14–15)."""
 
 from __future__ import annotations
 

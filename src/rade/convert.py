@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch_geometric.nn as pyg
 from torch.nn import Module
 
@@ -57,7 +59,12 @@ def revert(model: Module) -> Module:
 
 def convolutions(model: Module) -> dict[str, Module]:
     """The corrected convolutions by path."""
-    return {path: module for path, module in model.named_modules() if isinstance(module, CorrectedConv)}
+    return {path: module for path, module in model.named_modules() if is_supported(module)}
+
+
+def is_supported(module: Module) -> bool:
+    """Whether a layer can take a view."""
+    return isinstance(module, CorrectedConv)
 
 
 def is_unsupported(module: Module) -> bool:
@@ -68,9 +75,8 @@ def is_unsupported(module: Module) -> bool:
 def _become(module: Module, twin: type[Module], path: str) -> None:
     plain = module.__class__
     module.__class__ = twin
-    assert isinstance(module, CorrectedConv)
     try:
-        module.check_options()
+        cast(CorrectedConv, module).check_options()
     except ValueError as error:
         module.__class__ = plain
         raise ValueError(f"layer {path or 'at the top'!r}: {error}") from None

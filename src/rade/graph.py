@@ -173,8 +173,8 @@ class Graph:
 
     def to(self, device: torch.device | str) -> Graph:
         """The same graph on another device."""
-        moved = (tensor.to(device) for tensor in (self.order, self.batch, self.ptr))
-        return Graph(self.pattern.to(device), *moved, self.self_loops)
+        order, batch, ptr = (tensor.to(device) for tensor in (self.order, self.batch, self.ptr))
+        return Graph(self.pattern.to(device), order, batch, ptr, self.self_loops)
 
 
 def _node_count(edge_index: Tensor, num_nodes: int | None, batch: Tensor | None, ptr: Tensor | None) -> int:

@@ -96,7 +96,7 @@ class RADE(Module):
         choose("data_gradient", data_gradient, get_args(DataGradient))
         choose("inference", inference, get_args(Inference))
         if adaptive and moments == "monte-carlo":
-            raise ValueError("moments='monte-carlo' has no derivative in the rates; pass adaptive=False or moments='exact'")
+            raise ValueError("moments='monte-carlo' has no derivative in the rates; pass adaptive=False as well")
         if views < 1:
             raise ValueError(f"views must be at least 1, got {views}")
         self.correction = Correction(variant, moments, complement, samples, max_correction)
@@ -262,7 +262,7 @@ def _path_of(model: Module, head: Module | None) -> str | None:
         return None
     for path, module in model.named_modules():
         if module is head:
-            return path
+            return str(path)
     raise ValueError(f"head must be a layer of the model itself, but this {type(head).__name__} is not part of it")
 
 
@@ -294,7 +294,7 @@ def _rows(index: Tensor | None, rows: int, device: torch.device) -> Tensor:
         return torch.arange(rows, device=device)
     if index.dtype == torch.bool:
         if index.shape != (rows,):
-            raise ValueError(f"a boolean index must have one entry for each of the {rows} rows, got {list(index.shape)}")
+            raise ValueError(f"a boolean index needs an entry for each of the {rows} rows, got {list(index.shape)}")
         return index.nonzero().squeeze(1)
     if index.dtype != torch.long or index.dim() != 1:
         raise ValueError(

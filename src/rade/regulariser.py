@@ -20,7 +20,7 @@ REFERENCE = Rates(p=0.5, q=0.5)  # where the two base variances of a separable a
 class Regulariser:
     """R(p, q) = 1/(2|B|) Σ_{i∈B} Σ_c w_ic Var(δ_ic), w = prob(1−prob) on the input graph (Eq. 12).
 
-    ``weight`` [|B|, C] carries the gradients to θ; ``variance`` is the detached Var(δ) [|B|, C] as a function of the law.
+    ``weight`` [|B|, C] carries the gradients to θ; ``variance`` gives the detached Var(δ) [|B|, C] under a law.
     """
 
     weight: Tensor
@@ -68,9 +68,9 @@ class SeparableRegulariser(Regulariser):
         drop, add = (average(_gradient(part, parameters, retain_graph=True).double()) for part in parts)
         p, q = (torch.as_tensor(rate, dtype=torch.double).detach().requires_grad_() for rate in (rates.p, rates.q))
         a, b = self.factors(Rates(p, q))
-        square = a * a * drop.dot(drop) + b * b * add.dot(add) + 2.0 * a * b * drop.dot(add)
-        along = torch.stack(torch.autograd.grad(torch.as_tensor(square), (p, q), allow_unused=True, materialize_grads=True))
-        norm = torch.as_tensor(square).detach().clamp(min=0).sqrt()
+        square = torch.as_tensor(a * a * drop.dot(drop) + b * b * add.dot(add) + 2.0 * a * b * drop.dot(add))
+        along = torch.stack(torch.autograd.grad(square, (p, q), allow_unused=True, materialize_grads=True))
+        norm = square.detach().clamp(min=0).sqrt()
         return norm, 0.5 * along / torch.where(norm > 0, norm, 1.0)
 
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-with warnings.catch_warnings():  # torch announces the state of its CSR support once per process: take it here, in silence
+with warnings.catch_warnings():  # torch announces its CSR support once per process: take it here, in silence
     warnings.simplefilter("ignore")
     torch.sparse_csr_tensor([0, 0], [], [], (1, 1), check_invariants=False)
 

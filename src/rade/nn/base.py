@@ -14,6 +14,8 @@ from torch_geometric.typing import SparseTensor
 from rade.graph import Graph
 from rade.moments.base import Coefficients
 
+LogitMessages = tuple[Coefficients, Tensor]
+
 
 def is_plain(edge_index: Any) -> bool:
     """Whether ``edge_index`` is a tensor as PyG knows it, so that PyG's own semantics apply."""
@@ -53,7 +55,7 @@ class CorrectedConv:
         return self.__dict__.get(name, default)  # PyG keeps its options as plain attributes; not every layer has each
 
     @abstractmethod
-    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> tuple[Coefficients, Tensor]:
+    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> LogitMessages:
         """Coefficients on the clean graph and the messages pushed to the logits, [n, C] or [n, H, C] (§2.5, D4).
 
         ``head`` [C, F_out] is the linear map from this layer's output to the logits, None where they are the same;

@@ -12,7 +12,7 @@ from rade.correction import propagate
 from rade.features import linear, matmul
 from rade.graph import Graph
 from rade.moments import Attention, Coefficients
-from rade.nn.base import CorrectedConv, is_plain
+from rade.nn.base import CorrectedConv, LogitMessages, is_plain
 
 
 class GATConv(CorrectedConv, pyg.GATConv):
@@ -23,7 +23,7 @@ class GATConv(CorrectedConv, pyg.GATConv):
         super().check_options()
         self.refuse("aggr", self._option("aggr"), ("add", "sum"))
         if self.negative_slope < 0:
-            raise ValueError(f"GATConv(negative_slope={self.negative_slope}) must be >= 0: weights must grow with scores")
+            raise ValueError(f"GATConv(negative_slope={self.negative_slope}) must be >= 0: weights grow with scores")
 
     def forward(  # type: ignore[no-untyped-def]
         self,
@@ -52,10 +52,10 @@ class GATConv(CorrectedConv, pyg.GATConv):
         """Scores a·Θx without forming Θx."""
         weight = self.lin.weight.view(self.heads, self.out_channels, -1)
         vectors = [(att.view(self.heads, 1, -1) @ weight).squeeze(1) for att in (self.att_src, self.att_dst)]
-        s, t = matmul(x, torch.cat(vectors)).split(self.heads, dim=1)
+        s, t = torch.split(matmul(x, torch.cat(vectors)), self.heads, dim=1)
         return self._attention(graph, s, t)
 
-    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> tuple[Coefficients, Tensor]:
+    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> LogitMessages:
         """Each head's Θx through its part of the linear head, [n, H, C]."""
         weight = self.lin.weight.view(self.heads, self.out_channels, -1)  # [H, F, F_in]
         if head is None:

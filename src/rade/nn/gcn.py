@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch_geometric.nn as pyg
 from torch import Tensor
@@ -11,7 +11,7 @@ from rade.correction import propagate
 from rade.features import linear, matmul
 from rade.graph import Graph
 from rade.moments import Coefficients, Sum, Symmetric
-from rade.nn.base import CorrectedConv, is_plain, pushed
+from rade.nn.base import CorrectedConv, LogitMessages, is_plain, pushed
 
 
 class GCNConv(CorrectedConv, pyg.GCNConv):
@@ -20,7 +20,7 @@ class GCNConv(CorrectedConv, pyg.GCNConv):
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         """x [n, F_in] (dense or CSR) → [n, F_out]; ``edge_index`` a tensor, Graph, View or MeanView."""
         if is_plain(edge_index):
-            return super().forward(x, edge_index, edge_weight)
+            return cast(Tensor, super().forward(x, edge_index, edge_weight))
         if edge_weight is not None:
             return self._weighted(x, edge_index, edge_weight)
         out = propagate(edge_index, self.coefficients(edge_index.graph, x), linear(self.lin, x))
@@ -33,7 +33,7 @@ class GCNConv(CorrectedConv, pyg.GCNConv):
         loop = (2.0 if self.improved else 1.0) if self.add_self_loops else 0.0
         return Symmetric(graph, x.dtype, loop)
 
-    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> tuple[Coefficients, Tensor]:
+    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> LogitMessages:
         """Θx through the head."""
         return self.coefficients(graph, x), matmul(x, pushed(head, self.lin.weight))
 
@@ -44,8 +44,7 @@ class GCNConv(CorrectedConv, pyg.GCNConv):
                 "GCNConv with edge_weight is not supported on random views: its degrees would be weighted; "
                 "use GraphConv for weighted edges, or leave edge_weight out"
             )
-        out: Tensor = super().forward(x, adjacency.edge_index, edge_weight[adjacency.order])
-        return out
+        return cast(Tensor, super().forward(x, adjacency.edge_index, edge_weight[adjacency.order]))
 
 
 class SGConv(CorrectedConv, pyg.SGConv):
@@ -54,7 +53,7 @@ class SGConv(CorrectedConv, pyg.SGConv):
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         """x [n, F_in] → [n, F_out]. The linear map comes first: it commutes with the steps and makes them narrower."""
         if is_plain(edge_index):
-            return super().forward(x, edge_index, edge_weight)
+            return cast(Tensor, super().forward(x, edge_index, edge_weight))
         if edge_weight is not None:
             raise ValueError("SGConv with edge_weight is not supported on a Graph or View; leave edge_weight out")
         out = linear(self.lin, x, bias=False)
@@ -66,7 +65,7 @@ class SGConv(CorrectedConv, pyg.SGConv):
         """1/√(d_i d_j)."""
         return Symmetric(graph, x.dtype, 1.0 if self.add_self_loops else 0.0)
 
-    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> tuple[Coefficients, Tensor]:
+    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> LogitMessages:
         """What the last of the K steps sends."""
         coefficients = self.coefficients(graph, x)
         messages = matmul(x, pushed(head, self.lin.weight))

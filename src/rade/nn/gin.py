@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch_geometric.nn as pyg
@@ -12,7 +12,7 @@ from rade.correction import propagate
 from rade.features import dense, is_sparse, linear, matmul
 from rade.graph import Graph
 from rade.moments import Coefficients, Sum
-from rade.nn.base import CorrectedConv, is_plain, linear_part
+from rade.nn.base import CorrectedConv, LogitMessages, is_plain, linear_part
 
 
 class GINConv(CorrectedConv, pyg.GINConv):
@@ -26,22 +26,22 @@ class GINConv(CorrectedConv, pyg.GINConv):
     def forward(self, x: Tensor, edge_index: Any, size: Any = None) -> Tensor:
         """x [n, F_in] (dense or CSR) → [n, F_out]; ``edge_index`` a tensor, Graph, View or MeanView."""
         if is_plain(edge_index):
-            return super().forward(x, edge_index, size)
+            return cast(Tensor, super().forward(x, edge_index, size))
         coefficients = self.coefficients(edge_index.graph, x)
         first, rest = self._split(x)
         if first is None:
             x = dense(x)
-            return rest(propagate(edge_index, coefficients, x) + (1 + self.eps) * x)
+            return cast(Tensor, rest(propagate(edge_index, coefficients, x) + (1 + self.eps) * x))
         # The first linear layer commutes with the sum; applied before it, messages are narrower.
         h = linear(first, x, bias=False)
         out = propagate(edge_index, coefficients, h) + (1 + self.eps) * h
-        return rest(out if first.bias is None else out + first.bias)
+        return cast(Tensor, rest(out if first.bias is None else out + first.bias))
 
     def coefficients(self, graph: Graph, x: Tensor) -> Coefficients:
         """α_ij = 1."""
         return Sum(graph, x.dtype)
 
-    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> tuple[Coefficients, Tensor]:
+    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> LogitMessages:
         """x through the linear part of the MLP and the head: W_head W_2 W_1 x."""
         matrix = linear_part(head, self.nn)
         return self.coefficients(graph, x), dense(x) if matrix is None else matmul(x, matrix)

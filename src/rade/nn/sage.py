@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch_geometric.nn as pyg
@@ -12,7 +12,7 @@ from rade.correction import propagate
 from rade.features import linear, matmul
 from rade.graph import Graph
 from rade.moments import Coefficients, Mean, Sum, Weighted
-from rade.nn.base import CorrectedConv, is_plain, pushed
+from rade.nn.base import CorrectedConv, LogitMessages, is_plain, pushed
 
 AGGREGATORS: dict[str, type[Coefficients]] = {"mean": Mean, "add": Sum, "sum": Sum}
 
@@ -28,7 +28,7 @@ class SAGEConv(CorrectedConv, pyg.SAGEConv):
     def forward(self, x: Tensor, edge_index: Any, size: Any = None) -> Tensor:
         """x [n, F_in] (dense or CSR) → [n, F_out]; ``edge_index`` a tensor, Graph, View or MeanView."""
         if is_plain(edge_index):
-            return super().forward(x, edge_index, size)
+            return cast(Tensor, super().forward(x, edge_index, size))
         # W_l commutes with the aggregation: applied first, every message has F_out entries and x may stay sparse.
         messages = linear(self.lin_l, self._projected(x), bias=False)
         out = propagate(edge_index, self.coefficients(edge_index.graph, x), messages)
@@ -41,7 +41,7 @@ class SAGEConv(CorrectedConv, pyg.SAGEConv):
         """1/d_i or 1."""
         return AGGREGATORS[self.aggr](graph, x.dtype)
 
-    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> tuple[Coefficients, Tensor]:
+    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> LogitMessages:
         """W_l x through the head."""
         return self.coefficients(graph, x), matmul(self._projected(x), pushed(head, self.lin_l.weight))
 
@@ -60,7 +60,7 @@ class GraphConv(CorrectedConv, pyg.GraphConv):
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None, size: Any = None) -> Tensor:
         """x [n, F_in] (dense or CSR) → [n, F_out]; ``edge_weight`` [E] in the order of the given edge_index."""
         if is_plain(edge_index):
-            return super().forward(x, edge_index, edge_weight, size)
+            return cast(Tensor, super().forward(x, edge_index, edge_weight, size))
         messages = linear(self.lin_rel, x, bias=False)
         out = propagate(edge_index, self.coefficients(edge_index.graph, x, edge_weight), messages)
         out = out if self.lin_rel.bias is None else out + self.lin_rel.bias
@@ -71,7 +71,7 @@ class GraphConv(CorrectedConv, pyg.GraphConv):
         base = AGGREGATORS[self.aggr](graph, x.dtype)
         return base if edge_weight is None else Weighted(base, edge_weight.view(-1)[graph.order])
 
-    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> tuple[Coefficients, Tensor]:
+    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> LogitMessages:
         """W_1 x through the head."""
         coefficients = self.coefficients(graph, x, inputs.get("edge_weight"))
         return coefficients, matmul(x, pushed(head, self.lin_rel.weight))
