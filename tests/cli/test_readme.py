@@ -1,0 +1,84 @@
+"""Every command and every piece of Python in the README and in the training guide works as it stands."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rade.train import settings
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(name, language):
+    return [content for kind, content in BLOCK.findall((ROOT / name).read_text("utf-8")) if kind == language]
+
+
+def commands(name):
+    return [line for block in blocks(name, "") for line in block.splitlines() if line.strip()]
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """The embedded data set's protocol with fewer epochs; the commands themselves stay as they are."""
+    protocol = {name: dict(section) for name, section in settings.protocol().items()}
+    protocol["csbm"]["epochs"] = 2
+    monkeypatch.setattr(settings, "protocol", lambda: protocol)
+
+
+def test_the_readme_has_commands_of_each_kind():
+    programs = {shlex.split(command)[0] for command in commands("README.md")}
+    assert programs == {"make", "rade", "pip"}
+
+
+def test_rade_commands_run_as_typed(short, rade, tmp_path):
+    """In the order of the README, in one folder: later ones use what earlier ones leave."""
+    for command in commands("README.md"):
+        program, *arguments = shlex.split(command)
+        if program == "rade":
+            code, out, err = rade(*arguments)
+            assert (code, err) == (0, ""), command
+            assert out
+    assert (tmp_path / "predictions.csv").exists()
+    for code in blocks("README.md", "python"):
+        exec(compile(code, "README.md", "exec"), {})
+
+
+def test_the_python_of_the_training_guide_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for code in blocks("docs/training.md", "python"):
+        exec(compile(code, "docs/training.md", "exec"), {})
+
+
+def test_the_settings_file_of_the_training_guide_is_valid(tmp_path):
+    from rade.train.plan import make_plan, read_config
+
+    (content,) = blocks("docs/training.md", "toml")
+    (tmp_path / "file.toml").write_text(content)
+    assert make_plan(read_config(tmp_path / "file.toml")).settings[1].options["share_view"] is False
+
+
+@pytest.mark.parametrize("target", ["demo", "test"])
+def test_make_targets_exist(target):
+    """`make` would install and call this very test: what it would do is read from a dry run."""
+    assert f"make {target}" in (ROOT / "README.md").read_text("utf-8")
+    done = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert {"demo": "bin/rade train\n", "test": "bin/pytest"}[target] in done.stdout
+
+
+def test_installing_works_as_typed():
+    (command,) = (line for line in commands("README.md") if line.startswith("pip"))
+    dry = ["--dry-run", "--no-deps", "--no-build-isolation", "--quiet", "--disable-pip-version-check"]
+    arguments = [sys.executable, "-m", *shlex.split(command), *dry]
+    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_links_lead_somewhere():
+    for name in ("README.md", "CONTRIBUTING.md", "docs/training.md"):
+        for target in re.findall(r"\]\((?!http)([^)#]+)\)", (ROOT / name).read_text("utf-8")):
+            assert ((ROOT / name).parent / target).exists(), f"{name}: {target}"
