@@ -146,5 +146,5 @@ def all_views(name: str, p: float, q: float) -> AllViews:
 
 def error(value: Tensor, target: Tensor, scale: Tensor | None = None) -> float:
     """Largest deviation, relative to the largest entry of the target (or of ``scale``)."""
-    size = (target if scale is None else scale).abs().max()
-    return float((value - target).abs().max() / size.clamp(min=1e-300))  # both may be all zero
+    size = (target if scale is None else scale).detach().abs().max()
+    return float((value - target).detach().abs().max() / size.clamp(min=1e-300))  # both may be all zero

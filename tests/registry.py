@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from oracle import Build, Repeat
 from torch import Tensor
 
+from oracle import Build, Repeat
 from rade.graph import Graph
 from rade.moments import Attention, Coefficients, Mean, Sum, Symmetric, Weighted
 

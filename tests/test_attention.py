@@ -6,13 +6,13 @@ from itertools import product
 
 import pytest
 import torch
-from oracle import GRAPHS, Build, all_views, copies, error, identity, one_hot
-from registry import ATTENTION, attention, normal
 
+from oracle import GRAPHS, Build, all_views, copies, error, identity, one_hot
 from rade.correction import correction_factor, propagate
 from rade.graph import Graph
 from rade.moments import Attention
 from rade.view import Correction, Law, MeanView, Rates, Variant, sample_view
+from registry import ATTENTION, attention, normal
 
 RATES = [(0.5, 0.2), (0.0, 0.3), (0.4, 0.0)]
 VARIANTS = (Variant.OF, Variant.OFS, Variant.NONE)
@@ -76,7 +76,7 @@ def test_factors_stay_below_max_correction(cap, bound):
     graph = GRAPHS["star"]
     coefficients = Attention(graph, 3 * normal(5, 1), 3 * normal(5, 1, seed=1))
     law = Law(Rates(0.5, 0.4), Correction(max_correction=cap))
-    factors = correction_factor(coefficients, law)
+    factors = correction_factor(coefficients, coefficients.mean(law), law)
     assert float(factors.edges.max()) <= bound
     assert bool(factors.clipped.any()) == (cap == 2.0 or float(factors.edges.max()) == bound)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from oracle import GRAPHS, LARGER, RATES, AllViews, adjacency, all_views, error, identity, nonedges, one_hot, undirected
-from registry import ALL, EXACT, normal
 from torch import Tensor
 
+from oracle import GRAPHS, LARGER, RATES, AllViews, adjacency, all_views, error, identity, nonedges, one_hot, undirected
 from rade.correction import correction_factor, propagate
 from rade.graph import Graph
 from rade.moments import Coefficients
 from rade.view import Correction, Law, MeanView, Rates, Variant
+from registry import ALL, EXACT, normal
 
 CORRECTED = [Variant.OF, Variant.OFS]
 every_graph = pytest.mark.parametrize("name", [*GRAPHS, *LARGER])
@@ -85,7 +85,7 @@ def paper_operator(views: AllViews, coefficients: Coefficients, build, heads: in
     outside = nonedges(graph).view(graph.num_nodes, graph.num_nodes, *[1] * (alpha.dim() - 3))
     if law.correction.variant is Variant.NONE:
         return alpha + torch.einsum("ki...,ij->kij...", loop, eye)
-    factors = correction_factor(coefficients, law)
+    factors = correction_factor(coefficients, coefficients.mean(law), law)
     edges = alpha * dense_edges(graph, factors.edges)
     total = edges + alpha * outside + torch.einsum("ki...,ij->kij...", loop * factors.loop, eye)
     if law.correction.variant is Variant.OFS:

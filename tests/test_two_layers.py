@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from oracle import SQUARE_TAIL, AllViews, error, identity, one_hot
-from registry import EXACT, normal
 
+from oracle import SQUARE_TAIL, AllViews, error, identity, one_hot
 from rade.correction import propagate
 from rade.nn import GCNConv
 from rade.view import Correction, FreshViews, Law, MeanView, Rates, Variant, sample_view
+from registry import EXACT, normal
 
 
 @pytest.mark.parametrize("variant", [Variant.OF, Variant.OFS])

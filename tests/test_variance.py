@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from oracle import GRAPHS, LARGER, RATES, AllViews, adjacency, all_views, error, identity, nonedges
-from registry import EXACT, attention, normal
 from torch import Tensor
 
+from oracle import GRAPHS, LARGER, RATES, AllViews, adjacency, all_views, error, identity, nonedges
 from rade.correction import propagate
 from rade.moments import Coefficients
 from rade.variance import pooled_variance, variance
 from rade.view import Correction, Law, Rates, Variant
+from registry import EXACT, attention, normal
 
 C = 3  # logits
 SUMS = [aggregator for aggregator in EXACT if aggregator.name.endswith("sum")]

@@ -1,0 +1,250 @@
+"""The convolutions are PyG's: on tensors, on clean graphs, with dense and sparse features, and on uncorrected views."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+import torch_geometric.nn as pyg
+from torch import Tensor
+from torch.nn import Linear, ReLU, Sequential
+
+import rade.nn
+from oracle import BATCH, CYCLE_CHORD, ISOLATED, NEAR_CLIQUE, error
+from rade import Correction, Graph, MeanView, Rates, sample_view
+from rade.view import Law
+from registry import normal
+
+IN, OUT = 6, 4
+
+
+@dataclass(frozen=True)
+class Case:
+    """A layer with constructor options and, for some, further inputs of the forward pass."""
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+    channels: tuple[Any, ...] = (IN, OUT)
+
+    def __str__(self) -> str:
+        return self.name + "".join(f"-{key}={value}" for key, value in self.options.items())
+
+    def pair(self, dtype: torch.dtype = torch.double) -> tuple[Any, Any]:
+        """Our layer and PyG's with the same parameters, away from their initial zeros."""
+        torch.manual_seed(0)
+        theirs = getattr(pyg, self.name)(*self.channels, **self.options).to(dtype)
+        for parameter in theirs.parameters():
+            torch.nn.init.normal_(parameter, std=0.5)
+        ours = getattr(rade.nn, self.name)(*self.channels, **self.options).to(dtype)
+        ours.load_state_dict(theirs.state_dict())
+        return ours.eval(), theirs.eval()
+
+    def weights(self, edge_index: Tensor) -> dict[str, Tensor]:
+        """PyG honours ``improved`` only where edge weights are given: ones, then."""
+        return {"edge_weight": torch.ones(edge_index.shape[1]).double()} if "improved" in self.options else {}
+
+
+def mlp(*sizes: int) -> Sequential:
+    layers = [layer for a, b in pairwise(sizes) for layer in (Linear(a, b), ReLU())]
+    return Sequential(*layers[:-1])
+
+
+def gin(nn: torch.nn.Module, **options: Any) -> Case:
+    return Case("GINConv", options, (nn,))
+
+
+CASES = [
+    Case("GCNConv"),
+    Case("GCNConv", {"improved": True}),
+    Case("GCNConv", {"add_self_loops": False}),
+    Case("GCNConv", {"normalize": False}),
+    Case("GCNConv", {"bias": False}),
+    Case("GCNConv", {"improved": True, "bias": False}),
+    gin(mlp(IN, 3, OUT)),
+    gin(mlp(IN, 9, OUT), eps=0.3),
+    gin(mlp(IN, 3, OUT), train_eps=True),
+    gin(Linear(IN, OUT), eps=-0.5, train_eps=True),
+    gin(Sequential(Linear(IN, OUT, bias=False)), eps=0.1),
+    gin(pyg.MLP([IN, 8, OUT], dropout=0.5)),
+    gin(torch.nn.Identity()),
+    Case("GATConv"),
+    Case("GATConv", {"heads": 3}),
+    Case("GATConv", {"heads": 3, "concat": False}),
+    Case("GATConv", {"negative_slope": 0.0}),
+    Case("GATConv", {"heads": 2, "negative_slope": 0.9}),
+    Case("GATConv", {"add_self_loops": False}),
+    Case("GATConv", {"heads": 2, "add_self_loops": False, "bias": False}),
+    Case("GATConv", {"heads": 2, "residual": True}),
+    Case("GATConv", {"heads": 2, "residual": True, "concat": False}),
+    Case("GATConv", {"dropout": 0.6}),
+    Case("SAGEConv"),
+    Case("SAGEConv", {"aggr": "sum"}),
+    Case("SAGEConv", {"aggr": "add"}),
+    Case("SAGEConv", {"normalize": True}),
+    Case("SAGEConv", {"root_weight": False}),
+    Case("SAGEConv", {"project": True}),
+    Case("SAGEConv", {"bias": False}),
+    Case("SAGEConv", {"aggr": "sum", "project": True, "normalize": True, "root_weight": False}),
+    Case("GraphConv"),
+    Case("GraphConv", {"aggr": "mean"}),
+    Case("GraphConv", {"bias": False}),
+    Case("SGConv"),
+    Case("SGConv", {"K": 3}),
+    Case("SGConv", {"K": 2, "add_self_loops": False, "bias": False}),
+]
+every_case = pytest.mark.parametrize("case", CASES, ids=str)
+GRAPHS = {"isolated": ISOLATED, "near-clique": NEAR_CLIQUE, "cycle": CYCLE_CHORD, "batch": BATCH}
+
+
+def features(graph: Graph, seed: int = 0) -> Tensor:
+    """With zeros, so that the sparse form is sparse."""
+    return normal(graph.num_nodes, IN, seed=seed) * (normal(graph.num_nodes, IN, seed=seed + 1) > -0.3)
+
+
+@every_case
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.double, 1e-10), (torch.float, 1e-6)])
+def test_layers_compute_what_pyg_computes(case, dtype, tolerance):
+    """On the edge_index, on the Graph and for RADE-OF inference; dense features and, where PyG has none, CSR."""
+    ours, theirs = case.pair(dtype)
+    for graph in GRAPHS.values():
+        x = features(graph).to(dtype)
+        assert torch.equal(ours(x, graph.edge_index), theirs(x, graph.edge_index))
+        weights = case.weights(graph.edge_index)
+        expected = theirs(x, graph.edge_index, **{name: value.to(dtype) for name, value in weights.items()})
+        for adjacency in (graph, MeanView(graph, Law(Rates(0.3, 0.2)))):
+            for given in (x, x.to_sparse_csr()):
+                assert error(ours(given, adjacency), expected) <= tolerance
+
+
+@every_case
+def test_state_dicts_are_interchangeable(case):
+    ours, theirs = case.pair()
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    assert isinstance(ours, type(theirs))
+
+
+@every_case
+def test_gradients_are_those_of_pyg(case):
+    ours, theirs = case.pair()
+    x, other = (features(CYCLE_CHORD).requires_grad_() for _ in range(2))
+    out, right = ours(x, CYCLE_CHORD), theirs(other, CYCLE_CHORD.edge_index, **case.weights(CYCLE_CHORD.edge_index))
+    direction = normal(*out.shape, seed=3)
+    gradients = torch.autograd.grad((out.square() * direction).sum(), [x, *ours.parameters()])
+    expected = torch.autograd.grad((right.square() * direction).sum(), [other, *theirs.parameters()])
+    for found, right in zip(gradients, expected):
+        assert error(found, right) <= 1e-10
+
+
+@every_case
+def test_an_uncorrected_view_is_pyg_on_its_edges(case):
+    """variant="none" is the plain layer on the perturbed graph."""
+    ours, theirs = case.pair()
+    for graph in GRAPHS.values():
+        view = sample_view(graph, Rates(0.4, 0.3), torch.Generator().manual_seed(1), Correction("none"))
+        x = features(graph)
+        assert error(ours(x, view), theirs(x, view.edge_index, **case.weights(view.edge_index))) <= 1e-10
+
+
+@pytest.mark.parametrize("variant", ["of", "ofs", "none"])
+@every_case
+def test_corrected_steps_can_be_trained(case, variant):
+    """Dense and CSR features agree on a view, and every parameter receives a finite gradient."""
+    ours, _ = case.pair()
+    view = sample_view(ISOLATED, Rates(0.4, 0.5), torch.Generator().manual_seed(1), Correction(variant))
+    x = features(ISOLATED)
+    out = ours(x, view)
+    assert error(ours(x.to_sparse_csr(), view), out) <= 1e-10
+    loss = (out + ours(x, MeanView(ISOLATED, view.law))).square().sum()
+    gradients = torch.autograd.grad(loss, list(ours.parameters())) if loss.requires_grad else ()
+    assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+@pytest.mark.parametrize("aggr", ["add", "mean"])
+def test_edge_weights_follow_the_callers_order(aggr):
+    """GraphConv with directed weights on a shuffled edge_index: tensor, Graph and uncorrected view."""
+    ours, theirs = Case("GraphConv", {"aggr": aggr}).pair()
+    shuffle = torch.randperm(ISOLATED.pattern.size, generator=torch.Generator().manual_seed(0))
+    edge_index, weight = ISOLATED.edge_index[:, shuffle], normal(ISOLATED.pattern.size)
+    graph, x = Graph.from_edge_index(edge_index, 5), features(ISOLATED)
+    expected = theirs(x, edge_index, weight)
+    assert torch.equal(ours(x, edge_index, weight), expected)
+    assert error(ours(x, graph, weight), expected) <= 1e-10
+    view = sample_view(graph, Rates(0.4, 0.3), torch.Generator().manual_seed(1), Correction("none"))
+    kept = edge_index[:, graph.order][:, view.kept]
+    added = torch.stack([view.added.source, view.added.target])
+    weights = torch.cat([weight[graph.order][view.kept], torch.ones(view.added.size, dtype=torch.double)])
+    assert error(ours(x, view, weight), theirs(x, torch.cat([kept, added], 1), weights)) <= 1e-10
+
+
+def test_weighted_normalisation_on_the_clean_graph_is_pygs():
+    ours, theirs = Case("GCNConv").pair()
+    weight = normal(ISOLATED.pattern.size).abs()
+    x, graph = features(ISOLATED), Graph.from_edge_index(ISOLATED.edge_index, 5)
+    assert error(ours(x, graph, weight), theirs(x, ISOLATED.edge_index, weight)) <= 1e-10
+
+
+def test_self_loops_in_the_input_keep_pygs_meaning():
+    """Given as a tensor, GIN sums a loop twice as PyG does; GCN's own loops make a Graph the same as the tensor."""
+    loops = torch.arange(5).expand(2, 5)
+    edge_index = torch.cat([ISOLATED.edge_index, loops], 1)
+    x = features(ISOLATED)
+    ours, theirs = gin(mlp(IN, OUT)).pair()
+    assert torch.equal(ours(x, edge_index), theirs(x, edge_index))
+    ours, theirs = Case("GCNConv").pair()
+    assert error(ours(x, Graph.from_edge_index(edge_index, 5)), theirs(x, edge_index)) <= 1e-10
+
+
+@pytest.mark.parametrize("name", ["GCNConv", "GATConv", "SAGEConv", "GraphConv", "SGConv"])
+def test_lazy_layers_find_their_width(name):
+    conv = getattr(rade.nn, name)(-1, OUT)
+    assert conv(torch.randn(5, IN), ISOLATED).shape == (5, OUT)
+
+
+def test_attention_dropout_only_in_training():
+    ours, _ = Case("GATConv", {"dropout": 0.5}).pair()
+    x = features(ISOLATED)
+    assert torch.equal(ours(x, ISOLATED), ours(x, ISOLATED))
+    ours.train()
+    torch.manual_seed(0)
+    assert not torch.equal(ours(x, ISOLATED), ours(x, ISOLATED))
+
+
+def view() -> Any:
+    return sample_view(ISOLATED, Rates(0.3, 0.2), torch.Generator().manual_seed(0))
+
+
+X, W = torch.ones(5, IN), torch.ones(ISOLATED.pattern.size)
+REFUSED = {
+    "cached GCN": (lambda: rade.nn.GCNConv(IN, OUT, cached=True), r"GCNConv\(cached=True\) would keep its first view"),
+    "cached SG": (lambda: rade.nn.SGConv(IN, OUT, cached=True), r"SGConv\(cached=True\) would keep its first view"),
+    "flow": (lambda: rade.nn.GCNConv(IN, OUT, flow="target_to_source"), r"flow='target_to_source'\) is not supported"),
+    "bipartite": (lambda: rade.nn.SAGEConv((IN, IN), OUT), "tuple in_channels is bipartite"),
+    "bipartite GAT": (lambda: rade.nn.GATConv((IN, IN), OUT), "tuple in_channels is bipartite"),
+    "max": (lambda: rade.nn.SAGEConv(IN, OUT, aggr="max"), r"SAGEConv\(aggr='max'\) .* use aggr='mean' or 'add'"),
+    "lstm": (lambda: rade.nn.SAGEConv(IN, OUT, aggr="lstm"), "SAGEConv"),
+    "several": (lambda: rade.nn.SAGEConv(IN, OUT, aggr=["mean", "max"]), "SAGEConv"),
+    "max GraphConv": (lambda: rade.nn.GraphConv(IN, OUT, aggr="max"), r"GraphConv\(aggr='max'\)"),
+    "mean GIN": (lambda: rade.nn.GINConv(mlp(IN, OUT), aggr="mean"), r"GINConv\(aggr='mean'\)"),
+    "mean GAT": (lambda: rade.nn.GATConv(IN, OUT, aggr="mean"), r"GATConv\(aggr='mean'\)"),
+    "falling slope": (lambda: rade.nn.GATConv(IN, OUT, negative_slope=-0.1), "must be >= 0"),
+    "weighted GCN": (lambda: rade.nn.GCNConv(IN, OUT)(X, view(), W), "not supported on random views.*GraphConv"),
+    "weighted SG": (lambda: rade.nn.SGConv(IN, OUT)(X, view(), W), "SGConv with edge_weight is not supported"),
+    "edge_attr": (
+        lambda: rade.nn.GATConv(IN, OUT, edge_dim=2)(X, view(), torch.ones(W.numel(), 2)),
+        "takes neither edge_attr",
+    ),
+    "attention weights": (
+        lambda: rade.nn.GATConv(IN, OUT)(X, view(), return_attention_weights=True),
+        "return_attention_weights",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_views_cannot_do_is_refused_in_a_sentence(case):
+    build, words = REFUSED[case]
+    with pytest.raises(ValueError, match=words):
+        build()

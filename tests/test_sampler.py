@@ -1,0 +1,161 @@
+"""Random views: the law of Eq. 4, no more and no less, in single graphs and batches."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+import torch
+from scipy.stats import chi2
+from torch import Tensor
+
+from oracle import BATCH, GRAPHS, ISOLATED, STAR, adjacency, copies, nonedges, pairs_of, undirected
+from rade import Graph, Rates, View, sample_view
+
+VIEWS = 100_000
+COMPLETE = undirected(list(combinations(range(5), 2)), 5)
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def dense_views(view: View, graph: Graph) -> Tensor:
+    """A view of a batch of copies of ``graph`` as one matrix per copy, [K, n, n] bool."""
+    source, target = view.edge_index
+    n = graph.num_nodes
+    dense = torch.zeros(view.graph.num_nodes // n, n, n, dtype=torch.bool)
+    dense[target // n, target % n, source % n] = True
+    return dense
+
+
+@pytest.mark.parametrize("name", ["path", "star", "isolated", "batch"])
+@pytest.mark.parametrize(("p", "q"), [(0.3, 0.2), (0.5, 0.02), (0.05, 0.9)])
+def test_pairs_are_included_independently_at_their_rates(name, p, q):
+    """10^5 views: χ² of all inclusion counts, and of all correlations of two pairs; 10^−6 each, seed fixed."""
+    graph = GRAPHS[name]
+    pairs, is_edge = pairs_of(graph)
+    dense = dense_views(sample_view(copies(graph, VIEWS), Rates(p, q), seeded()), graph)
+    assert torch.equal(dense, dense.mT)
+    present = dense[:, pairs[0], pairs[1]].double()
+    rate = torch.where(is_edge, torch.tensor(1 - p).double(), torch.tensor(q).double())
+    score = (present - rate) / (rate * (1 - rate)).sqrt()  # independent, mean 0, variance 1
+    assert float(score.sum(0).square().sum() / VIEWS) < chi2.isf(1e-6, len(rate))
+    meetings = torch.triu(score.t() @ score / VIEWS**0.5, 1)
+    assert float(meetings.square().sum()) < chi2.isf(1e-6, len(rate) * (len(rate) - 1) // 2)
+
+
+def test_the_joint_law_of_all_pairs():
+    """All 64 views of a four-node graph among 10^5: χ² with 63 degrees of freedom at 10^−6, seed fixed."""
+    graph, p, q = undirected([(0, 1), (1, 2), (2, 3)], 4), 0.4, 0.3
+    pairs, is_edge = pairs_of(graph)
+    dense = dense_views(sample_view(copies(graph, VIEWS), Rates(p, q), seeded(1)), graph)
+    code = (dense[:, pairs[0], pairs[1]].long() << torch.arange(6)).sum(1)
+    bits = ((torch.arange(64)[:, None] >> torch.arange(6)) & 1).bool()
+    rate = torch.where(is_edge, 1 - p, q)
+    expected = VIEWS * torch.where(bits, rate, 1 - rate).prod(1)
+    count = torch.bincount(code, minlength=64)
+    assert float(((count - expected).square() / expected).sum()) < chi2.isf(1e-6, 63)
+
+
+def test_views_of_one_graph_drawn_one_by_one():
+    """2,000 views of a 30-node graph from one generator: χ² of the counts of all 435 pairs at 10^−6, seed fixed."""
+    ring = undirected(sorted((min(i, (i + 1) % 30), max(i, (i + 1) % 30)) for i in range(30)), 30)
+    generator, total, rates = seeded(2), torch.zeros(30, 30), Rates(0.3, 0.05)
+    for _ in range(2000):
+        source, target = sample_view(ring, rates, generator).edge_index
+        total[target, source] += 1
+    pairs, is_edge = pairs_of(ring)
+    rate = torch.where(is_edge, 0.7, 0.05)
+    count = total[pairs[0], pairs[1]]
+    statistic = float(((count - 2000 * rate).square() / (2000 * rate * (1 - rate))).sum())
+    assert chi2.ppf(1e-6, 435) < statistic < chi2.isf(1e-6, 435)
+
+
+@pytest.mark.parametrize("sampling", ["bernoulli", "fixed"])
+def test_a_view_is_a_simple_undirected_graph_without_cross_graph_edges(sampling):
+    """200 graphs of 1 to 12 nodes: no loop, no duplicate, no edge re-added, no pair across graphs."""
+    generator = seeded(3)
+    parts, offset, batch = [], 0, []
+    for index in range(200):
+        n = int(torch.randint(1, 13, (1,), generator=generator))
+        upper = (torch.rand(n, n, generator=generator) < 0.3).triu(1)
+        parts.append((upper | upper.t()).nonzero().t() + offset)
+        offset += n
+        batch += [index] * n
+    graph = Graph.from_edge_index(torch.cat(parts, 1), offset, torch.tensor(batch))
+    view = sample_view(graph, Rates(0.5, 0.3), seeded(4), sampling=sampling)
+    source, target = view.edge_index
+    assert bool((source != target).all())
+    assert torch.equal(graph.batch[source], graph.batch[target])
+    assert len(torch.unique(target * offset + source)) == len(source)
+    assert not bool(adjacency(graph)[view.added.target, view.added.source].any())
+    Graph.from_edge_index(view.edge_index, offset, graph.batch)  # both directions present
+    assert bool((view.added.source[view.added.transposition] == view.added.target).all())
+    assert view.added.size > 0
+
+
+def test_the_same_seed_draws_the_same_view_on_any_number_of_threads():
+    graph = copies(BATCH, 20_000)
+    threads, seen = torch.get_num_threads(), []
+    try:
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            seen.append(sample_view(graph, Rates(0.5, 0.1), seeded(5)))
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(seen[0].edge_index, seen[1].edge_index)
+    assert not torch.equal(seen[0].edge_index, sample_view(graph, Rates(0.5, 0.1), seeded(6)).edge_index)
+
+
+@pytest.mark.parametrize("q", [0.0, 0.1, 0.35, 0.5, 1.0])
+def test_fixed_sampling_adds_the_exact_count(q):
+    graph = copies(ISOLATED, 50)
+    view = sample_view(graph, Rates(0.3, q), seeded(), sampling="fixed")
+    assert view.added.size // 2 == round(q * 50 * (int(nonedges(ISOLATED).sum()) // 2))
+    assert not bool(adjacency(graph)[view.added.target, view.added.source].any())
+
+
+def test_fixed_sampling_is_uniform_over_nonedges():
+    """Two of the six non-edges of a star: 5,000 views, χ² of the 15 choices at 10^−6, seed fixed."""
+    generator, counts = seeded(7), {}
+    for _ in range(5_000):
+        view = sample_view(STAR, Rates(0.0, 1 / 3), generator, sampling="fixed")
+        key = tuple(zip(view.added.target.tolist(), view.added.source.tolist()))
+        counts[key] = counts.get(key, 0) + 1
+    frequency, expected = torch.tensor(list(counts.values())).double(), 5_000 / 15
+    assert len(frequency) == 15
+    assert float(((frequency - expected).square() / expected).sum()) < chi2.isf(1e-6, 14)
+
+
+@pytest.mark.parametrize("sampling", ["bernoulli", "fixed"])
+@pytest.mark.parametrize("nodes", [0, 1, 4])
+@pytest.mark.parametrize("q", [0.0, 0.5, 1.0])
+def test_graphs_without_edges(nodes, q, sampling):
+    graph = Graph.from_edge_index(torch.empty(2, 0, dtype=torch.long), nodes)
+    view = sample_view(graph, Rates(0.5, q), seeded(), sampling=sampling)
+    assert view.kept.numel() == 0
+    assert view.added.size <= nodes * (nodes - 1)
+    if q in (0.0, 1.0):
+        assert view.added.size == q * nodes * (nodes - 1)
+
+
+@pytest.mark.parametrize("sampling", ["bernoulli", "fixed"])
+def test_extreme_rates(sampling):
+    """q = 1 completes the graph, q = 0 adds nothing, p = 0 drops nothing; a complete graph has nothing to add."""
+    for graph in (*GRAPHS.values(), COMPLETE):
+        everything = sample_view(graph, Rates(0.0, 1.0), seeded(), sampling=sampling)
+        assert everything.added.size == int(nonedges(graph).sum())
+        assert everything.edge_index.shape[1] == int((graph.sizes * (graph.sizes - 1)).sum())
+        nothing = sample_view(graph, Rates(0.0, 0.0), seeded(), sampling=sampling)
+        assert nothing.added.size == 0
+        assert bool(nothing.kept.all())
+        assert torch.equal(nothing.edge_index, graph.edge_index)
+    assert sample_view(COMPLETE, Rates(0.5, 1.0), seeded(), sampling=sampling).added.size == 0
+
+
+def test_rates_given_as_tensors():
+    """Rate control passes tensors that require gradients; sampling takes their values."""
+    p, q = (torch.tensor(v, dtype=torch.double, requires_grad=True) for v in (0.5, 0.3))
+    one, other = (sample_view(ISOLATED, rates, seeded()) for rates in (Rates(p, q), Rates(0.5, 0.3)))
+    assert torch.equal(one.edge_index, other.edge_index)

@@ -1,0 +1,90 @@
+"""Graphs, layers and models that the tests of `RADE(model)` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.nn import GATConv, GCNConv, GINConv, GraphConv, SAGEConv, SGConv
+from torch_geometric.utils import to_undirected
+
+Build = Callable[[int, int], torch.nn.Module]
+
+# Every supported layer, with the options that change its aggregation.
+LAYERS: dict[str, Build] = {
+    "GCNConv": GCNConv,
+    "GCNConv-improved": lambda i, o: GCNConv(i, o, improved=True),
+    "GCNConv-no-loops": lambda i, o: GCNConv(i, o, add_self_loops=False),
+    "GCNConv-sum": lambda i, o: GCNConv(i, o, normalize=False),
+    "SGConv": lambda i, o: SGConv(i, o, K=1),
+    "GINConv": lambda i, o: GINConv(torch.nn.Linear(i, o)),
+    "SAGEConv": SAGEConv,
+    "SAGEConv-sum": lambda i, o: SAGEConv(i, o, aggr="sum"),
+    "GraphConv": GraphConv,
+    "GraphConv-mean": lambda i, o: GraphConv(i, o, aggr="mean"),
+}
+ATTENTION: dict[str, Build] = {
+    "GATConv": GATConv,
+    "GATConv-no-loops": lambda i, o: GATConv(i, o, add_self_loops=False),
+    "GATConv-heads": lambda i, o: GATConv(i, o, heads=2, concat=False),
+}
+
+
+def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def random_edges(nodes: int, edges: int, seed: int = 0) -> Tensor:
+    """A simple undirected graph as PyG has it, [2, about 2·edges]."""
+    pairs = torch.randint(nodes, (2, edges), generator=torch.Generator().manual_seed(seed))
+    return to_undirected(pairs[:, pairs[0] != pairs[1]], num_nodes=nodes)
+
+
+class Net(torch.nn.Module):
+    """One or more convolutions with ReLU between, and a linear head."""
+
+    def __init__(self, build: Build, features: int = 8, hidden: int = 6, classes: int = 3, layers: int = 2) -> None:
+        super().__init__()
+        widths = [features] + [hidden] * layers
+        self.convs = torch.nn.ModuleList([build(a, b) for a, b in zip(widths, widths[1:])])
+        self.head = torch.nn.Linear(hidden, classes)
+
+    def forward(self, x: Tensor, edge_index: Any) -> Tensor:
+        for conv in self.convs:
+            x = conv(x, edge_index).relu()
+        out: Tensor = self.head(x)
+        return out
+
+
+class GraphNet(Net):
+    """The same, pooled to one row per graph."""
+
+    pool = "sum"
+
+    def forward(self, x: Tensor, edge_index: Any, batch: Tensor) -> Tensor:
+        for conv in self.convs:
+            x = conv(x, edge_index).relu()
+        pooled = x.new_zeros(int(batch[-1]) + 1, x.shape[1]).index_add(0, batch, x)
+        if self.pool == "mean":
+            pooled = pooled / torch.bincount(batch)[:, None]
+        out: Tensor = self.head(pooled)
+        return out
+
+
+def seeded(build: Callable[[], torch.nn.Module], seed: int = 0) -> Any:
+    """A model with reproducible parameters."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return build()
+
+
+def training_step(model: Any, *args: Any, labels: Tensor, index: Tensor | None = None, **kwargs: Any) -> Tensor:
+    """Forward and backward: what leaves the gradients that `adapt` needs."""
+    logits = model.train()(*args, **kwargs)
+    rows = slice(None) if index is None else index
+    loss = torch.nn.functional.cross_entropy(logits[rows], labels[rows])
+    model.zero_grad()
+    loss.backward()
+    return loss.detach()
