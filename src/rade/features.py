@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import linear as dense_linear
+from torch.nn.parameter import is_lazy
 
 from rade.sparse import Pattern, product
 
@@ -22,6 +23,8 @@ def is_sparse(x: Tensor) -> bool:
 
 def linear(layer: Any, x: Tensor, bias: bool = True) -> Tensor:
     """What ``layer`` (a torch or PyG Linear) computes, for dense or CSR features; optionally without its bias."""
+    if is_lazy(layer.weight):
+        layer(torch.zeros(1, x.shape[1], dtype=x.dtype, device=x.device))  # learns its width from any input
     if is_sparse(x):
         return matmul(x, layer.weight, layer.bias if bias else None)
     if bias or layer.bias is None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.nn import MLP
+from torch_geometric.inspector import Inspector
+from torch_geometric.nn import MLP, MessagePassing
 from torch_geometric.nn import Linear as PyGLinear
 from torch_geometric.typing import SparseTensor
 
@@ -27,6 +28,16 @@ class CorrectedConv:
 
     Mixed in before the PyG class, whose constructor and parameters it keeps. Given a tensor it *is* the PyG layer.
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        # PyG reads the arguments of `propagate` from the source of a class, found by its *name*: a layer named like
+        # its parent hides them, so they are stated as the attributes that PyG asks for first.
+        parent = next(base for base in cls.__mro__[1:] if issubclass(base, MessagePassing))
+        inspector = Inspector(parent)
+        for call in ("propagate", "edge_updater"):
+            parameters = inspector.get_params_from_method_call(call, exclude=[0, "edge_index", "size"])
+            setattr(cls, f"{call}_type", {name: parameter.type for name, parameter in parameters.items()})
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
