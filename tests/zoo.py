@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -48,7 +49,7 @@ class Net(torch.nn.Module):
     def __init__(self, build: Build, features: int = 8, hidden: int = 6, classes: int = 3, layers: int = 2) -> None:
         super().__init__()
         widths = [features] + [hidden] * layers
-        self.convs = torch.nn.ModuleList([build(a, b) for a, b in zip(widths, widths[1:])])
+        self.convs = torch.nn.ModuleList([build(a, b) for a, b in pairwise(widths)])
         self.head = torch.nn.Linear(hidden, classes)
 
     def forward(self, x: Tensor, edge_index: Any) -> Tensor:

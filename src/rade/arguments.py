@@ -108,12 +108,18 @@ def _tensor(value: Any) -> Tensor | None:
 
 
 def build_graph(call: Call) -> Graph:
-    """Validate the inputs and sort the graph: what happens once for every new ``edge_index``."""
+    """Sort and validate the graph: what happens once for every new ``edge_index``."""
     if not isinstance(call.edge_index, Tensor):
         kind = type(call.edge_index).__name__
         raise ValueError(f"edge_index must be a tensor of shape [2, E] or a rade.Graph, got {kind}")
-    if call.x is not None and call.x.is_floating_point():
-        values = call.x.values() if is_sparse(call.x) else call.x
-        if not bool(torch.isfinite(values).all()):
-            raise ValueError("features x must be finite, got NaN or infinity; clean them first (torch.nan_to_num)")
     return Graph.from_edge_index(call.edge_index, call.num_nodes, call.batch, call.ptr)
+
+
+def require_finite(x: Tensor | None) -> None:
+    """Refuse features with NaN or infinity; what another module computed (and may learn to avoid) is let through."""
+    if x is None or x.requires_grad or not x.is_floating_point():
+        return
+    values = x.values() if is_sparse(x) else x
+    # The sum alone tells almost always, in one pass and without a mask; finite values may still overflow it.
+    if not bool(torch.isfinite(values.sum())) and not bool(torch.isfinite(values).all()):
+        raise ValueError("features x must be finite, got NaN or infinity; clean them first (torch.nan_to_num)")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import Module, Parameter
 
-from rade.regulariser import Regulariser
+from rade.graph import Graph
+from rade.regulariser import Regulariser, average
 from rade.view import Rates
 
 LARGEST_P = 1.0 - 1e-6  # p = 1 has no correction
@@ -40,19 +41,26 @@ class RateController(Module):
     @property
     def rates(self) -> Rates:
         """Current (p, q = ρD); q is 0 until the density is known."""
-        return Rates(float(self.p), min(max(float(self.rho) * self._density(), 0.0), 1.0))
+        return self.rates_at(0.0)
 
-    def see(self, density: float) -> None:
-        """Take the density of the first training graph unless one was given (D5)."""
+    def rates_at(self, density: float) -> Rates:
+        """Current (p, q = ρD), with the given density as long as none is known."""
+        density = density if math.isnan(float(self.density)) else float(self.density)
+        return Rates(float(self.p), min(max(float(self.rho) * density, 0.0), 1.0))
+
+    def see(self, graph: Graph) -> None:
+        """Take the pooled density of the first training graph, over all ranks, unless one was given (D5)."""
         if math.isnan(float(self.density)):
-            self.density.fill_(density)
+            edges, pairs = average(torch.tensor([graph.num_edges, int(graph.pair_offset[-1])]).to(self.density))
+            self.density.copy_(edges / pairs.clamp(min=1.0))
 
     def step(self, regulariser: Regulariser, data_norm: Tensor, parameters: Sequence[Parameter]) -> None:
         """One update of the rates; constant here."""
 
-    def _density(self) -> float:
-        density = float(self.density)
-        return 0.0 if math.isnan(density) else density
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> RateController:
+        """Follow the model to its device but keep double precision: in bfloat16 a step of 1e-3 would be lost."""
+        super()._apply(lambda tensor: tensor.to(fn(tensor).device), recurse)  # type: ignore[no-untyped-call]
+        return self
 
 
 class ConstantRates(RateController):
@@ -126,7 +134,8 @@ class GradNormRates(RateController):
         spread = self.second / (1.0 - BETAS[1] ** int(self.steps))
         move = self.lr * mean / (spread.sqrt() + ADAM_EPSILON)
         self.p.sub_(move[0]).clamp_(0.0, LARGEST_P)
-        self.rho.sub_(move[1]).clamp_(0.0, 1.0 / max(self._density(), 1e-300))  # q = ρD is at most 1
+        # q = ρD is at most 1; without edges D is 0 and ρ unbounded.
+        self.rho.sub_(move[1]).clamp_(torch.zeros_like(self.rho), self.density.reciprocal())
 
 
 def gradient_norm(parameters: Sequence[Parameter]) -> Tensor:

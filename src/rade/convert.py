@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import singledispatch
 from typing import cast
 
 import torch_geometric.nn as pyg
@@ -18,6 +20,7 @@ TWINS: dict[type[Module], type[Module]] = {
     pyg.GraphConv: nn.GraphConv,
     pyg.SGConv: nn.SGConv,
 }
+PLAIN = {twin: layer for layer, twin in TWINS.items()}
 SUPPORTED = ", ".join(sorted(layer.__name__ for layer in TWINS))
 
 
@@ -33,28 +36,29 @@ def convert(model: Module, strict: bool = True) -> Module:
             f"expected a model built from graph convolutions, but {type(model).__name__} has none; supported layers: "
             f"{SUPPORTED}"
         )
+    plain = {path: module for path, module in model.named_modules() if type(module) in TWINS}
     for path, module in model.named_modules():
-        twin = TWINS.get(type(module))
-        if twin is not None:
-            _become(module, twin, path)
-        elif strict and is_unsupported(module):
+        if strict and path not in plain and is_unsupported(module):
             raise ValueError(
                 f"{type(module).__name__} at {path or 'the top'!r} is not supported on random views (supported: "
                 f"{SUPPORTED}); replace it, or pass strict=False to leave it on the clean graph"
             )
-    if not convolutions(model):
+    if not plain and not convolutions(model):
         raise ValueError(f"none of the model's layers is supported on random views; supported layers: {SUPPORTED}")
+    try:
+        for path, module in plain.items():
+            _become(module, path)
+    except ValueError:
+        _restore(plain.values())  # a refused model stays as it was
+        raise
     return model
 
 
+@singledispatch
 def revert(model: Module) -> Module:
     """Give the plain PyG model back: the inverse of `convert`, in place; a `rade.RADE` returns what it wraps."""
-    inner: Module = getattr(model, "wrapped", model)
-    plain = {twin: layer for layer, twin in TWINS.items()}
-    for module in inner.modules():
-        if type(module) in plain:
-            module.__class__ = plain[type(module)]
-    return inner
+    _restore(model.modules())
+    return model
 
 
 def convolutions(model: Module) -> dict[str, Module]:
@@ -72,11 +76,14 @@ def is_unsupported(module: Module) -> bool:
     return isinstance(module, pyg.MessagePassing) and not isinstance(module, CorrectedConv)
 
 
-def _become(module: Module, twin: type[Module], path: str) -> None:
-    plain = module.__class__
-    module.__class__ = twin
+def _become(module: Module, path: str) -> None:
+    module.__class__ = TWINS[type(module)]
     try:
         cast(CorrectedConv, module).check_options()
     except ValueError as error:
-        module.__class__ = plain
         raise ValueError(f"layer {path or 'at the top'!r}: {error}") from None
+
+
+def _restore(modules: Iterable[Module]) -> None:
+    for module in modules:
+        module.__class__ = PLAIN.get(type(module), type(module))

@@ -17,16 +17,20 @@ from torch_geometric.nn import Linear as PyGLinear
 from rade.convert import convolutions
 from rade.graph import Graph
 from rade.moments.base import Coefficients
-from rade.nn.base import CorrectedConv, linear_part, pushed
+from rade.nn.base import CorrectedConv, linear_part
 
 
 @dataclass
 class Trace:
-    """The convolutions that a forward pass called, with their inputs, and the linear layers after the last of them."""
+    """The convolutions that a forward pass called, with their inputs, and what the last of them reaches.
+
+    ``after`` are the linear layers and batch norms, in order, that its output flows through; a skip connection's
+    layers, which it does not reach, are none of them.
+    """
 
     calls: list[tuple[str, Module, dict[str, Any]]] = field(default_factory=list)
-    width: int = 0  # of the last convolution's output
-    linears: list[Module] = field(default_factory=list)
+    output: Tensor | None = None  # of the last convolution
+    after: list[Module] = field(default_factory=list)
 
     @property
     def last(self) -> tuple[CorrectedConv, dict[str, Any]]:
@@ -36,18 +40,39 @@ class Trace:
         _, conv, inputs = self.calls[-1]
         return cast(CorrectedConv, conv), inputs
 
+    @property
+    def width(self) -> int:
+        """Number of features of the last convolution's output."""
+        return 0 if self.output is None else self.output.shape[-1]
+
+    def reaches(self, value: Tensor) -> bool:
+        """Whether the last convolution's output went into ``value``; told by autograd, so True where it is off."""
+        if self.output is None or self.output.grad_fn is None:
+            return True
+        stack, seen = [value.grad_fn], set()
+        while stack:
+            node = stack.pop()
+            if node is self.output.grad_fn:
+                return True
+            if node is not None and node not in seen:
+                seen.add(node)
+                stack.extend(parent for parent, _ in node.next_functions)
+        return False
+
 
 @contextmanager
 def tracing(model: Module) -> Iterator[Trace]:
-    """Record which convolutions and linear layers a forward pass calls."""
+    """Record which convolutions a forward pass calls, and what the last one reaches."""
     trace = Trace()
     convs = convolutions(model)
-    inside = {id(part) for conv in convs.values() for part in conv.modules()}
+    # Jumping knowledge may weigh the layers by linear maps of its own; they are not on the way to the logits.
+    closed = [*convs.values(), *(module for module in model.modules() if isinstance(module, JumpingKnowledge))]
+    inside = {id(part) for module in closed for part in module.modules()}
     hooks = [conv.register_forward_pre_hook(_entering(trace, path), with_kwargs=True) for path, conv in convs.items()]
     hooks += [conv.register_forward_hook(_leaving(trace)) for conv in convs.values()]
     for module in model.modules():
-        if isinstance(module, torch.nn.Linear | PyGLinear) and id(module) not in inside:
-            hooks.append(module.register_forward_hook(lambda m, *_: trace.linears.append(m)))
+        if id(module) not in inside and (isinstance(module, torch.nn.Linear | PyGLinear) or _is_affine(module)):
+            hooks.append(module.register_forward_hook(_passing(trace)))
     try:
         yield trace
     finally:
@@ -60,14 +85,27 @@ def _entering(trace: Trace, path: str) -> Any:
         bound = inspect.signature(conv.forward).bind(*args, **kwargs)
         inputs = {k: v.detach() if isinstance(v, Tensor) else v for k, v in bound.arguments.items()}
         trace.calls.append((path, conv, inputs))
-        trace.linears.clear()
+        trace.after.clear()
 
     return hook
 
 
+def _passing(trace: Trace) -> Any:
+    def hook(layer: Module, args: tuple[Any, ...], output: Tensor) -> None:
+        if trace.reaches(output):
+            trace.after.append(layer)
+
+    return hook
+
+
+def _is_affine(module: Module) -> bool:
+    """A batch norm that, at inference, scales deviations by fixed factors."""
+    return isinstance(module, torch.nn.BatchNorm1d) and module.running_var is not None
+
+
 def _leaving(trace: Trace) -> Any:
     def hook(conv: Module, args: tuple[Any, ...], output: Tensor) -> None:
-        trace.width = output.shape[-1]
+        trace.output = output
 
     return hook
 
@@ -84,36 +122,42 @@ def logit_messages(trace: Trace, graph: Graph, head: Tensor | None) -> tuple[Coe
 def head_matrix(model: Module, trace: Trace, classes: int, head: Module | None) -> Tensor | None:
     """The linear map [C, F] from the last convolution to the logits; None where its output is the logits.
 
-    Given ``head``, its linear part; else the linear layers called after the last convolution, if they form a chain
-    that ends at the logits (activations between them are dropped, the paper's linear assumption).
+    Given ``head``, its linear part; else the linear layers and batch norms that the last convolution reaches, if they
+    form a chain that ends at the logits (activations between them are dropped, the paper's linear assumption).
     """
     if head is not None:
         matrix = linear_part(None, head)
         if matrix is None:
             raise ValueError(f"head must be or contain linear layers, got {type(head).__name__}")
-        return _fitted(model, matrix, trace.width, classes)
-    if not trace.linears:
+        return _fitted(_narrowed(matrix, trace.width, concatenates=True), classes)
+    if not trace.after:
         if trace.width != classes:
             raise ValueError(_ambiguous(f"no linear layer, but {trace.width} features and {classes} logits"))
         return None
-    matrix = None
-    for layer in reversed(trace.linears):
-        weight = cast(Tensor, layer.weight)
-        if matrix is not None and matrix.shape[1] != weight.shape[0]:
-            raise ValueError(_ambiguous(f"{len(trace.linears)} linear layers that do not form a chain"))
-        matrix = pushed(matrix, weight)
-    assert matrix is not None
-    return _fitted(model, matrix, trace.width, classes)
-
-
-def _fitted(model: Module, matrix: Tensor, width: int, classes: int) -> Tensor:
-    if matrix.shape[0] != classes:
-        raise ValueError(_ambiguous(f"linear layers that give {matrix.shape[0]} values for {classes} logits"))
     concatenates = any(isinstance(m, JumpingKnowledge) and m.mode == "cat" for m in model.modules())
+    matrix = None
+    for layer in reversed(trace.after):
+        matrix = linear_part(_narrowed(matrix, _outputs(layer), concatenates), layer)
+    return _fitted(_narrowed(matrix, trace.width, concatenates), classes)
+
+
+def _outputs(layer: Module) -> int:
+    """Number of features that a linear layer or batch norm gives: its bias may be missing, its weight not."""
+    return layer.num_features if isinstance(layer, torch.nn.BatchNorm1d) else len(cast(Tensor, layer.weight))
+
+
+def _narrowed(matrix: Tensor | None, width: int, concatenates: bool) -> Tensor | None:
+    """The columns of ``matrix`` that take ``width`` features; concatenated layers stand in order, the last one last."""
+    if matrix is None or matrix.shape[1] == width:
+        return matrix
     if concatenates and matrix.shape[1] > width:
-        return matrix[:, -width:]  # jumping knowledge puts the last layer's output last
-    if matrix.shape[1] != width:
-        raise ValueError(_ambiguous(f"linear layers that take {matrix.shape[1]} features where it gives {width}"))
+        return matrix[:, -width:]
+    raise ValueError(_ambiguous(f"linear layers that take {matrix.shape[1]} features where they get {width}"))
+
+
+def _fitted(matrix: Tensor | None, classes: int) -> Tensor | None:
+    if matrix is not None and matrix.shape[0] != classes:
+        raise ValueError(_ambiguous(f"linear layers that give {matrix.shape[0]} values for {classes} logits"))
     return matrix
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 from torch.nn import Module, Parameter
 
-from rade.arguments import Call, build_graph, read_call
+from rade.arguments import Call, build_graph, read_call, require_finite
 from rade.control import ConstantRates, GradNormRates, RateController, gradient_norm
-from rade.convert import convert, is_unsupported
+from rade.convert import convert, is_unsupported, revert
 from rade.diagnostics import LayerReport, explain_layers
 from rade.graph import Graph
 from rade.last_layer import Trace, head_matrix, logit_messages, tracing
-from rade.regulariser import Regulariser, regulariser
+from rade.regulariser import Regulariser, average, regulariser
 from rade.reuse import GraphReuse
 from rade.variance import PoolingRule, pooled_variance, variance
 from rade.view import (
@@ -89,6 +90,8 @@ class RADE(Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
+        if isinstance(model, RADE):
+            raise ValueError("the model is wrapped in RADE already; wrap what it wraps, RADE(rade.revert(model), ...)")
         choose("task", task, get_args(Task))
         choose("pool", pool or "sum", get_args(Pool))
         choose("pooling_rule", pooling_rule, get_args(PoolingRule))
@@ -126,7 +129,7 @@ class RADE(Module):
         call = read_call(self.wrapped, self.edge_index_arg, args, kwargs)
         graph = self._graph(call)
         if self.training:
-            self.controller.see(graph.density)
+            self.controller.see(graph)
             return self._run(call, self._random(graph))
         if self.inference == "ensemble":
             total = self._run(call, self._random(graph))
@@ -157,24 +160,21 @@ class RADE(Module):
         """
         call = read_call(self.wrapped, self.edge_index_arg, args, kwargs)
         graph = self._graph(call)
-        self.controller.see(graph.density)
+        self.controller.see(graph)
         parameters = [parameter for parameter in self.wrapped.parameters() if parameter.requires_grad]
-        training = self.training
-        self.eval()  # the input-graph pass is the evaluation pass: no dropout, running statistics
-        try:
-            if isinstance(self.controller, ConstantRates):
-                with torch.no_grad():
-                    plain: Tensor = self._run(call, graph)
-                    return plain
-            norm = None if self.data_gradient == "clean" else gradient_norm(parameters)
+        if isinstance(self.controller, ConstantRates):
+            with torch.no_grad(), evaluating(self.wrapped):
+                plain: Tensor = self._run(call, graph)
+                return plain
+        norm = None if self.data_gradient == "clean" else gradient_norm(parameters)
+        # The input-graph pass is the evaluation pass: no dropout, running statistics.
+        with torch.enable_grad(), evaluating(self.wrapped):
             with tracing(self.wrapped) as trace:
                 logits: Tensor = self._run(call, graph)
             if norm is None:
                 norm = _clean_norm(logits, loss, parameters)
             self.controller.step(self.regulariser(logits, trace, graph, index, mask), norm, parameters)
-            return logits.detach()
-        finally:
-            self.train(training)
+        return logits.detach()
 
     def regulariser(
         self, logits: Tensor, trace: Trace, graph: Graph, index: Tensor | None = None, mask: Tensor | None = None
@@ -206,15 +206,9 @@ class RADE(Module):
         """What RADE does to each convolution at the current rates: see `rade.diagnostics.LayerReport`."""
         call = read_call(self.wrapped, self.edge_index_arg, args, kwargs)
         graph = self._graph(call)
-        self.controller.see(graph.density)
-        training = self.training
-        self.eval()
-        try:
-            with torch.no_grad(), tracing(self.wrapped) as trace:
-                self._run(call, graph)
-                return explain_layers(trace, graph, self.law(graph))
-        finally:
-            self.train(training)
+        with torch.no_grad(), evaluating(self.wrapped), tracing(self.wrapped) as trace:
+            self._run(call, graph)
+            return explain_layers(trace, graph, self.law(graph).at(self.controller.rates_at(graph.density)))
 
     def get_extra_state(self) -> dict[str, Tensor]:
         """The generator's state; not a buffer, since those are broadcast and ranks must draw different views."""
@@ -227,7 +221,8 @@ class RADE(Module):
             self._generator.manual_seed((self._generator.initial_seed() + _stride(self._generator) + _rank()) % 2**63)
 
     def _graph(self, call: Call) -> Graph:
-        return self._graphs.get(call.edge_index, call.batch, call.num_nodes, lambda: build_graph(call))
+        require_finite(call.x)
+        return self._graphs.get(call.edge_index, call.num_nodes, (call.batch, call.ptr), lambda: build_graph(call))
 
     def _random(self, graph: Graph) -> View | FreshViews:
         law = self.law(graph)
@@ -254,6 +249,23 @@ class RADE(Module):
         if self._generator.device.type != device.type:
             self._generator = torch.Generator(device).manual_seed(self._generator.initial_seed() % 2**63)
         return self._generator
+
+
+@revert.register
+def _(model: RADE) -> Module:
+    return revert(model.wrapped)
+
+
+@contextmanager
+def evaluating(model: Module) -> Iterator[None]:
+    """Evaluation mode for a while; afterwards every part has its own mode again, frozen layers too."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
 
 
 def _path_of(model: Module, head: Module | None) -> str | None:
@@ -285,8 +297,8 @@ def _clean_norm(logits: Tensor, loss: Callable[[Tensor], Tensor] | None, paramet
     if loss is None:
         raise ValueError("data_gradient='clean' needs the loss on the input graph: adapt(..., loss=lambda logits: ...)")
     gradients = torch.autograd.grad(loss(logits), parameters, retain_graph=True, allow_unused=True)
-    norms: Tensor = torch.stack([g.double().norm() for g in gradients if g is not None]).norm()
-    return norms
+    norm: Tensor = average(torch.cat([g.flatten().double() for g in gradients if g is not None])).norm()
+    return norm
 
 
 def _rows(index: Tensor | None, rows: int, device: torch.device) -> Tensor:

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from rade.graph import Graph
 
+Parts = tuple[Tensor | None, Tensor | None]  # batch, ptr
+
 
 class GraphReuse:
     """A memory of graphs keyed by the identity of the tensors that they were built from.
@@ -21,14 +23,17 @@ class GraphReuse:
     def __init__(self) -> None:
         self._graphs: dict[int, tuple[weakref.ref[Tensor], tuple[Any, ...], Graph]] = {}
 
-    def get(self, edge_index: Any, batch: Tensor | None, num_nodes: int | None, build: Callable[[], Graph]) -> Graph:
-        """The graph of ``edge_index``, built on first sight."""
+    def get(self, edge_index: Any, num_nodes: int | None, parts: Parts, build: Callable[[], Graph]) -> Graph:
+        """The graph of ``edge_index``, built on first sight; ``parts`` are the tensors that tell graphs apart, if any.
+
+        Graphs hold on to their parts, so that the identity of one cannot pass to another tensor.
+        """
         if isinstance(edge_index, Graph):
             return edge_index
         if not isinstance(edge_index, Tensor) or edge_index.is_inference():  # inference tensors count no versions
             return build()
         key = id(edge_index)
-        stamp = (edge_index._version, num_nodes, *_stamp(batch))
+        stamp = (edge_index._version, num_nodes, *map(_stamp, parts))
         found = self._graphs.get(key)
         if found is not None and found[0]() is edge_index and found[1] == stamp:
             return found[2]
@@ -44,7 +49,7 @@ class GraphReuse:
         return GraphReuse, ()
 
 
-def _stamp(batch: Tensor | None) -> tuple[int, int]:
-    if batch is None:
+def _stamp(part: Tensor | None) -> tuple[int, int]:
+    if part is None:
         return (0, 0)
-    return (id(batch), 0 if batch.is_inference() else batch._version)
+    return (id(part), 0 if part.is_inference() else part._version)
