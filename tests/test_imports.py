@@ -22,7 +22,7 @@ LAYERS = [
     ["variance"],
     ["features"],
     ["nn"],
-    ["convert", "arguments", "reuse", "regulariser"],
+    ["conversion", "arguments", "reuse", "regulariser"],
     ["last_layer"],
     ["diagnostics", "control"],
     ["module"],

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rade.convert import convert, revert
+    from rade.conversion import convert, revert
     from rade.graph import Graph
     from rade.module import RADE
     from rade.view import Correction, Law, MeanView, Rates, Variant, View, sample_view
@@ -27,11 +27,12 @@ __all__ = [
     "sample_view",
 ]
 
+# No name here may equal a module of this package, or importing that module would hide it.
 _HOMES = {
     "RADE": "rade.module",
     "Graph": "rade.graph",
-    "convert": "rade.convert",
-    "revert": "rade.convert",
+    "convert": "rade.conversion",
+    "revert": "rade.conversion",
     **dict.fromkeys(("Correction", "Law", "MeanView", "Rates", "Variant", "View", "sample_view"), "rade.view"),
 }
 _MODULES = ("augment", "data", "diagnostics", "experiment", "moments", "nn", "train")

@@ -14,7 +14,7 @@ from torch.nn import Module
 from torch_geometric.nn import JumpingKnowledge
 from torch_geometric.nn import Linear as PyGLinear
 
-from rade.convert import convolutions
+from rade.conversion import convolutions
 from rade.graph import Graph
 from rade.moments.base import Coefficients
 from rade.nn.base import CorrectedConv, linear_part

@@ -12,7 +12,7 @@ from torch.nn import Module, Parameter
 
 from rade.arguments import Call, build_graph, read_call, require_finite
 from rade.control import ConstantRates, GradNormRates, RateController, gradient_norm
-from rade.convert import convert, is_unsupported, revert
+from rade.conversion import convert, is_unsupported, revert
 from rade.diagnostics import LayerReport, explain_layers
 from rade.graph import Graph
 from rade.last_layer import Trace, head_matrix, logit_messages, tracing
