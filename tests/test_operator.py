@@ -30,7 +30,8 @@ def several(graph: Graph) -> list[Operator]:
         Diagonal(normal(n, seed=3)),
         AllPairs(kernel, normal(n, seed=4)),
     )
-    return [Operator((part,)) for part in parts] + [Operator(parts), complement(graph, kernel, normal(n, seed=5))]
+    alone = [Operator((part,)) for part in parts]
+    return [*alone, Operator(parts), complement(graph, kernel).scaled(normal(n, seed=5))]
 
 
 @every_graph
@@ -50,7 +51,7 @@ def test_the_complement_is_all_nonedges(graph):
     """All pairs − loops − edges, each graph of a batch by itself."""
     kernel, rows = low_rank(graph), normal(graph.num_nodes, seed=5)
     expected = rows[:, None] * (kernel.left @ kernel.right.t()) * nonedges(graph)
-    assert error(matrix(complement(graph, kernel, rows), graph), expected) <= 1e-13
+    assert error(matrix(complement(graph, kernel).scaled(rows), graph), expected) <= 1e-13
 
 
 @every_graph
@@ -68,10 +69,10 @@ def test_operators_add_and_scale(graph):
 def test_parts_of_one_structure_merge(graph):
     """A step is one product over the clean edges, however many summands it has."""
     kernel, edges = low_rank(graph), Operator((Sparse(graph.pattern, normal(graph.pattern.size)),))
-    step = complement(graph, kernel, normal(graph.num_nodes)) + edges
+    step = complement(graph, kernel).scaled(normal(graph.num_nodes)) + edges
     assert len(step.parts) == 3
-    assert len((step + complement(graph, kernel, normal(graph.num_nodes))).parts) == 3
-    assert len((step + complement(graph, low_rank(graph), normal(graph.num_nodes))).parts) == 4
+    assert len((step + complement(graph, kernel).scaled(normal(graph.num_nodes))).parts) == 3
+    assert len((step + complement(graph, low_rank(graph))).parts) == 4
     assert len(Operator.of([*step.parts, *step.parts]).parts) == 3
 
 
@@ -101,7 +102,7 @@ def test_derivatives_in_features_and_weights(graph):
     inputs = [normal(graph.pattern.size), normal(n, seed=1), *(normal(n, 2, seed=seed) for seed in (2, 3, 4))]
 
     def apply(values: Tensor, rows: Tensor, left: Tensor, right: Tensor, x: Tensor) -> Tensor:
-        step = complement(graph, LowRank(graph, left, right), rows) + Operator((Sparse(graph.pattern, values),))
+        step = complement(graph, LowRank(graph, left, right)).scaled(rows) + Operator((Sparse(graph.pattern, values),))
         return (step + Operator((Diagonal(rows),))).apply(x)
 
     inputs = [v.requires_grad_() for v in inputs]

@@ -67,7 +67,7 @@ def view_operator(coefficients: Coefficients, view: View) -> Operator:
     if view.law.correction.variant is Variant.NONE:
         return _weighted(realised, view.graph) + Operator((Sparse(view.added, realised.added),))
     mean = coefficients.mean(view.law)
-    factor = correction_factor(coefficients, view.law)
+    factor = correction_factor(coefficients, mean, view.law)
     corrected = Weights(realised.edges * factor.edges, realised.loop * factor.loop, realised.added)
     operator = _weighted(corrected, view.graph) + Operator((Sparse(view.added, corrected.added),))
     if view.law.correction.variant is Variant.OFS:
@@ -92,9 +92,9 @@ class Factor:
     clipped: Tensor
 
 
-def correction_factor(coefficients: Coefficients, law: Law) -> Factor:
+def correction_factor(coefficients: Coefficients, mean: Moments, law: Law) -> Factor:
     """α_ij / E[α'_ij] (Eq. 6), at most ``max_correction``."""
-    edges, loop = coefficients.ratio(law)
+    edges, loop = coefficients.ratio(law, mean)
     cap = coefficients.max_correction(law)
     return Factor(edges.clamp(max=cap), loop.clamp(max=cap), (edges > cap).detach())
 

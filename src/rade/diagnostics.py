@@ -51,7 +51,7 @@ def explain_layers(trace: Trace, graph: Graph, law: Law) -> list[LayerReport]:
 def _report(path: str, conv: CorrectedConv, inputs: dict[str, Any], graph: Graph, law: Law) -> LayerReport:
     rest = {name: value for name, value in inputs.items() if name not in ("x", "edge_index")}
     coefficients, messages = conv.logit_messages(None, graph, inputs["x"], **rest)
-    factor = correction_factor(coefficients, law)
+    factor = correction_factor(coefficients, coefficients.mean(law), law)
     spread = variance(coefficients, law, messages)
     drop, add = float(spread.drop.sum()), float(spread.add.sum())
     p, q = float(law.rates.p), float(law.rates.q)

@@ -154,6 +154,18 @@ class Graph:
         key, index = torch.unique(self.degree * base + self.size, return_inverse=True)
         return key // base, key % base, index
 
+    @cached_property
+    def edge_classes(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Distinct pairs of degree classes joined by edges: class of target [K], of source [K], pair of each edge [E].
+
+        What depends on the two degrees alone is computed for these pairs and gathered once.
+        """
+        degrees, _, index = self.degree_classes
+        count = degrees.numel()
+        key = index[self.pattern.target] * count + index[self.pattern.source]
+        pairs, of = torch.unique(key, return_inverse=True)
+        return pairs // count, pairs % count, of
+
     def pool(self, x: Tensor) -> Tensor:
         """Sum over the nodes of each graph, [n, ...] → [B, ...]."""
         if self.num_graphs == 1:

@@ -25,8 +25,11 @@ class Kernel(Protocol):
     def apply(self, x: Tensor) -> Tensor:
         """Σ_j K_ij x_j over all nodes j of i's graph, i itself included."""
 
-    def at(self, target: Tensor, source: Tensor) -> Tensor:
-        """K at given pairs."""
+    def edges(self) -> Tensor:
+        """K on the clean edges, [E] or [E, H]."""
+
+    def loops(self) -> Tensor:
+        """K_ii, [n] or [n, H]."""
 
 
 class Part(Protocol):
@@ -110,26 +113,47 @@ class AllPairs:
 
 @dataclass(frozen=True, eq=False)
 class LowRank:
-    """K_ij = Σ_r left_ir right_jr within each graph: the non-edge weights of every separable aggregator."""
+    """K_ij = Σ_r left_ir right_jr within each graph: the non-edge weights of every separable aggregator.
+
+    Factors are given per node, [n, R], or with ``by_degree`` per degree class, [U, R].
+    """
 
     graph: Graph
-    left: Tensor  # [n, R]
-    right: Tensor  # [n, R]
+    left: Tensor
+    right: Tensor
+    by_degree: bool = False
 
     def apply(self, x: Tensor) -> Tensor:
         """One weighted sum over each graph per rank, [n, F] → [n, F]; heads share the weights."""
         flat = x.flatten(1)
+        left, right = self._per_node
         if self.graph.num_graphs == 1:
-            out = self.left @ (self.right.t() @ flat)
+            out = left @ (right.t() @ flat)
         else:
-            terms = zip(self.left.unbind(1), self.right.unbind(1))
+            terms = zip(left.unbind(1), right.unbind(1))
             out = torch.stack([a[:, None] * self.graph.pool(b[:, None] * flat)[self.graph.batch] for a, b in terms])
             out = out.sum(0)
         return out.view_as(x)
 
-    def at(self, target: Tensor, source: Tensor) -> Tensor:
-        """[P] values at pairs."""
-        return (self.left[target] * self.right[source]).sum(-1)
+    def edges(self) -> Tensor:
+        """[E] values on the clean edges."""
+        if not self.by_degree:
+            pattern = self.graph.pattern
+            return (self.left[pattern.target] * self.right[pattern.source]).sum(-1)
+        target, source, of = self.graph.edge_classes
+        return (self.left[target] * self.right[source]).sum(-1)[of]
+
+    def loops(self) -> Tensor:
+        """[n] values on the diagonal."""
+        left, right = self._per_node
+        return (left * right).sum(-1)
+
+    @property
+    def _per_node(self) -> tuple[Tensor, Tensor]:
+        if not self.by_degree:
+            return self.left, self.right
+        of = self.graph.degree_classes[2]
+        return self.left[of], self.right[of]
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,9 +193,8 @@ class Operator:
         return total
 
 
-def complement(graph: Graph, kernel: Kernel, rows: Tensor) -> Operator:
-    """rows_i Σ_{j ∉ N(i), j≠i} K_ij x_j as all pairs − loops − edges (§2.1 of the design)."""
-    nodes = torch.arange(graph.num_nodes, device=graph.device)
-    edges = kernel.at(graph.pattern.target, graph.pattern.source)
-    everything = Operator((AllPairs(kernel, rows.new_ones(rows.shape)),))
-    return (everything + Operator((Sparse(graph.pattern, -edges), Diagonal(-kernel.at(nodes, nodes))))).scaled(rows)
+def complement(graph: Graph, kernel: Kernel) -> Operator:
+    """Σ_{j ∉ N(i), j≠i} K_ij x_j as all pairs − edges − loops (§2.1 of the design)."""
+    loops = kernel.loops()
+    everything = AllPairs(kernel, torch.ones_like(loops))
+    return Operator((everything, Sparse(graph.pattern, -kernel.edges()), Diagonal(-loops)))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+import weakref
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
@@ -28,6 +29,7 @@ class Pattern:
     columns: int
     transposition: Tensor  # [E]
     transposed: Pattern | None = None  # None: the pattern is symmetric
+    _constant: dict[str, tuple[weakref.ref[Tensor], int, Tensor]] = field(default_factory=dict, repr=False)
 
     @property
     def rows(self) -> int:
@@ -49,6 +51,16 @@ class Pattern:
     def transpose(self) -> Pattern:
         """The pattern of the transpose."""
         return self if self.transposed is None else self.transposed
+
+    def transposed_values(self, values: Tensor) -> Tensor:
+        """The values in the order of the transpose; those of a constant matrix are reordered once and kept."""
+        if values.requires_grad:
+            return values[self.transposition]
+        kept = self._constant.get("values")
+        if kept is None or kept[0]() is not values or kept[1] != values._version:
+            kept = (weakref.ref(values), values._version, values[self.transposition])
+            self._constant["values"] = kept
+        return kept[2]
 
     def row_sum(self, values: Tensor) -> Tensor:
         """Σ_j values_ij, [E, ...] → [rows, ...]."""
@@ -100,7 +112,8 @@ class _Product(torch.autograd.Function):
     def forward(values: Tensor, x: Tensor, pattern: Pattern) -> Tensor:
         shape = (pattern.rows, pattern.columns)
         matrix = torch.sparse_csr_tensor(pattern.rowptr, pattern.source, values, shape, check_invariants=False)
-        return matrix @ x
+        out = x.new_empty(pattern.rows, x.shape[1])
+        return torch.addmm(out, matrix, x, beta=0.0, out=out)  # `@` would first clear and then copy its result
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Pattern], output: Tensor) -> None:
@@ -117,7 +130,7 @@ class _Product(torch.autograd.Function):
         pattern: Pattern = ctx.pattern
         needs_values, needs_x, _ = ctx.needs_input_grad
         to_values = sampled(gradient, x, pattern) if needs_values else None
-        to_x = product(values[pattern.transposition], gradient, pattern.transpose) if needs_x else None
+        to_x = product(pattern.transposed_values(values), gradient, pattern.transpose) if needs_x else None
         return to_values, to_x, None
 
     @staticmethod

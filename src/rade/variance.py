@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from rade.correction import correction_factor, nonedge_total
+from rade.correction import correction_factor
 from rade.graph import Graph
 from rade.moments.base import Coefficients
 from rade.operator import Operator, Sparse
@@ -51,8 +51,7 @@ def variance(coefficients: Coefficients, law: Law, messages: Tensor) -> LogitVar
     ``messages`` [n, C] or [n, H, C] are those of the last convolution, pushed through the linear head. Heads share
     A': on edges their covariance is (1−π)/π E_h E_k; on non-edges they are taken as independent.
     """
-    terms = _terms(coefficients, law, messages)
-    return LogitVariance(_edge_part(terms, coefficients, law), _nonedge_part(terms, coefficients, law))
+    return _node_variance(_terms(coefficients, law, messages), coefficients, law)
 
 
 def pooled_variance(
@@ -64,10 +63,10 @@ def pooled_variance(
     to the sum of node variances, which alone is the paper's rule.
     """
     graph = coefficients.graph
-    node = variance(coefficients, law, messages)
+    terms = _terms(coefficients, law, messages)
+    node = _node_variance(terms, coefficients, law)
     drop, add = graph.pool(node.drop), graph.pool(node.add)
     if rule == "exact":
-        terms = _terms(coefficients, law, messages)
         covariance = coefficients.cross_covariance(law)
         drop = drop + graph.pool(_edge_cross(terms, _per_head(covariance.edges)))
         add = add + graph.pool(_nonedge_cross(terms, covariance.nonedges))
@@ -84,13 +83,20 @@ def _terms(coefficients: Coefficients, law: Law, messages: Tensor) -> _Terms:
     variant = law.correction.variant
     factor = torch.ones_like(mean.edges)
     if variant is not Variant.NONE:
-        factor = correction_factor(coefficients, law).edges
+        factor = correction_factor(coefficients, mean, law).edges
     centre = torch.zeros_like(m)
     if variant is Variant.OF:
-        total = nonedge_total(graph, mean)
-        centre = mean.nonedges.apply(m.squeeze(1) if mean.edges.dim() == 1 else m).view_as(m)
-        centre = centre / _per_head(torch.where(total != 0, total, 1.0))[..., None]
+        columns = torch.cat([m, torch.ones_like(m[..., :1])], -1)
+        sums, total = torch.split(_apply(mean.nonedges, columns, mean.edges.dim() == 2), [m.shape[-1], 1], -1)
+        has = graph.nonneighbors[:, None, None] > 0  # elsewhere only rounding error is left
+        centre = torch.where(has, sums / torch.where(has & (total != 0), total, 1.0), 0.0)
     return _Terms(graph, m, _per_head(factor), _per_head(mean.edges), centre)
+
+
+def _node_variance(terms: _Terms, coefficients: Coefficients, law: Law) -> LogitVariance:
+    spread = coefficients.variance(law)
+    edges = _edge_part(terms, _per_head(spread.edges), law)
+    return LogitVariance(edges, _nonedge_part(terms, spread.nonedges, spread.edges.dim() == 2, law))
 
 
 def _per_head(values: Tensor) -> Tensor:
@@ -102,9 +108,8 @@ def _apply(operator: Operator, x: Tensor, heads: bool) -> Tensor:
     return operator.apply(x) if heads else operator.apply(x.squeeze(1)).unsqueeze(1)
 
 
-def _edge_part(terms: _Terms, coefficients: Coefficients, law: Law) -> Tensor:
+def _edge_part(terms: _Terms, spread: Tensor, law: Law) -> Tensor:
     """Σ_edges over j, heads: F² Var m², and for several heads the covariance through the shared edge."""
-    spread = _per_head(coefficients.variance(law).edges)
     pattern = terms.graph.pattern
     own = Sparse(pattern, terms.factor.square() * spread).apply(terms.messages.square()).sum(1)
     if terms.messages.shape[1] == 1:
@@ -115,22 +120,20 @@ def _edge_part(terms: _Terms, coefficients: Coefficients, law: Law) -> Tensor:
     return own + odds * pattern.row_sum(between)
 
 
-def _nonedge_part(terms: _Terms, coefficients: Coefficients, law: Law) -> Tensor:
+def _nonedge_part(terms: _Terms, operator: Operator, heads: bool, law: Law) -> Tensor:
     """Σ_non-edges Var (m_j − μ_i)² = V m² − 2 μ V m + μ² V 1.
 
     Shifting all messages of a graph by a constant changes nothing in m_j − μ_i; centering first keeps the three
     terms from cancelling.
     """
-    spread = coefficients.variance(law)
-    operator, heads = spread.nonedges, spread.edges.dim() == 2
     m, mu = terms.messages, terms.centre
     if law.correction.variant is Variant.OF:
         shift = terms.graph.spread(terms.graph.pool(m) / terms.graph.sizes.clamp(min=1).to(m.dtype)[:, None, None])
         has = terms.graph.nonneighbors[:, None, None] > 0
         m, mu = m - shift, torch.where(has, mu - shift, 0.0)
-    ones = torch.ones_like(m[..., :1])
-    square, linear = _apply(operator, m.square(), heads), _apply(operator, m, heads)
-    out = square - 2.0 * mu * linear + mu.square() * _apply(operator, ones, heads)
+    columns = torch.cat([m.square(), m, torch.ones_like(m[..., :1])], -1)
+    square, linear, weight = torch.split(_apply(operator, columns, heads), [m.shape[-1], m.shape[-1], 1], -1)
+    out = square - 2.0 * mu * linear + mu.square() * weight
     return out.clamp(min=0).sum(1)  # rounding may leave a tiny negative where nothing is left of all pairs
 
 

@@ -32,6 +32,7 @@ class Attention(Coefficients):
         super().__init__(graph, s.dtype)
         self.s, self.t = s.double(), t.double()
         self.slope, self.self_loops, self.drop = slope, self_loops, drop
+        self._known: tuple[Law, DenominatorSums] | None = None
 
     @property
     def key(self) -> Hashable | None:
@@ -81,7 +82,7 @@ class Attention(Coefficients):
 
         return Moments(edges.to(self.dtype), self.no_loop(), sums.nonedges(per_weight, 2))
 
-    def ratio(self, law: Law) -> tuple[Tensor, Tensor]:
+    def ratio(self, law: Law, mean: Moments) -> tuple[Tensor, Tensor]:
         """1/(π T_i φ_ij) with T the clean denominator: w cancels, so that weights may be too small for α and E[α']."""
         sums = self._sums(law)
         clean = self._own + self._edge_sum
@@ -138,6 +139,12 @@ class Attention(Coefficients):
         return Weights(edge, loop, new)
 
     def _sums(self, law: Law) -> DenominatorSums:
+        """Found once for each law: mean, ratio and variance all start from them."""
+        if self._known is None or self._known[0] is not law:
+            self._known = (law, self._denominator(law))
+        return self._known[1]
+
+    def _denominator(self, law: Law) -> DenominatorSums:
         how = COMPLEMENTS[law.correction.complement](self, law)
         p, q = law.rates.p, law.rates.q
         second = self.graph.pattern.row_sum(self._edge.square())
@@ -191,20 +198,24 @@ class ExactComplement:
         """By piecewise polynomials in w, split at the mean denominator, where the factor bends."""
         of = self.of
         kernel = AttentionKernel(self.sums, lambda w: per_weight(w, None), split.detach(), power, of._shift)
-        return complement(of.graph, _Cast(kernel, of.dtype), torch.ones_like(of.s, dtype=of.dtype))
+        return complement(of.graph, _Cast(kernel, of.graph, of.dtype))
 
 
 class _Cast:
     """A kernel computed in double precision, seen in the messages' precision."""
 
-    def __init__(self, kernel: AttentionKernel, dtype: torch.dtype) -> None:
-        self.kernel, self.dtype = kernel, dtype
+    def __init__(self, kernel: AttentionKernel, graph: Graph, dtype: torch.dtype) -> None:
+        self.kernel, self.graph, self.dtype = kernel, graph, dtype
 
     def apply(self, x: Tensor) -> Tensor:
         return self.kernel.apply(x).to(self.dtype)
 
-    def at(self, target: Tensor, source: Tensor) -> Tensor:
-        return self.kernel.at(target, source).to(self.dtype)
+    def edges(self) -> Tensor:
+        return self.kernel.at(self.graph.pattern.target, self.graph.pattern.source).to(self.dtype)
+
+    def loops(self) -> Tensor:
+        nodes = torch.arange(self.graph.num_nodes, device=self.graph.device)
+        return self.kernel.at(nodes, nodes).to(self.dtype)
 
 
 class SampledComplement:

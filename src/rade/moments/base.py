@@ -76,9 +76,9 @@ class Coefficients(ABC):
         odds = law.rates.p / (1.0 - law.rates.p)
         return Moments(odds * mean * mean[self.graph.pattern.transposition], self.no_loop(), Operator())
 
-    def ratio(self, law: Law) -> tuple[Tensor, Tensor]:
+    def ratio(self, law: Law, mean: Moments) -> tuple[Tensor, Tensor]:
         """α/E[α'] on edges and loops, the correction factor of Eq. 6; 0 where there is no coefficient."""
-        clean, mean = self.clean(), self.mean(law)
+        clean = self.clean()
         edges = clean.edges / torch.where(mean.edges != 0, mean.edges, 1.0)
         return edges, clean.loop / torch.where(mean.loop != 0, mean.loop, 1.0)
 

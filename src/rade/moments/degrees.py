@@ -79,17 +79,17 @@ METHODS: dict[str, Callable[[RandomDegree, Law, tuple[float, ...]], list[Tensor]
 def degree_moments(
     graph: Graph, law: Law, c: float, spent: tuple[int, int], powers: tuple[float, ...], dtype: torch.dtype
 ) -> list[Tensor]:
-    """E[X_i^−s] of every node, [n] per power, for X_i = c + Bin(deg_i − spent₀, 1−p) + Bin(nonneighbors_i − spent₁, q).
+    """E[X^−s] of every degree class, [U] per power, for X = c + Bin(deg − spent₀, 1−p) + Bin(nonneighbors − spent₁, q).
 
-    ``spent`` says which neighbor or non-neighbor is already counted in c. Depends on degree and graph size only:
-    evaluated once per distinct pair and gathered.
+    ``spent`` says which neighbor or non-neighbor is already counted in c. Depends on degree and graph size only,
+    hence one value for each `Graph.degree_classes`.
     """
-    degrees, sizes, index = graph.degree_classes
+    degrees, sizes, _ = graph.degree_classes
     # Isolated and fully connected nodes have no neighbor or non-neighbor to spend; their value is never used.
     a = (degrees - spent[0]).clamp(min=0).double()
     b = (sizes - 1 - degrees - spent[1]).clamp(min=0).double()
     values = METHODS[law.correction.moments](RandomDegree(c, a, b), law, powers)
-    return [value[index].to(dtype) for value in values]
+    return [value.to(dtype) for value in values]
 
 
 EDGE = (1, 0)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from rade.moments.base import Coefficients, Moments, Weights
 from rade.moments.degrees import EDGE, NONEDGE, degree_moments
-from rade.operator import LowRank, Operator, complement
+from rade.operator import LowRank, complement
 from rade.view import Law, View
 
 
@@ -44,15 +44,15 @@ class Mean(Coefficients):
         """π(1−π) F_i F_j: given the edge, the endpoint degrees are independent."""
         (f,) = degree_moments(self.graph, law, 1.0, NONEDGE, (1.0,), self.dtype)
         q = law.rates.q
-        kernel = LowRank(self.graph, f[:, None], f[:, None])
-        rows = self.everywhere(q * (1.0 - q), self.graph.num_nodes)
+        kernel = LowRank(self.graph, q * (1.0 - q) * f[:, None], f[:, None], by_degree=True)
         edges = super().cross_covariance(law).edges
-        return Moments(edges, self.no_loop(), complement(self.graph, kernel, rows))
+        return Moments(edges, self.no_loop(), complement(self.graph, kernel))
 
     def _by_target(self, edge: Tensor, nonedge: Tensor) -> Moments:
-        ones = torch.ones_like(nonedge)[:, None]
-        nonedges: Operator = complement(self.graph, LowRank(self.graph, ones, ones), nonedge)
-        return Moments(edge[self.graph.pattern.target], self.no_loop(), nonedges)
+        """Weights that depend on the target's degree class alone, [U]."""
+        kernel = LowRank(self.graph, nonedge[:, None], torch.ones_like(nonedge)[:, None], by_degree=True)
+        target, _, pair = self.graph.edge_classes
+        return Moments(edge[target][pair], self.no_loop(), complement(self.graph, kernel))
 
     def _inverse(self, degree: Tensor) -> Tensor:
         return degree.clamp(min=1).to(self.dtype).reciprocal()  # a node without neighbors has no coefficient

@@ -42,6 +42,6 @@ class Sum(Coefficients):
 
     def _constant(self, edge: float | Tensor, nonedge: float | Tensor) -> Moments:
         ones = self.everywhere(1.0, self.graph.num_nodes)
-        kernel = LowRank(self.graph, ones[:, None], ones[:, None])
+        kernel = LowRank(self.graph, (ones * nonedge)[:, None], ones[:, None])
         edges = self.everywhere(edge, self.graph.pattern.size)
-        return Moments(edges, self.no_loop(), complement(self.graph, kernel, ones * nonedge))
+        return Moments(edges, self.no_loop(), complement(self.graph, kernel))

@@ -43,23 +43,29 @@ class Symmetric(Coefficients):
         """(1−p) f_i f_j on edges, q f_i f_j on non-edges, loop · E[1/d'] on loops."""
         (edge,) = self._moments(law, EDGE, 1.0, (0.5,))
         (nonedge,) = self._moments(law, NONEDGE, 1.0, (0.5,))
-        (inverse,) = self._moments(law, LOOP, 0.0, (1.0,)) if self.loop else (self.no_loop(),)
-        kernel = LowRank(self.graph, nonedge[:, None], nonedge[:, None])
-        rows = self.everywhere(law.rates.q, self.graph.num_nodes)
-        edges = (1.0 - law.rates.p) * self._ends(edge, edge)
-        return Moments(edges, self.loop * inverse, complement(self.graph, kernel, rows))
+        kernel = LowRank(self.graph, law.rates.q * nonedge[:, None], nonedge[:, None], by_degree=True)
+        edges = (1.0 - law.rates.p) * self._pairs(edge, edge)
+        return Moments(edges[self._pair], self._mean_loop(law), complement(self.graph, kernel))
 
     def variance(self, law: Law) -> Moments:
         """π [v_i u_j + f_i² v_j + (1−π) f_i² f_j²] with v = u − f²: no difference of nearly equal numbers."""
         p, q = law.rates.p, law.rates.q
         f, u = self._moments(law, EDGE, 1.0, (0.5, 1.0))
         v, f2 = u - f.square(), f.square()
-        edges = (1.0 - p) * (self._ends(v, u) + self._ends(f2, v) + p * self._ends(f2, f2))
+        edges = (1.0 - p) * (self._pairs(v, u) + self._pairs(f2, v) + p * self._pairs(f2, f2))
         f, u = self._moments(law, NONEDGE, 1.0, (0.5, 1.0))
         v, f2 = u - f.square(), f.square()
-        kernel = LowRank(self.graph, torch.stack([v, f2, (1.0 - q) * f2], 1), torch.stack([u, v, f2], 1))
-        rows = self.everywhere(q, self.graph.num_nodes)
-        return Moments(edges, self.no_loop(), complement(self.graph, kernel, rows))
+        left, right = torch.stack([v, f2, (1.0 - q) * f2], 1), torch.stack([u, v, f2], 1)
+        kernel = LowRank(self.graph, q * left, right, by_degree=True)
+        return Moments(edges[self._pair], self.no_loop(), complement(self.graph, kernel))
+
+    def ratio(self, law: Law, mean: Moments) -> tuple[Tensor, Tensor]:
+        """c_i c_j / (1−p) with c = d^−½/f, per pair of degrees."""
+        (f,) = self._moments(law, EDGE, 1.0, (0.5,))
+        degrees = self.graph.degree_classes[0].to(self.dtype) + self.loop
+        c = torch.where(degrees > 0, degrees, 1.0).rsqrt() / f
+        loop = self.clean().loop / torch.where(mean.loop != 0, mean.loop, 1.0)
+        return (self._pairs(c, c) / (1.0 - law.rates.p))[self._pair], loop
 
     def cross_covariance(self, law: Law) -> Moments:
         """α'_ij = α'_ji: the variance."""
@@ -67,6 +73,21 @@ class Symmetric(Coefficients):
 
     def _moments(self, law: Law, spent: tuple[int, int], present: float, powers: tuple[float, ...]) -> list[Tensor]:
         return degree_moments(self.graph, law, self.loop + present, spent, powers, self.dtype)
+
+    def _mean_loop(self, law: Law) -> Tensor:
+        if self.loop == 0.0:
+            return self.no_loop()
+        (inverse,) = self._moments(law, LOOP, 0.0, (1.0,))
+        return self.loop * inverse[self.graph.degree_classes[2]]
+
+    def _pairs(self, left: Tensor, right: Tensor) -> Tensor:
+        """left_i right_j for every pair of degree classes that an edge joins, [K]."""
+        target, source, _ = self.graph.edge_classes
+        return left[target] * right[source]
+
+    @property
+    def _pair(self) -> Tensor:
+        return self.graph.edge_classes[2]
 
     def _ends(self, left: Tensor, right: Tensor) -> Tensor:
         return left[self.graph.pattern.target] * right[self.graph.pattern.source]
