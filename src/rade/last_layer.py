@@ -125,6 +125,7 @@ def head_matrix(model: Module, trace: Trace, classes: int, head: Module | None) 
     Given ``head``, its linear part; else the linear layers and batch norms that the last convolution reaches, if they
     form a chain that ends at the logits (activations between them are dropped, the paper's linear assumption).
     """
+    width = trace.last[0] and trace.width
     if head is not None:
         matrix = linear_part(None, head)
         if matrix is None:

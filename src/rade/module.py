@@ -15,6 +15,7 @@ from rade.control import ConstantRates, GradNormRates, RateController, gradient_
 from rade.conversion import convert, is_unsupported, revert
 from rade.diagnostics import LayerReport, explain_layers
 from rade.graph import Graph
+from rade.labelled import labelled_rows, only_valid
 from rade.last_layer import Trace, head_matrix, logit_messages, tracing
 from rade.regulariser import Regulariser, average, regulariser
 from rade.reuse import GraphReuse
@@ -187,12 +188,11 @@ class RADE(Module):
                 f"expected logits for {rows} {'nodes' if self.pool is None else 'graphs'}, got {scores.shape[0]} rows; "
                 "say how nodes are pooled, RADE(model, pool='sum'|'mean'), or pool=None for node-level models"
             )
-        chosen = _rows(index, rows, scores.device)
+        chosen = labelled_rows(index, rows, scores.device)
         head = head_matrix(self.wrapped, trace, scores.shape[1], self._head())
         coefficients, messages = logit_messages(trace, graph, head)
         probability = scores[chosen].softmax(-1) if self.task == "multiclass" else scores[chosen].sigmoid()
-        weight = probability * (1.0 - probability)
-        weight = weight if mask is None else weight * mask.to(weight.dtype)
+        weight = only_valid(probability * (1.0 - probability), mask)
 
         def spread(law: Law) -> Any:
             if self.pool is None:
@@ -299,20 +299,6 @@ def _clean_norm(logits: Tensor, loss: Callable[[Tensor], Tensor] | None, paramet
     gradients = torch.autograd.grad(loss(logits), parameters, retain_graph=True, allow_unused=True)
     norm: Tensor = average(torch.cat([g.flatten().double() for g in gradients if g is not None])).norm()
     return norm
-
-
-def _rows(index: Tensor | None, rows: int, device: torch.device) -> Tensor:
-    if index is None:
-        return torch.arange(rows, device=device)
-    if index.dtype == torch.bool:
-        if index.shape != (rows,):
-            raise ValueError(f"a boolean index needs an entry for each of the {rows} rows, got {list(index.shape)}")
-        return index.nonzero().squeeze(1)
-    if index.dtype != torch.long or index.dim() != 1:
-        raise ValueError(
-            f"index must be a vector of int64 row ids or a bool mask, got {index.dtype} {list(index.shape)}"
-        )
-    return index
 
 
 def _on_clean(adjacency: Any, call: Call) -> Any:

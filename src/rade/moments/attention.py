@@ -32,7 +32,6 @@ class Attention(Coefficients):
         super().__init__(graph, s.dtype)
         self.s, self.t = s.double(), t.double()
         self.slope, self.self_loops, self.drop = slope, self_loops, drop
-        self._known: tuple[Law, DenominatorSums] | None = None
 
     @property
     def key(self) -> Hashable | None:
@@ -139,10 +138,7 @@ class Attention(Coefficients):
         return Weights(edge, loop, new)
 
     def _sums(self, law: Law) -> DenominatorSums:
-        """Found once for each law: mean, ratio and variance all start from them."""
-        if self._known is None or self._known[0] is not law:
-            self._known = (law, self._denominator(law))
-        return self._known[1]
+        return self.found_once(law, "denominator", lambda: self._denominator(law))
 
     def _denominator(self, law: Law) -> DenominatorSums:
         how = COMPLEMENTS[law.correction.complement](self, law)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from rade.graph import Graph
 from rade.operator import Operator
 from rade.view import Law, Rates, View
 
+T = TypeVar("T")
 RateFactors = Callable[[Rates], tuple[Tensor | float, Tensor | float]]
 
 
@@ -44,6 +46,8 @@ class Coefficients(ABC):
     def __init__(self, graph: Graph, dtype: torch.dtype) -> None:
         self.graph = graph
         self.dtype = dtype
+        self._law: Law | None = None
+        self._found: dict[Hashable, Any] = {}
 
     @property
     def key(self) -> Hashable | None:
@@ -93,6 +97,15 @@ class Coefficients(ABC):
     def max_correction(self, law: Law) -> float | Tensor:
         """Largest factor α/E[α'] allowed: unbounded where the mean is exact."""
         return law.correction.cap()
+
+    def found_once(self, law: Law, key: Hashable, find: Callable[[], T]) -> T:
+        """What ``find`` returns, computed once for each law: mean, ratio and variance start from the same moments."""
+        if self._law is not law:
+            self._law, self._found = law, {}
+        if key not in self._found:
+            self._found[key] = find()
+        found: T = self._found[key]
+        return found
 
     def no_loop(self) -> Tensor:
         """Loop weights of an aggregator without loops, [n]."""

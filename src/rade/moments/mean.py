@@ -27,26 +27,30 @@ class Mean(Coefficients):
 
     def mean(self, law: Law) -> Moments:
         """(1−p) E[1/X] on edges, q E[1/X] on non-edges."""
-        (edge,) = degree_moments(self.graph, law, 1.0, EDGE, (1.0,), self.dtype)
-        (nonedge,) = degree_moments(self.graph, law, 1.0, NONEDGE, (1.0,), self.dtype)
+        edge, nonedge = self._moments(law, EDGE)[0], self._moments(law, NONEDGE)[0]
         return self._by_target((1.0 - law.rates.p) * edge, law.rates.q * nonedge)
 
     def variance(self, law: Law) -> Moments:
         """π [(U − F²) + (1−π) F²] with F = E[1/X], U = E[1/X²]."""
         p, q = law.rates.p, law.rates.q
-        f, u = degree_moments(self.graph, law, 1.0, EDGE, (1.0, 2.0), self.dtype)
+        f, u = self._moments(law, EDGE)
         edge = (1.0 - p) * ((u - f.square()) + p * f.square())
-        f, u = degree_moments(self.graph, law, 1.0, NONEDGE, (1.0, 2.0), self.dtype)
+        f, u = self._moments(law, NONEDGE)
         nonedge = q * ((u - f.square()) + (1.0 - q) * f.square())
         return self._by_target(edge, nonedge)
 
     def cross_covariance(self, law: Law) -> Moments:
         """π(1−π) F_i F_j: given the edge, the endpoint degrees are independent."""
-        (f,) = degree_moments(self.graph, law, 1.0, NONEDGE, (1.0,), self.dtype)
+        f, _ = self._moments(law, NONEDGE)
         q = law.rates.q
         kernel = LowRank(self.graph, q * (1.0 - q) * f[:, None], f[:, None], by_degree=True)
         edges = super().cross_covariance(law).edges
         return Moments(edges, self.no_loop(), complement(self.graph, kernel))
+
+    def _moments(self, law: Law, given: tuple[int, int]) -> list[Tensor]:
+        """E[1/d'] and E[1/d'²] given that the pair is present, [U]."""
+        args = (self.graph, law, 1.0, given, (1.0, 2.0), self.dtype)
+        return self.found_once(law, given, lambda: degree_moments(*args))
 
     def _by_target(self, edge: Tensor, nonedge: Tensor) -> Moments:
         """Weights that depend on the target's degree class alone, [U]."""

@@ -41,8 +41,7 @@ class Symmetric(Coefficients):
 
     def mean(self, law: Law) -> Moments:
         """(1−p) f_i f_j on edges, q f_i f_j on non-edges, loop · E[1/d'] on loops."""
-        (edge,) = self._moments(law, EDGE, 1.0, (0.5,))
-        (nonedge,) = self._moments(law, NONEDGE, 1.0, (0.5,))
+        edge, nonedge = self._moments(law, EDGE)[0], self._moments(law, NONEDGE)[0]
         kernel = LowRank(self.graph, law.rates.q * nonedge[:, None], nonedge[:, None], by_degree=True)
         edges = (1.0 - law.rates.p) * self._pairs(edge, edge)
         return Moments(edges[self._pair], self._mean_loop(law), complement(self.graph, kernel))
@@ -50,10 +49,10 @@ class Symmetric(Coefficients):
     def variance(self, law: Law) -> Moments:
         """π [v_i u_j + f_i² v_j + (1−π) f_i² f_j²] with v = u − f²: no difference of nearly equal numbers."""
         p, q = law.rates.p, law.rates.q
-        f, u = self._moments(law, EDGE, 1.0, (0.5, 1.0))
+        f, u = self._moments(law, EDGE)
         v, f2 = u - f.square(), f.square()
         edges = (1.0 - p) * (self._pairs(v, u) + self._pairs(f2, v) + p * self._pairs(f2, f2))
-        f, u = self._moments(law, NONEDGE, 1.0, (0.5, 1.0))
+        f, u = self._moments(law, NONEDGE)
         v, f2 = u - f.square(), f.square()
         left, right = torch.stack([v, f2, (1.0 - q) * f2], 1), torch.stack([u, v, f2], 1)
         kernel = LowRank(self.graph, q * left, right, by_degree=True)
@@ -61,7 +60,7 @@ class Symmetric(Coefficients):
 
     def ratio(self, law: Law, mean: Moments) -> tuple[Tensor, Tensor]:
         """c_i c_j / (1−p) with c = d^−½/f, per pair of degrees."""
-        (f,) = self._moments(law, EDGE, 1.0, (0.5,))
+        f, _ = self._moments(law, EDGE)
         degrees = self.graph.degree_classes[0].to(self.dtype) + self.loop
         c = torch.where(degrees > 0, degrees, 1.0).rsqrt() / f
         loop = self.clean().loop / torch.where(mean.loop != 0, mean.loop, 1.0)
@@ -71,13 +70,15 @@ class Symmetric(Coefficients):
         """α'_ij = α'_ji: the variance."""
         return self.variance(law)
 
-    def _moments(self, law: Law, spent: tuple[int, int], present: float, powers: tuple[float, ...]) -> list[Tensor]:
-        return degree_moments(self.graph, law, self.loop + present, spent, powers, self.dtype)
+    def _moments(self, law: Law, given: tuple[int, int]) -> list[Tensor]:
+        """f = E[d'^−½] and u = E[d'^−1] given that the pair is present, [U]."""
+        args = (self.graph, law, self.loop + 1.0, given, (0.5, 1.0), self.dtype)
+        return self.found_once(law, given, lambda: degree_moments(*args))
 
     def _mean_loop(self, law: Law) -> Tensor:
         if self.loop == 0.0:
             return self.no_loop()
-        (inverse,) = self._moments(law, LOOP, 0.0, (1.0,))
+        (inverse,) = degree_moments(self.graph, law, self.loop, LOOP, (1.0,), self.dtype)
         return self.loop * inverse[self.graph.degree_classes[2]]
 
     def _pairs(self, left: Tensor, right: Tensor) -> Tensor:
