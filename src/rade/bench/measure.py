@@ -19,6 +19,7 @@ class Setting:
     repeats: int = 5
     seed: int = 0
     quick: bool = False
+    data_root: str | None = None  # for benchmarks on real data
 
     def generator(self) -> torch.Generator:
         """A generator at the seed."""

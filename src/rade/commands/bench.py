@@ -12,6 +12,9 @@ def bench(
     quick: Annotated[bool, typer.Option(help="Toy sizes: shows that everything runs, not how fast.")] = False,
     repeats: Annotated[int, typer.Option(min=1, help="Turns per contestant; medians are reported.")] = 5,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; PyTorch's choice by default.")] = None,
+    data_root: Annotated[
+        str | None, typer.Option(help="Folder of the real data sets of epoch and adapt; else $RADE_DATA, else data/.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random graphs and views.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
@@ -35,7 +38,7 @@ def bench(
         raise typer.BadParameter(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
     if threads is not None:
         torch.set_num_threads(threads)
-    setting = Setting(1 if quick else repeats, seed, quick)
+    setting = Setting(1 if quick else repeats, seed, quick, data_root)
     machine = {"torch": torch.__version__, "threads": torch.get_num_threads(), "quick": quick}
     rows = []
     if not json:
