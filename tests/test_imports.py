@@ -22,7 +22,7 @@ LAYERS = [
     ["variance"],
     ["features"],
     ["nn"],
-    ["conversion", "arguments", "reuse", "regulariser"],
+    ["conversion", "arguments", "reuse", "labelled", "regulariser"],
     ["last_layer"],
     ["diagnostics", "control"],
     ["module"],

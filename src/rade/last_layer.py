@@ -35,15 +35,20 @@ class Trace:
     @property
     def last(self) -> tuple[CorrectedConv, dict[str, Any]]:
         """The last convolution and its inputs by parameter name."""
-        if not self.calls:
-            raise ValueError("the forward pass called none of the model's supported convolutions")
+        self._require_calls()
         _, conv, inputs = self.calls[-1]
         return cast(CorrectedConv, conv), inputs
 
     @property
     def width(self) -> int:
         """Number of features of the last convolution's output."""
-        return 0 if self.output is None else self.output.shape[-1]
+        self._require_calls()
+        assert self.output is not None
+        return self.output.shape[-1]
+
+    def _require_calls(self) -> None:
+        if not self.calls:
+            raise ValueError("the forward pass called none of the model's supported convolutions")
 
     def reaches(self, value: Tensor) -> bool:
         """Whether the last convolution's output went into ``value``; told by autograd, so True where it is off."""
@@ -125,7 +130,6 @@ def head_matrix(model: Module, trace: Trace, classes: int, head: Module | None) 
     Given ``head``, its linear part; else the linear layers and batch norms that the last convolution reaches, if they
     form a chain that ends at the logits (activations between them are dropped, the paper's linear assumption).
     """
-    width = trace.last[0] and trace.width
     if head is not None:
         matrix = linear_part(None, head)
         if matrix is None:

@@ -1,0 +1,344 @@
+"""Bad input: one sentence each that says what was expected, what came, and the way out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch_geometric.nn as pyg
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from torch_geometric.data import Data, HeteroData
+
+import rade
+from zoo import ATTENTION, LAYERS, GraphNet, Net, normal, random_edges, seeded, training_step
+
+NODES = 20
+X, EDGES = normal(NODES, 8), random_edges(NODES, 40)
+LABELS = torch.arange(NODES) % 3
+
+
+def wrapped(**options: Any) -> rade.RADE:
+    return rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), **options)
+
+
+def change(x: Tensor, value: float) -> Tensor:
+    x = x.clone()
+    x[3, 2] = value
+    return x
+
+
+BAD_CALLS: dict[str, tuple[tuple[Any, ...], str]] = {
+    "directed": ((X, EDGES[:, EDGES[0] < EDGES[1]]), "both directions of every edge.*to_undirected"),
+    "one direction missing": ((X, EDGES[:, 1:]), "both directions of every edge.*to_undirected"),
+    "duplicates": ((X, torch.cat([EDGES, EDGES], 1)), "more than once.*coalesce"),
+    "index too large": ((X, EDGES + 5), "node ids from 0 to 19, got 24"),
+    "negative index": ((X, EDGES - 1), "node ids from 0 to 19, got -1"),
+    "int32 edges": ((X, EDGES.int()), r"int64 node ids, got torch.int32; convert it with .long\(\)"),
+    "transposed": ((X, EDGES.t()), r"shape \[2, E\], got \[\d+, 2\]"),
+    "NaN": ((change(X, float("nan")), EDGES), "must be finite, got NaN or infinity.*nan_to_num"),
+    "infinity": ((change(X, float("inf")), EDGES), "must be finite, got NaN or infinity.*nan_to_num"),
+    "sparse NaN": ((change(X, float("nan")).to_sparse_csr(), EDGES), "must be finite"),
+    "no graph": ((X,), r"expected the graph as argument 'edge_index'.*Data object, got \(x\).*edge_index_arg"),
+    "list": ((X, EDGES.tolist()), r"edge_index must be a tensor of shape \[2, E\] or a rade.Graph, got list"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_CALLS)
+@pytest.mark.parametrize("mode", ["train", "eval", "adapt", "explain"])
+def test_bad_graphs_and_features(case, mode):
+    """In every entry point alike."""
+    args, sentence = BAD_CALLS[case]
+    model = wrapped().train(mode != "eval")
+    call = {"adapt": model.adapt, "explain": model.explain}.get(mode, model)
+    with pytest.raises(ValueError, match=sentence):
+        call(*args)
+
+
+def test_features_that_go_bad_later_are_noticed():
+    """The graph is known by then; only the features are new."""
+    model = wrapped().train()
+    model(X, EDGES)
+    with pytest.raises(ValueError, match="must be finite"):
+        model(change(X, float("nan")), EDGES)
+    model(torch.full_like(X, 1e38), EDGES)  # finite, although their sum is not
+
+
+def test_too_many_arguments():
+    with pytest.raises(TypeError, match=r"Net takes 2 arguments \(x, edge_index\), got 3"):
+        wrapped()(X, EDGES, X)
+
+
+def test_data_without_edges_and_other_containers():
+    class Takes(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = pyg.GCNConv(8, 3)
+
+        def forward(self, data: Data) -> Tensor:
+            return self.conv(data.x, data.edge_index)
+
+    model = rade.RADE(Takes())
+    with pytest.raises(ValueError, match=r"the Data object has no edge_index; RADE needs \[2, E\] edges"):
+        model(Data(x=X))
+    with pytest.raises(ValueError, match="expected the graph as argument 'edge_index' or as a PyG Data object"):
+        model(HeteroData())
+
+
+BAD_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
+    "p = 1": ({"p": 1.0}, r"drop rate p must lie in \[0, 1\), got 1.0"),
+    "p > 1": ({"p": 1.5}, r"drop rate p must lie in \[0, 1\), got 1.5"),
+    "p < 0": ({"p": -0.1}, r"drop rate p must lie in \[0, 1\), got -0.1"),
+    "p NaN": ({"p": float("nan")}, r"drop rate p must lie in \[0, 1\), got nan"),
+    "rho < 0": ({"rho": -1.0}, "rho = q/density must be at least 0, got -1.0"),
+    "density": ({"density": 2.0}, r"density must lie in \[0, 1\], got 2.0"),
+    "penalty": ({"penalty": -1.0}, "penalty must be at least 0, got -1.0"),
+    "rate_lr": ({"rate_lr": 0.0}, "rate_lr must be positive, got 0.0; pass adaptive=False"),
+    "variant": ({"variant": "off"}, "variant must be one of 'of', 'ofs', 'none', got 'off'"),
+    "task": ({"task": "regression"}, "task must be one of 'multiclass', 'binary', 'multilabel', got 'regression'"),
+    "pool": ({"pool": "max"}, "pool must be one of 'sum', 'mean', got 'max'"),
+    "rule": ({"pooling_rule": "fast"}, "pooling_rule must be one of 'exact', 'paper', got 'fast'"),
+    "moments": ({"moments": "third"}, "moments must be one of 'exact', 'delta', 'monte-carlo', got 'third'"),
+    "monte-carlo": ({"moments": "monte-carlo"}, "has no derivative in the rates; pass adaptive=False"),
+    "sampling": ({"sampling": "poisson"}, "sampling must be one of 'bernoulli', 'fixed', got 'poisson'"),
+    "complement": ({"complement": "none"}, "complement must be one of 'exact', 'sampled', got 'none'"),
+    "samples": ({"samples": 0}, "samples must be at least 1, got 0"),
+    "cap": ({"max_correction": 0.5}, "max_correction must be 'auto', 'none' or a number >= 1, got 0.5"),
+    "data gradient": ({"data_gradient": "test"}, "data_gradient must be one of 'training', 'clean', got 'test'"),
+    "inference": ({"inference": "median"}, "inference must be one of 'expected', 'ensemble', got 'median'"),
+    "views": ({"views": 0}, "views must be at least 1, got 0"),
+    "head": ({"head": torch.nn.Linear(6, 3)}, "head must be a layer of the model itself, but this Linear is not part"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_OPTIONS)
+def test_bad_options(case):
+    options, sentence = BAD_OPTIONS[case]
+    with pytest.raises(ValueError, match=sentence):
+        wrapped(**options)
+
+
+class Deep(torch.nn.Module):
+    def __init__(self, layer: torch.nn.Module) -> None:
+        super().__init__()
+        self.blocks = torch.nn.ModuleList([torch.nn.ModuleDict({"conv": layer})])
+
+
+BAD_LAYERS: dict[str, tuple[Any, str]] = {
+    "unsupported": (
+        lambda: Deep(pyg.TransformerConv(8, 3)),
+        "TransformerConv at 'blocks.0.conv' is not supported on random views "
+        r"\(supported: GATConv, GCNConv, GINConv, GraphConv, SAGEConv, SGConv\); replace it, or pass strict=False",
+    ),
+    "unsupported in a PyG model": (lambda: pyg.GAT(8, 6, 2, 3, v2=True), "GATv2Conv at 'convs.0' is not supported"),
+    "no convolution": (
+        lambda: torch.nn.Sequential(torch.nn.Linear(8, 3)),
+        "expected a model built from graph convolutions, but Sequential has none; supported layers: GATConv, GCNConv",
+    ),
+    "cached": (lambda: Deep(pyg.GCNConv(8, 3, cached=True)), r"'blocks.0.conv': GCNConv\(cached=True\) would keep"),
+    "cached SGConv": (lambda: pyg.SGConv(8, 3, cached=True), r"SGConv\(cached=True\) would keep its first view"),
+    "max": (lambda: pyg.SAGEConv(8, 3, aggr="max"), r"SAGEConv\(aggr='max'\) is not supported.*; use aggr="),
+    "bipartite": (lambda: pyg.SAGEConv((8, 8), 3), "SAGEConv with a tuple in_channels is bipartite"),
+    "flow": (lambda: pyg.GCNConv(8, 3, flow="target_to_source"), "flow='target_to_source'.*not supported"),
+    "wrapped twice": (lambda: rade.RADE(pyg.GCNConv(8, 3)), "wrapped in RADE already.*revert"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_LAYERS)
+def test_models_that_cannot_be_wrapped(case):
+    build, sentence = BAD_LAYERS[case]
+    with pytest.raises(ValueError, match=sentence):
+        rade.RADE(build())
+
+
+def test_strict_false_needs_one_supported_layer():
+    with pytest.raises(ValueError, match="none of the model's layers is supported on random views; supported layers:"):
+        rade.RADE(Deep(pyg.TransformerConv(8, 3)), strict=False)
+
+
+def test_edge_weights_and_attributes_are_refused_on_views():
+    class Weighted(torch.nn.Module):
+        def __init__(self, conv: torch.nn.Module) -> None:
+            super().__init__()
+            self.conv = conv
+
+        def forward(self, x: Tensor, edge_index: Any, weight: Tensor) -> Tensor:
+            return self.conv(x, edge_index, weight)
+
+    weight = torch.ones(EDGES.shape[1])
+    with pytest.raises(ValueError, match=r"GCNConv with edge_weight is not supported on random views.*GraphConv"):
+        rade.RADE(Weighted(pyg.GCNConv(8, 3))).train()(X, EDGES, weight)
+    with pytest.raises(ValueError, match="GATConv on a Graph or View takes neither edge_attr"):
+        rade.RADE(Weighted(pyg.GATConv(8, 3, edge_dim=1))).train()(X, EDGES, weight[:, None])
+    rade.RADE(Weighted(pyg.GraphConv(8, 3))).train()(X, EDGES, weight)
+
+
+def test_layer_trimming_is_refused():
+    model = rade.RADE(seeded(lambda: pyg.GCN(8, 6, 2, 3)))
+    with pytest.raises(ValueError, match=r"layer trimming \(num_sampled_nodes_per_hop\) cuts a different graph"):
+        model(X, EDGES, num_sampled_nodes_per_hop=[10, 10], num_sampled_edges_per_hop=[20, 20])
+
+
+def test_a_view_is_not_a_tensor():
+    """A model that computes with edge_index itself is told what travels there, and the way out."""
+
+    class Degrees(Net):
+        def forward(self, x: Tensor, edge_index: Any) -> Tensor:
+            return super().forward(x * torch.bincount(edge_index.flatten())[:, None], edge_index)
+
+    model = rade.RADE(seeded(lambda: Degrees(LAYERS["GCNConv"]))).train()
+    with pytest.raises(AttributeError, match=r"'flatten': RADE passes a random view.*\.graph\.edge_index"):
+        model(X, EDGES)
+
+
+def test_missing_gradients():
+    model = wrapped()
+    model.train()(X, EDGES)
+    with pytest.raises(RuntimeError, match=r"call it after loss.backward\(\) and before zero_grad\(\)"):
+        model.adapt(X, EDGES)
+    assert int(model.controller.steps) == 0
+    assert model.training
+
+
+def test_clean_data_gradient_needs_its_loss():
+    with pytest.raises(ValueError, match=r"data_gradient='clean' needs the loss on the input graph: adapt\(..., loss="):
+        wrapped(data_gradient="clean").adapt(X, EDGES)
+
+
+BAD_INDEX: dict[str, tuple[Tensor, str]] = {
+    "float": (torch.ones(5), r"index must be a vector of int64 row ids or a bool mask, got torch.float32 \[5\]"),
+    "int32": (torch.arange(5).int(), "index must be a vector of int64 row ids or a bool mask, got torch.int32"),
+    "matrix": (torch.zeros(2, 3).long(), r"got torch.int64 \[2, 3\]"),
+    "short mask": (torch.ones(5, dtype=torch.bool), r"an entry for each of the 20 rows, got \[5\]"),
+    "too large": (torch.tensor([0, NODES]), "index must hold rows from 0 to 19, got 20"),
+    "negative": (torch.tensor([-1, 2]), "index must hold rows from 0 to 19, got -1"),
+    "empty": (torch.tensor([], dtype=torch.long), "index must name at least one row"),
+    "empty mask": (torch.zeros(NODES, dtype=torch.bool), "index must name at least one row"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_INDEX)
+def test_bad_index(case):
+    index, sentence = BAD_INDEX[case]
+    model = wrapped()
+    training_step(model, X, EDGES, labels=LABELS)
+    with pytest.raises(ValueError, match=sentence):
+        model.adapt(X, EDGES, index=index)
+    assert model.training
+
+
+def test_bad_mask():
+    model = wrapped(task="multilabel")
+    training_step(model, X, EDGES, labels=LABELS)
+    with pytest.raises(ValueError, match=r"mask must be broadcastable to the logits' \[5, 3\], got \[4, 3\]"):
+        model.adapt(X, EDGES, index=torch.arange(5), mask=torch.ones(4, 3))
+
+
+def test_pooling_must_be_named():
+    """Graph-level logits from a model wrapped as a node-level one, and the other way round."""
+    batch = torch.arange(NODES) // 10
+    edges = torch.cat([random_edges(10, 20), random_edges(10, 20, seed=1) + 10], dim=1)
+    model = rade.RADE(seeded(lambda: GraphNet(LAYERS["GCNConv"])))
+    training_step(model, X, edges, batch, labels=torch.tensor([0, 1]))
+    with pytest.raises(ValueError, match=r"expected logits for 20 nodes, got 2 rows; say how.*pool='sum'"):
+        model.adapt(X, edges, batch)
+    node = wrapped(pool="sum")
+    training_step(node, X, EDGES, labels=LABELS)
+    with pytest.raises(ValueError, match=r"expected logits for 1 graphs, got 20 rows.*pool=None for node-level models"):
+        node.adapt(X, EDGES)
+
+
+class TwoHeads(Net):
+    """Which of two linear layers is the head cannot be told."""
+
+    def __init__(self) -> None:
+        super().__init__(LAYERS["GCNConv"])
+        self.gate = torch.nn.Linear(6, 1)
+
+    def forward(self, x: Tensor, edge_index: Any) -> Tensor:
+        for conv in self.convs:
+            x = conv(x, edge_index).relu()
+        return self.head(x) * self.gate(x).sigmoid()
+
+
+def test_an_ambiguous_head_asks_for_the_layer():
+    net = seeded(TwoHeads)
+    model = rade.RADE(net)
+    training_step(model, X, EDGES, labels=LABELS)
+    with pytest.raises(ValueError, match=r"cannot tell the linear head.*head=model.lin\), or pass adaptive=False"):
+        model.adapt(X, EDGES)
+    named = rade.RADE(net, head=net.head)
+    named.adapt(X, EDGES)
+    assert int(named.controller.steps) == 1
+
+
+def test_no_head_where_the_widths_differ():
+    class Sliced(Net):
+        def forward(self, x: Tensor, edge_index: Any) -> Tensor:
+            return self.convs[0](x, edge_index)[:, :3]
+
+    model = rade.RADE(seeded(lambda: Sliced(LAYERS["GCNConv"])))
+    training_step(model, X, EDGES, labels=LABELS)
+    with pytest.raises(ValueError, match=r"cannot tell the linear head.*no linear layer, but 6 features and 3 logits"):
+        model.adapt(X, EDGES)
+
+
+def test_a_head_without_linear_layers():
+    net = seeded(lambda: Net(LAYERS["GCNConv"]))
+    net.act = torch.nn.ReLU()
+    model = rade.RADE(net, head=net.act)
+    training_step(model, X, EDGES, labels=LABELS)
+    with pytest.raises(ValueError, match="head must be or contain linear layers, got ReLU"):
+        model.adapt(X, EDGES)
+
+
+def test_a_forward_pass_without_convolutions():
+    class Skips(Net):
+        def forward(self, x: Tensor, edge_index: Any) -> Tensor:
+            return self.head(x[:, :6])
+
+    model = rade.RADE(seeded(lambda: Skips(LAYERS["GCNConv"])))
+    training_step(model, X, EDGES, labels=LABELS)
+    with pytest.raises(ValueError, match="called none of the model's supported convolutions"):
+        model.adapt(X, EDGES)
+
+
+def test_gradients_that_are_not_finite_are_skipped_and_counted():
+    model = wrapped()
+    logits = model.train()(X, EDGES)
+    (cross_entropy(logits, LABELS) * float("nan")).backward()
+    rates = model.rates
+    model.adapt(X, EDGES)
+    assert model.rates == rates
+    assert (int(model.controller.skipped), int(model.controller.steps)) == (1, 0)
+    model.zero_grad()
+    training_step(model, X, EDGES, labels=LABELS)
+    model.adapt(X, EDGES)
+    assert (int(model.controller.skipped), int(model.controller.steps)) == (1, 1)
+
+
+def test_parameters_that_are_not_finite_leave_the_rates_alone():
+    model = wrapped()
+    training_step(model, X, EDGES, labels=LABELS)
+    with torch.no_grad():
+        model.wrapped.head.weight.fill_(float("inf"))
+    rates = model.rates
+    model.adapt(X, EDGES)
+    assert model.rates == rates
+    assert int(model.controller.skipped) == 1
+
+
+def test_graphs_at_the_edge():
+    """No edges, a single node, a complete graph: training, rate steps and inference stay finite."""
+    complete = torch.cartesian_prod(torch.arange(5), torch.arange(5)).t()
+    cases = [(X[:4], EDGES[:, :0]), (X[:1], EDGES[:, :0]), (X[:5], complete[:, complete[0] != complete[1]])]
+    for layer in (LAYERS | ATTENTION).values():
+        for variant in ("of", "ofs"):
+            for x, edges in cases:
+                model = rade.RADE(seeded(lambda layer=layer: Net(layer)), variant)
+                training_step(model, x, edges, labels=LABELS[: len(x)])
+                assert torch.isfinite(model.adapt(x, edges)).all()
+                assert torch.isfinite(model.eval()(x, edges)).all()
+                assert 0.0 <= model.rates.p < 1.0
+                assert 0.0 <= model.rates.q <= 1.0
