@@ -13,7 +13,7 @@ from rade.graph import Graph
 from rade.last_layer import Trace
 from rade.nn.base import CorrectedConv
 from rade.variance import variance
-from rade.view import Law
+from rade.view import Law, Rates
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -56,6 +56,9 @@ def _report(path: str, conv: CorrectedConv, inputs: dict[str, Any], graph: Graph
     drop, add = float(spread.drop.sum()), float(spread.add.sum())
     p, q = float(law.rates.p), float(law.rates.q)
     nonedges = int(graph.pair_offset[-1]) - graph.num_edges
+    # A rate of 0 has no variance to compare with: the ratio is then taken at the default rates.
+    both = Rates(p if p > 0.0 else 0.5, q if q > 0.0 else 0.5 * graph.density)
+    compared = spread if p > 0.0 and q > 0.0 else variance(coefficients, law.at(both), messages)
     return LayerReport(
         path=path,
         layer=type(conv).__name__,
@@ -67,7 +70,7 @@ def _report(path: str, conv: CorrectedConv, inputs: dict[str, Any], graph: Graph
         clipped_share=float(factor.clipped.double().mean()) if factor.clipped.numel() else 0.0,
         drop_variance_share=drop / (drop + add) if drop + add > 0 else 0.0,
         add_variance_share=add / (drop + add) if drop + add > 0 else 0.0,
-        interchange=_interchange(spread.drop.sum(-1), spread.add.sum(-1)),
+        interchange=_interchange(compared.drop.sum(-1), compared.add.sum(-1)),
     )
 
 
