@@ -63,8 +63,9 @@ def delta(degree: RandomDegree, law: Law, powers: tuple[float, ...]) -> list[Ten
 def monte_carlo(degree: RandomDegree, law: Law, powers: tuple[float, ...]) -> list[Tensor]:
     """Averages over sampled degrees; all powers share the draws, so that variances cannot be negative."""
     draws = (law.correction.samples, *degree.a.shape)
-    kept = torch.binomial(degree.a.expand(draws), torch.full(draws, 1.0 - number(law.rates.p)).double(), law.generator)
-    added = torch.binomial(degree.b.expand(draws), torch.full(draws, number(law.rates.q)).double(), law.generator)
+    stay, join = (degree.a.new_full(draws, rate) for rate in (1.0 - number(law.rates.p), number(law.rates.q)))
+    kept = torch.binomial(degree.a.expand(draws), stay, law.generator)
+    added = torch.binomial(degree.b.expand(draws), join, law.generator)
     x = degree.c + kept + added
     return [x.pow(-s).mean(0) for s in powers]
 
