@@ -14,11 +14,12 @@ PUBLIC = [(module, name) for module in ("rade", "rade.nn", "rade.moments") for n
 
 
 def own_methods(value: Any) -> list[tuple[str, Any]]:
-    """Public methods and properties that a class of ours defines itself."""
+    """Public methods and properties that a class of ours defines itself; PyG generates further ones at run time."""
     found = []
     for name, member in vars(value).items():
-        if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property | staticmethod)):
-            found.append((name, member.fget if isinstance(member, property) else member))
+        function = member.fget if isinstance(member, property) else member
+        if not name.startswith("_") and inspect.isroutine(function) and function.__module__ == value.__module__:
+            found.append((name, function))
     return found
 
 
