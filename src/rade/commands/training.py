@@ -12,7 +12,7 @@ from rade.commands.display import Display, choose_display
 from rade.commands.tensorboard import TensorBoard
 from rade.data import load
 from rade.train.checkpoint import stop_on_interrupt
-from rade.train.compare import Comparison, Watcher, compare
+from rade.train.compare import Comparison, Together, Watcher, compare
 from rade.train.errors import Interrupted
 from rade.train.plan import Plan, make_plan, parse_assignment, read_config
 from rade.train.process import processes
@@ -47,9 +47,9 @@ def execute(order: Order) -> None:
     out = order.out or Path("runs") / f"{first.dataset}-{first.backbone}"
     with processes() as process, stop_on_interrupt() as stop_asked:
         display = choose_display(order.json, process)
-        watchers: list[Watcher] = [display]
+        watcher: Watcher = display
         if order.tensorboard and process.rank == 0:
-            watchers.append(TensorBoard(order.tensorboard))
+            watcher = Together(display, TensorBoard(order.tensorboard))
         dataset = load(first.dataset, order.data_root)
         display.plan(plan, dataset, out)
         try:
@@ -59,7 +59,7 @@ def execute(order: Order) -> None:
                     plan.settings,
                     plan.runs,
                     out,
-                    watchers=watchers,
+                    watcher=watcher,
                     resume=order.resume,
                     checkpoint_every=order.checkpoint_every,
                     process=process,

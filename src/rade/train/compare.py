@@ -34,6 +34,28 @@ class Watcher(Protocol):
         ...
 
 
+class Together:
+    """Several watchers as one."""
+
+    def __init__(self, *watchers: Watcher) -> None:
+        self.watchers = watchers
+
+    def begin(self, settings: Settings, run: int) -> None:
+        """A run starts."""
+        for watcher in self.watchers:
+            watcher.begin(settings, run)
+
+    def epoch(self, progress: Progress) -> None:
+        """An epoch has ended."""
+        for watcher in self.watchers:
+            watcher.epoch(progress)
+
+    def end(self, result: Result) -> None:
+        """A run has ended."""
+        for watcher in self.watchers:
+            watcher.end(result)
+
+
 @dataclass(frozen=True)
 class Comparison:
     """The outcome: one summary per method, and the files left behind."""
@@ -64,27 +86,21 @@ def compare(
     runs: int,
     out: Path,
     *,
-    watchers: Sequence[Watcher] = (),
+    watcher: Watcher | None = None,
     resume: bool = False,
     checkpoint_every: int = 50,
     process: Solo | None = None,
     stop_asked: StopAsked = never,
 ) -> Comparison:
     """Train every plan `runs` times below `out`; leave `summary.json` and `curves.png` there."""
-    process = process or Solo()
+    process, watcher = process or Solo(), watcher or Together()
     ensure_writable(out)
     results: dict[str, list[Result]] = {settings.method: [] for settings in plans}
-
-    def observe(progress: Progress) -> None:
-        for watcher in watchers:
-            watcher.epoch(progress)
-
     for settings in plans:
         if settings.threads:
             torch.set_num_threads(settings.threads)
         for run in range(runs):
-            for watcher in watchers:
-                watcher.begin(settings, run)
+            watcher.begin(settings, run)
             result = train_run(
                 dataset,
                 settings,
@@ -93,12 +109,11 @@ def compare(
                 resume=resume,
                 checkpoint_every=checkpoint_every,
                 process=process,
-                observe=observe,
+                observe=watcher.epoch,
                 stop_asked=stop_asked,
             )
             results[settings.method].append(result)
-            for watcher in watchers:
-                watcher.end(result)
+            watcher.end(result)
     return _conclude(results, out, process)
 
 
