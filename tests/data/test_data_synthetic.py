@@ -23,9 +23,9 @@ SIZES = {
 def csbm_oracle(dataset: rade.data.Dataset) -> Tensor:
     """Beliefs of someone who knows the generator: the words' likelihood, and neighbors through the citation law."""
     data, options, classes = dataset.graphs[0], dataset.provenance.options, dataset.classes
-    own = torch.arange(dataset.features) % classes == torch.arange(classes)[:, None]
+    own = torch.arange(options["words"]) % classes == torch.arange(classes)[:, None]
     chance = torch.where(own, options["topic"], options["background"])
-    x = data.x.to_dense()
+    x = data.x.to_dense()[:, : options["words"]]
     likelihood = x @ chance.log().T + (1 - x) @ (1 - chance).log().T
     train = dataset.split(0).train
     likelihood[train] = torch.where(functional.one_hot(data.y[train], classes) == 1, 0.0, -1e3)
@@ -60,10 +60,11 @@ def test_csbm_follows_its_arguments():
     assert abs(inside - 0.7) < 5 * math.sqrt(0.7 * 0.3 / (source.numel() / 2))
     assert source.numel() / 4000 == pytest.approx(8, rel=0.01)  # a few duplicates and loops are merged
     own = torch.arange(200) % 4 == data.y[:, None]
-    x = data.x.to_dense()
+    x = data.x.to_dense()[:, :200]
+    assert abs(float(data.x.to_dense()[:, 200:].std()) - 2.0) < 5 * 2.0 / math.sqrt(2 * 4000 * 50)
     for words, rate in ((x[own], 0.3), (x[~own], 0.1)):
         assert abs(float(words.mean()) - rate) < 5 * math.sqrt(rate * (1 - rate) / words.numel())
-    assert torch.bincount(data.y[dataset.split(0).train]).tolist() == [15] * 4
+    assert torch.bincount(data.y[dataset.split(0).train]).tolist() == [30] * 4
 
 
 @pytest.mark.parametrize("name", SIZES)
