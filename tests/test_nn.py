@@ -42,10 +42,6 @@ class Case:
         ours.load_state_dict(theirs.state_dict())
         return ours.eval(), theirs.eval()
 
-    def weights(self, edge_index: Tensor) -> dict[str, Tensor]:
-        """PyG honours ``improved`` only where edge weights are given: ones, then."""
-        return {"edge_weight": torch.ones(edge_index.shape[1]).double()} if "improved" in self.options else {}
-
 
 def mlp(*sizes: int) -> Sequential:
     layers = [layer for a, b in pairwise(sizes) for layer in (Linear(a, b), ReLU())]
@@ -130,7 +126,7 @@ def test_state_dicts_are_interchangeable(case):
 def test_gradients_are_those_of_pyg(case):
     ours, theirs = case.pair()
     x, other = (features(CYCLE_CHORD).requires_grad_() for _ in range(2))
-    out, right = ours(x, CYCLE_CHORD), theirs(other, CYCLE_CHORD.edge_index, **case.weights(CYCLE_CHORD.edge_index))
+    out, right = ours(x, CYCLE_CHORD), theirs(other, CYCLE_CHORD.edge_index)
     direction = normal(*out.shape, seed=3)
     gradients = torch.autograd.grad((out.square() * direction).sum(), [x, *ours.parameters()])
     expected = torch.autograd.grad((right.square() * direction).sum(), [other, *theirs.parameters()])
@@ -145,7 +141,7 @@ def test_an_uncorrected_view_is_pyg_on_its_edges(case):
     for graph in GRAPHS.values():
         view = sample_view(graph, Rates(0.4, 0.3), torch.Generator().manual_seed(1), Correction("none"))
         x = features(graph)
-        assert error(ours(x, view), theirs(x, view.edge_index, **case.weights(view.edge_index))) <= 1e-10
+        assert error(ours(x, view), theirs(x, view.edge_index)) <= 1e-10
 
 
 @pytest.mark.parametrize("variant", ["of", "ofs", "none"])

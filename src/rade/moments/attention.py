@@ -12,6 +12,7 @@ from torch.nn.functional import dropout, leaky_relu
 from rade.graph import Graph
 from rade.moments.base import Coefficients, Moments, Weights
 from rade.moments.complement import AttentionKernel, AttentionSums
+from rade.moments.monte_carlo import SampledMoments, sampled_moments, sampled_variance
 from rade.moments.nonneighbors import sample_nonneighbors
 from rade.operator import Operator, Sparse, complement
 from rade.sparse import Pattern
@@ -22,7 +23,8 @@ class Attention(Coefficients):
     """Multi-head attention with scores s (sources) and t (targets), [n, H] (Appendix C.III, E.III; D3, D6).
 
     Weights are kept relative to the largest of the target's graph and in double precision: scores may then span 700.
-    The denominator's inverse moments are the paper's second-order expansion; the sums over non-edges are exact or,
+    The denominator's inverse moments are the paper's second-order expansion for ``moments="exact"`` and ``"delta"``
+    alike, or averages over sampled views for ``"monte-carlo"``; the sums over non-edges are exact or,
     with ``complement="sampled"``, estimated from sampled non-neighbors as in the paper.
     """
 
@@ -59,6 +61,8 @@ class Attention(Coefficients):
 
     def mean(self, law: Law) -> Moments:
         """E[α'] ≈ π w φ with φ = 1/D + σ²/D³ (Eq. C.9), D and σ² without the pair's own part."""
+        if law.correction.moments == "monte-carlo":
+            return self._sampled(law).mean
         p, q = law.rates.p, law.rates.q
         sums = self._sums(law)
         edges = (1.0 - p) * self._edge * sums.edge_inverse(self._edge, self._target, 1)
@@ -68,6 +72,8 @@ class Attention(Coefficients):
 
     def variance(self, law: Law) -> Moments:
         """E[α'²] − E[α']² with E[α'²] ≈ π w² (1/D² + 3σ²/D⁴) (Eq. E.2)."""
+        if law.correction.moments == "monte-carlo":
+            return sampled_variance(self, law, self._sampled(law))
         p, q = law.rates.p, law.rates.q
         sums = self._sums(law)
         first = (1.0 - p) * self._edge * sums.edge_inverse(self._edge, self._target, 1)
@@ -83,6 +89,8 @@ class Attention(Coefficients):
 
     def ratio(self, law: Law, mean: Moments) -> tuple[Tensor, Tensor]:
         """1/(π T_i φ_ij) with T the clean denominator: w cancels, so that weights may be too small for α and E[α']."""
+        if law.correction.moments == "monte-carlo":
+            return super().ratio(law, mean)
         sums = self._sums(law)
         clean = self._own + self._edge_sum
         inverse = torch.where(clean > 0, clean, 1.0).reciprocal()
@@ -136,6 +144,9 @@ class Attention(Coefficients):
         parts = (edges * inverse[self._target], self._own * inverse, at)
         edge, loop, new = (part.to(self.dtype) for part in parts)
         return Weights(edge, loop, new)
+
+    def _sampled(self, law: Law) -> SampledMoments:
+        return self.found_once(law, "sampled", lambda: sampled_moments(self, law))
 
     def _sums(self, law: Law) -> DenominatorSums:
         return self.found_once(law, "denominator", lambda: self._denominator(law))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, cast
 
+import torch
 import torch_geometric.nn as pyg
 from torch import Tensor
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from rade.correction import propagate
 from rade.features import linear, matmul
@@ -30,7 +33,7 @@ class GCNConv(CorrectedConv, pyg.GCNConv):
         """1/√(d_i d_j), or plain sums for ``normalize=False``."""
         if not self.normalize:
             return Sum(graph, x.dtype)
-        loop = (2.0 if self.improved else 1.0) if self.add_self_loops else 0.0
+        loop = (improved_loop() if self.improved else 1.0) if self.add_self_loops else 0.0
         return Symmetric(graph, x.dtype, loop)
 
     def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> LogitMessages:
@@ -45,6 +48,18 @@ class GCNConv(CorrectedConv, pyg.GCNConv):
                 "use GraphConv for weighted edges, or leave edge_weight out"
             )
         return cast(Tensor, super().forward(x, adjacency.edge_index, edge_weight[adjacency.order]))
+
+
+@lru_cache(maxsize=1)
+def improved_loop() -> float:
+    """The self-loop weight of ``improved=True`` in the installed PyG, read off a single edge.
+
+    Documented is 2, but without edge weights PyG 2.8.1 adds loops of weight 1; a wrapped model must agree with it.
+    """
+    edge = torch.tensor([[0, 1], [1, 0]])
+    index, weight = gcn_norm(edge, None, 2, improved=True)
+    share = float(weight[index[0] == index[1]][0])
+    return share / (1.0 - share)
 
 
 class SGConv(CorrectedConv, pyg.SGConv):

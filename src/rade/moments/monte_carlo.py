@@ -1,0 +1,55 @@
+"""Moments of any aggregator by averaging its own coefficients over sampled views."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rade.moments.base import Coefficients, Moments
+from rade.operator import Operator, Sparse
+from rade.sparse import Pattern, row_pointer
+from rade.view import Law, number, sample_view
+
+
+@dataclass(frozen=True, eq=False)
+class SampledMoments:
+    """First and second moments from ``samples`` views: edges and loops by averages, non-edges by the pairs seen."""
+
+    mean: Moments
+    second: Moments
+
+
+def sampled_moments(coefficients: Coefficients, law: Law) -> SampledMoments:
+    """Average α' and α'² over views. A pair that was added k times stands for its share k/samples of all additions.
+
+    Costs one evaluation of the coefficients per view: for comparison, and for aggregators without moments of their own.
+    """
+    views = [sample_view(coefficients.graph, law.rates, law.generator) for _ in range(law.correction.samples)]
+    seen = [coefficients.on(view) for view in views]
+    target = torch.cat([view.added.target for view in views])
+    source = torch.cat([view.added.source for view in views])
+    order = torch.argsort(target, stable=True)
+    nodes = coefficients.graph.num_nodes
+    pattern = Pattern.general(row_pointer(target, nodes), source[order], nodes)
+    added = torch.cat([weights.added for weights in seen])[order] / len(seen)
+
+    def average(power: int) -> Moments:
+        edges = _mean([weights.edges.pow(power) for weights in seen])
+        loop = _mean([weights.loop.pow(power) for weights in seen])
+        values = added if power == 1 else added.square() * len(seen)
+        return Moments(edges, loop, Operator((Sparse(pattern, values),)))
+
+    return SampledMoments(average(1), average(2))
+
+
+def sampled_variance(coefficients: Coefficients, law: Law, moments: SampledMoments) -> Moments:
+    """E[α'²] − E[α']²; on non-edges (1−q) E[α'²], since a single pair is seen too rarely to know its own mean."""
+    edges = (moments.second.edges - moments.mean.edges.square()).clamp(min=0)
+    rows = torch.full_like(moments.mean.loop, 1.0 - number(law.rates.q))
+    return Moments(edges, coefficients.no_loop(), moments.second.nonedges.scaled(rows))
+
+
+def _mean(values: list[Tensor]) -> Tensor:
+    return torch.stack(values).mean(0)
