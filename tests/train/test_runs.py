@@ -65,6 +65,17 @@ def test_graph_batches_train_and_resume(method, paths, quick_graphs, tmp_path):
     assert same(train_run(paths, quick_graphs(method), 0, tmp_path / "parts", resume=True)) == same(whole)
 
 
+@pytest.mark.parametrize("backbone", ["gcn", "gin", "gat"])
+@pytest.mark.parametrize("method", ["none", "drop-message", "rade-of", "rade-ofs"])
+def test_molecules_with_missing_labels_train(method, backbone, molecules, tmp_path):
+    """Atom encoder, mean pooling, several binary labels of which some are unknown; the rates adapt."""
+    options = {"epochs": 2, "hidden": 8, "layers": 2, "batch_size": 32}
+    result = train_run(molecules, resolve("peptides-func", backbone, method, **options), 0, tmp_path)
+    assert 0 < result["val"] < 1
+    assert len(set(result["history"]["p"])) == (2 if method.startswith("rade") else 1)
+    assert load_run(tmp_path).predict(molecules).shape == (100, 3)
+
+
 @pytest.mark.parametrize("method", ["none", "drop-edge", "rade-of", "rade-ofs"])
 def test_neighbor_batches_train_and_resume(method, papers, quick, tmp_path):
     settings = quick(method, batch_size=30, fanouts=(5, 5), epochs=3)

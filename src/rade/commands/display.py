@@ -21,7 +21,7 @@ from rade.train.settings import Settings
 
 # Seconds between two plain lines of the same run.
 PATIENCE = 15.0
-# Settings without a meaning where every step takes the whole graph.
+# Settings without a meaning where every step takes whole graphs.
 SAMPLING = {"eval_batch_size", "fanouts"}
 
 
@@ -73,7 +73,8 @@ class Lines(Display):
         """The settings, those of single methods under their names."""
         self.runs = plan.runs
         self.console.print(f"[bold]{dataset.name}[/], {plan.runs} runs per method, results in {out}", markup=True)
-        hidden = {"dataset", "method", "options"} | (set() if plan.settings[0].batch_size else SAMPLING)
+        sampled = plan.settings[0].batch_size > 0 and dataset.level == "node"
+        hidden = {"dataset", "method", "options"} | (set() if sampled else SAMPLING)
         shared = plan.settings[0].model_dump(mode="json", exclude=hidden)
         self.console.print("  " + ", ".join(f"{name} {_short(value)}" for name, value in shared.items()))
         for settings in plan.settings:

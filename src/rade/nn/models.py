@@ -9,13 +9,17 @@ from torch import Tensor, nn
 from torch_geometric.nn import global_add_pool, global_mean_pool
 
 from rade.nn import GATConv, GCNConv, GINConv, SAGEConv
+from rade.sparse import Pattern, product
 
 # Number of values of each of the nine atom features of the Open Graph Benchmark.
 ATOM_FEATURE_SIZES = (119, 5, 12, 12, 10, 6, 6, 2, 2)
 
 
 class AtomEncoder(nn.Module):
-    """Sum of one embedding per categorical atom feature, in a single table."""
+    """Sum of one embedding per categorical atom feature: a one-hot matrix times one table.
+
+    A sparse product, because rate control differentiates twice and an embedding bag cannot.
+    """
 
     offsets: Tensor
 
@@ -23,14 +27,16 @@ class AtomEncoder(nn.Module):
         super().__init__()
         sizes = torch.tensor(ATOM_FEATURE_SIZES)
         self.register_buffer("offsets", sizes.cumsum(0) - sizes, persistent=False)
-        self.table = nn.EmbeddingBag(int(sizes.sum()), width, mode="sum")
-        for rows in torch.split(self.table.weight.data, list(ATOM_FEATURE_SIZES)):
+        self.weight = nn.Parameter(torch.empty(int(sizes.sum()), width))
+        for rows in torch.split(self.weight.data, list(ATOM_FEATURE_SIZES)):
             nn.init.xavier_uniform_(rows)
 
     def forward(self, x: Tensor) -> Tensor:
         """x: [n, 9] categories; returns [n, width]."""
-        embedded: Tensor = self.table(x.long() + self.offsets)
-        return embedded
+        column = (x.long() + self.offsets).flatten()  # ascending within a row: the features' ranges follow each other
+        rowptr = torch.arange(0, column.numel() + 1, x.size(1), device=x.device)
+        pattern = Pattern.general(rowptr, column, len(self.weight))
+        return product(self.weight.new_ones(column.numel()), self.weight, pattern)
 
 
 class NoPool(nn.Module):
