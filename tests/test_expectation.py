@@ -135,7 +135,7 @@ def loss_gap(model: rade.RADE, labels: Tensor) -> tuple[float, float, float]:
         plain = model.wrapped(X, clean())
     r = model.regulariser(plain, trace, clean())(model.rates).detach()
     mean, error, name = gap.mean(), gap.std() / len(gap) ** 0.5, f"RADE-{model.correction.variant.value.upper()}"
-    print(f"{model.task}, pool={model.pool}, {name}: E[L̃] − L = {mean:.3e} ± {error:.0e}, R = {r:.3e}, {mean / r:.3f} R")
+    print(f"{model.task}, pool={model.pool}, {name}: E[L̃] − L = {mean:.2e} ± {error:.0e} = {mean / r:.3f} R")
     return float(mean), float(error), float(r)
 
 
