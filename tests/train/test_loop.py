@@ -117,3 +117,13 @@ def test_cross_validation_reports_the_best_epoch_of_the_mean_curve():
     assert (summary.mean, summary.scores) == (pytest.approx(0.7), (0.9, 0.5))
     assert str(summary) == "70.00 ± 28.28"
     assert summary.selection == "epoch 2, best of the fold-averaged validation curve"
+
+
+def test_a_run_resumes_with_as_many_processes_as_wrote_it(paths, tmp_path):
+    from rade.train import Interrupted, RunError
+
+    settings = resolve("far-pair", "gcn", "none", epochs=3, hidden=8, batch_size=32)
+    with pytest.raises(Interrupted):
+        train_run(paths, settings, 0, tmp_path, stop_asked=lambda: True)
+    with pytest.raises(RunError, match=r"checkpoint.pt was written by 1 processes; resume with as many"):
+        train_run(paths, settings, 0, tmp_path, resume=True, process=Part(0, 2))
