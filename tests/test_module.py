@@ -284,12 +284,12 @@ def test_mini_batches_of_sampled_neighborhoods():
     """Labelled seeds come first in each sampled graph; every batch is a step, and the density is the data set's."""
     dataset = rade.data.csbm(nodes=300, words=50)
     data = dataset.graphs[0]
-    net = seeded(lambda: Net(LAYERS["SAGEConv"], features=50, classes=5))
+    net = seeded(lambda: Net(LAYERS["SAGEConv"], features=dataset.features, classes=dataset.classes))
     model = rade.RADE(net, density=dataset.density)
     for batch in rade.data.neighbor_loader(data, [5, 5], 32, torch.arange(128), backend="builtin"):
         seeds = torch.arange(batch.batch_size)
         training_step(model, batch.x, batch.edge_index, labels=batch.y, index=seeds)
-        assert model.adapt(batch.x, batch.edge_index, index=seeds).shape == (batch.num_nodes, 5)
+        assert model.adapt(batch.x, batch.edge_index, index=seeds).shape == (batch.num_nodes, dataset.classes)
     assert int(model.controller.steps) == 4
     assert float(model.controller.density) == dataset.density
     assert len(model._graphs) <= 1  # graphs of past batches are gone
