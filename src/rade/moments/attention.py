@@ -230,18 +230,18 @@ class SampledComplement:
 
     def __init__(self, attention: Attention, law: Law) -> None:
         self.of = attention
-        self.pattern = sample_nonneighbors(attention.graph, law.correction.samples, law.generator)
+        self.pattern, self.times = sample_nonneighbors(attention.graph, law.correction.samples, law.generator)
         self.weight = attention._weight_at(self.pattern.target, self.pattern.source)
         self.scale = (attention.graph.nonneighbors.double() / law.correction.samples)[:, None]
 
     def total(self, power: int) -> Tensor:
         """|non-neighbors|/s · Σ_samples w^power."""
-        return self.scale * self.pattern.row_sum(self.weight.pow(power))
+        return self.scale * self.pattern.row_sum(self.times[:, None] * self.weight.pow(power))
 
     def operator(self, per_weight: Callable[[Tensor, Tensor | None], Tensor], power: int, split: Tensor) -> Operator:
         """The sampled pairs, each standing for |non-neighbors|/s of them."""
         target = self.pattern.target
-        values = self.scale[target] * self.weight.pow(power) * per_weight(self.weight, target)
+        values = self.scale[target] * self.times[:, None] * self.weight.pow(power) * per_weight(self.weight, target)
         return Operator((Sparse(self.pattern, values.to(self.of.dtype)),))
 
 

@@ -30,15 +30,15 @@ def sampled_moments(coefficients: Coefficients, law: Law) -> SampledMoments:
     seen = [coefficients.on(view) for view in views]
     target = torch.cat([view.added.target for view in views])
     source = torch.cat([view.added.source for view in views])
-    order = torch.argsort(target, stable=True)
     nodes = coefficients.graph.num_nodes
-    pattern = Pattern.general(row_pointer(target, nodes), source[order], nodes)
-    added = torch.cat([weights.added for weights in seen])[order] / len(seen)
+    pairs, at = torch.unique(target * nodes + source, return_inverse=True)
+    pattern = Pattern.general(row_pointer(pairs // nodes, nodes), pairs % nodes, nodes)
+    added = torch.cat([weights.added for weights in seen])
 
     def average(power: int) -> Moments:
         edges = _mean([weights.edges.pow(power) for weights in seen])
         loop = _mean([weights.loop.pow(power) for weights in seen])
-        values = added if power == 1 else added.square() * len(seen)
+        values = added.new_zeros(pattern.size, *added.shape[1:]).index_add(0, at, added.pow(power)) / len(seen)
         return Moments(edges, loop, Operator((Sparse(pattern, values),)))
 
     return SampledMoments(average(1), average(2))

@@ -9,8 +9,8 @@ from rade.graph import Graph
 from rade.sparse import Pattern, row_pointer
 
 
-def sample_nonneighbors(graph: Graph, samples: int, generator: torch.Generator | None) -> Pattern:
-    """``samples`` non-neighbors of each node that has any, with replacement, as a pattern target ← source.
+def sample_nonneighbors(graph: Graph, samples: int, generator: torch.Generator | None) -> tuple[Pattern, Tensor]:
+    """``samples`` non-neighbors of each node that has any, with replacement: the distinct pairs and how often each.
 
     No rejection: the r-th non-neighbor is r + (number of excluded nodes before it), a binary search in the sorted
     neighbors and the node itself.
@@ -23,8 +23,14 @@ def sample_nonneighbors(graph: Graph, samples: int, generator: torch.Generator |
     offset = (nodes * graph.num_nodes)[:, None]
     before = torch.searchsorted(keys, (offset + rank).flatten(), right=True).view_as(rank) - first[nodes][:, None]
     source = (rank + before + graph.ptr[graph.batch[nodes]][:, None]).sort(1).values
-    target = nodes.repeat_interleave(samples)
-    return Pattern.general(row_pointer(target, graph.num_nodes), source.flatten(), graph.num_nodes)
+    return distinct_pairs(nodes.repeat_interleave(samples), source.flatten(), graph.num_nodes)
+
+
+def distinct_pairs(target: Tensor, source: Tensor, nodes: int) -> tuple[Pattern, Tensor]:
+    """A list of pairs as a pattern without repetitions, and the number of times each was listed."""
+    pairs, times = torch.unique(target * nodes + source, return_counts=True)
+    target, source = pairs // nodes, pairs % nodes
+    return Pattern.general(row_pointer(target, nodes), source, nodes), times
 
 
 def _excluded(graph: Graph) -> tuple[Tensor, Tensor]:
