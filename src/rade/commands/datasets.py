@@ -114,7 +114,7 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
         table.add_row(*cells, _files(row), row["licence"], row["source"])
     console = Console()
     # Piped output must not be cut to 80 columns.
-    Console(width=None if console.is_terminal else 240).print(table)
+    Console(width=None if console.is_terminal else 1000).print(table)
 
 
 def _files(row: dict[str, Any]) -> str:
