@@ -2,7 +2,7 @@
 
 The data are a citation-like block model with few labels, weak words and loud noise: a plain GCN learns its labels by
 heart from the noise, which differs from neighbor to neighbor and is what RADE suppresses. The task is made for that:
-without the noise, `csbm(nuisance=0)`, random views do not pay here.
+without the noise, `csbm(nuisance=0)`, plain training is as good.
 """
 
 import torch
