@@ -39,11 +39,13 @@ class Regulariser:
         """
         p, q = torch.as_tensor(rates.p), torch.as_tensor(rates.q)
         v = _gradient(self(rates), parameters, create_graph=True)
-        fixed = average(v.detach().double())
-        norm = fixed.norm()
+        fixed = average(_flat(v).detach())
+        norm = fixed.double().norm()
         wanted = [rate for rate in (p, q) if rate.requires_grad]
-        inner = (v.double() * fixed).sum()
-        found = iter(torch.autograd.grad(inner, wanted, allow_unused=True, materialize_grads=True) if wanted else ())
+        # ⟨v, fixed⟩ is never formed: its derivative is what v passes back when given `fixed`.
+        given = [part.view_as(of) for part, of in zip(torch.split(fixed, [of.numel() for of in v]), v)]
+        moves = [(part, cotangent) for part, cotangent in zip(v, given) if part.requires_grad]
+        found = iter(_pulled_back(moves, wanted))
         along = torch.stack([next(found) if rate.requires_grad else norm.new_zeros(()) for rate in (p, q)])
         return norm, average(along) / torch.where(norm > 0, norm, 1.0)
 
@@ -65,7 +67,7 @@ class SeparableRegulariser(Regulariser):
         base = self.variance(self.law.at(REFERENCE))
         at_reference = self.factors(REFERENCE)
         parts = [self._mean(v / f) for v, f in zip((base.drop, base.add), at_reference)]
-        drop, add = (average(_gradient(part, parameters, retain_graph=True).double()) for part in parts)
+        drop, add = (average(_flat(_gradient(part, parameters, retain_graph=True)).double()) for part in parts)
         p, q = (torch.as_tensor(rate, dtype=torch.double).detach().requires_grad_() for rate in (rates.p, rates.q))
         a, b = self.factors(Rates(p, q))
         square = torch.as_tensor(a * a * drop.dot(drop) + b * b * add.dot(add) + 2.0 * a * b * drop.dot(add))
@@ -86,8 +88,8 @@ def regulariser(
 
 def _gradient(
     value: Tensor, parameters: Sequence[Parameter], create_graph: bool = False, retain_graph: bool = False
-) -> Tensor:
-    parts = torch.autograd.grad(
+) -> tuple[Tensor, ...]:
+    return torch.autograd.grad(
         value,
         parameters,
         create_graph=create_graph,
@@ -95,7 +97,18 @@ def _gradient(
         allow_unused=True,
         materialize_grads=True,
     )
+
+
+def _flat(parts: Sequence[Tensor]) -> Tensor:
     return torch.cat([part.flatten() for part in parts])
+
+
+def _pulled_back(moves: list[tuple[Tensor, Tensor]], wanted: list[Tensor]) -> tuple[Tensor, ...]:
+    """Σ ⟨cotangent, ∂output/∂rate⟩ for each wanted rate."""
+    if not wanted or not moves:
+        return tuple(torch.zeros_like(rate) for rate in wanted)
+    outputs, cotangents = zip(*moves)
+    return torch.autograd.grad(outputs, wanted, cotangents, allow_unused=True, materialize_grads=True)
 
 
 def average(values: Tensor) -> Tensor:
