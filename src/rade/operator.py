@@ -38,6 +38,9 @@ class Part(Protocol):
     def apply(self, x: Tensor) -> Tensor:
         """The summand times node features, [n, F] or [n, H, F]."""
 
+    def added_to(self, total: Tensor, x: Tensor) -> Tensor:
+        """total + apply(x)."""
+
     def scaled(self, rows: Tensor) -> Part:
         """diag(rows) times the summand; rows [n] or [n, H]."""
 
@@ -59,9 +62,13 @@ class Sparse:
         heads = [product(v, h, self.pattern) for v, h in zip(self.values.unbind(1), x.unbind(1))]
         return torch.stack(heads, dim=1)
 
+    def added_to(self, total: Tensor, x: Tensor) -> Tensor:
+        """A product, then a sum."""
+        return total + self.apply(x)
+
     def scaled(self, rows: Tensor) -> Sparse:
         """Scale by the target's factor."""
-        return Sparse(self.pattern, rows[self.pattern.target] * self.values)
+        return Sparse(self.pattern, rows.index_select(0, self.pattern.target) * self.values)
 
     def merged(self, other: Part) -> Part | None:
         """Values add where the pattern is the same object."""
@@ -80,6 +87,10 @@ class Diagonal:
         """Scale every node."""
         return self.values.unsqueeze(-1) * x
 
+    def added_to(self, total: Tensor, x: Tensor) -> Tensor:
+        """Multiply and add in one pass."""
+        return torch.addcmul(total, self.values.unsqueeze(-1), x)
+
     def scaled(self, rows: Tensor) -> Diagonal:
         """Factors multiply."""
         return Diagonal(rows * self.values)
@@ -91,24 +102,33 @@ class Diagonal:
 
 @dataclass(frozen=True, eq=False)
 class AllPairs:
-    """rows_i · K_ij for all pairs (i, j) of the same graph, loops included."""
+    """K_ij, or rows_i · K_ij, for all pairs (i, j) of the same graph, loops included."""
 
     kernel: Kernel
-    rows: Tensor
+    rows: Tensor | None = None
 
     def apply(self, x: Tensor) -> Tensor:
         """Sum by the kernel, then scale."""
-        return self.rows.unsqueeze(-1) * self.kernel.apply(x)
+        sums = self.kernel.apply(x)
+        return sums if self.rows is None else self.rows.unsqueeze(-1) * sums
+
+    def added_to(self, total: Tensor, x: Tensor) -> Tensor:
+        """One pass where the rows are scaled."""
+        sums = self.kernel.apply(x)
+        return total + sums if self.rows is None else torch.addcmul(total, self.rows.unsqueeze(-1), sums)
 
     def scaled(self, rows: Tensor) -> AllPairs:
         """Scale the rows."""
-        return AllPairs(self.kernel, rows * self.rows)
+        return AllPairs(self.kernel, rows if self.rows is None else rows * self.rows)
 
     def merged(self, other: Part) -> Part | None:
         """Rows add where the kernel is the same object."""
-        if isinstance(other, AllPairs) and other.kernel is self.kernel:
-            return AllPairs(self.kernel, self.rows + other.rows)
-        return None
+        if not isinstance(other, AllPairs) or other.kernel is not self.kernel:
+            return None
+        return AllPairs(self.kernel, (1.0 if self.rows is None else self.rows) + self._rows(other))
+
+    def _rows(self, other: AllPairs) -> Tensor:
+        return torch.ones_like(self.kernel.loops()) if other.rows is None else other.rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +161,8 @@ class LowRank:
             pattern = self.graph.pattern
             return (self.left[pattern.target] * self.right[pattern.source]).sum(-1)
         target, source, of = self.graph.edge_classes
-        return (self.left[target] * self.right[source]).sum(-1)[of]
+        pairs = self.left.index_select(0, target) * self.right.index_select(0, source)
+        return pairs.sum(-1).index_select(0, of)  # index_select, whose derivative is three times as fast as that of [ ]
 
     def loops(self) -> Tensor:
         """[n] values on the diagonal."""
@@ -153,7 +174,7 @@ class LowRank:
         if not self.by_degree:
             return self.left, self.right
         of = self.graph.degree_classes[2]
-        return self.left[of], self.right[of]
+        return self.left.index_select(0, of), self.right.index_select(0, of)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,12 +210,10 @@ class Operator:
         """The operator times node features x, [n, F] or [n, H, F]; differentiable in x and in all weights."""
         total = torch.zeros_like(x) if not self.parts else self.parts[0].apply(x)
         for part in self.parts[1:]:
-            total = total + part.apply(x)
+            total = part.added_to(total, x)
         return total
 
 
 def complement(graph: Graph, kernel: Kernel) -> Operator:
     """Σ_{j ∉ N(i), j≠i} K_ij x_j as all pairs − edges − loops (§2.1 of the design)."""
-    loops = kernel.loops()
-    everything = AllPairs(kernel, torch.ones_like(loops))
-    return Operator((everything, Sparse(graph.pattern, -kernel.edges()), Diagonal(-loops)))
+    return Operator((AllPairs(kernel), Sparse(graph.pattern, -kernel.edges()), Diagonal(-kernel.loops())))

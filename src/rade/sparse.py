@@ -55,7 +55,7 @@ class Pattern:
     def transposed_values(self, values: Tensor) -> Tensor:
         """The values in the order of the transpose; those of a constant matrix are reordered once and kept."""
         if values.requires_grad:
-            return values[self.transposition]
+            return values.index_select(0, self.transposition)
         kept = self._constant.get("values")
         if kept is None or kept[0]() is not values or kept[1] != values._version:
             kept = (weakref.ref(values), values._version, values[self.transposition])
@@ -167,7 +167,7 @@ class _Sampled(torch.autograd.Function):
         pattern: Pattern = ctx.pattern
         needs_a, needs_b, _ = ctx.needs_input_grad
         to_a = product(gradient, b, pattern) if needs_a else None
-        to_b = product(gradient[pattern.transposition], a, pattern.transpose) if needs_b else None
+        to_b = product(gradient.index_select(0, pattern.transposition), a, pattern.transpose) if needs_b else None
         return to_a, to_b, None
 
     @staticmethod

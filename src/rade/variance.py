@@ -31,7 +31,7 @@ class LogitVariance:
 
     def rows(self, index: Tensor) -> LogitVariance:
         """The variance of some rows."""
-        return LogitVariance(self.drop[index], self.add[index])
+        return LogitVariance(self.drop.index_select(0, index), self.add.index_select(0, index))
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,7 +56,8 @@ class Mean(Coefficients):
         """Weights that depend on the target's degree class alone, [U]."""
         kernel = LowRank(self.graph, nonedge[:, None], torch.ones_like(nonedge)[:, None], by_degree=True)
         target, _, pair = self.graph.edge_classes
-        return Moments(edge[target][pair], self.no_loop(), complement(self.graph, kernel))
+        edges = edge.index_select(0, target).index_select(0, pair)
+        return Moments(edges, self.no_loop(), complement(self.graph, kernel))
 
     def _inverse(self, degree: Tensor) -> Tensor:
         return degree.clamp(min=1).to(self.dtype).reciprocal()  # a node without neighbors has no coefficient

@@ -44,7 +44,7 @@ class Symmetric(Coefficients):
         edge, nonedge = self._moments(law, EDGE)[0], self._moments(law, NONEDGE)[0]
         kernel = LowRank(self.graph, law.rates.q * nonedge[:, None], nonedge[:, None], by_degree=True)
         edges = (1.0 - law.rates.p) * self._pairs(edge, edge)
-        return Moments(edges[self._pair], self._mean_loop(law), complement(self.graph, kernel))
+        return Moments(edges.index_select(0, self._pair), self._mean_loop(law), complement(self.graph, kernel))
 
     def variance(self, law: Law) -> Moments:
         """π [v_i u_j + f_i² v_j + (1−π) f_i² f_j²] with v = u − f²: no difference of nearly equal numbers."""
@@ -56,7 +56,7 @@ class Symmetric(Coefficients):
         v, f2 = u - f.square(), f.square()
         left, right = torch.stack([v, f2, (1.0 - q) * f2], 1), torch.stack([u, v, f2], 1)
         kernel = LowRank(self.graph, q * left, right, by_degree=True)
-        return Moments(edges[self._pair], self.no_loop(), complement(self.graph, kernel))
+        return Moments(edges.index_select(0, self._pair), self.no_loop(), complement(self.graph, kernel))
 
     def ratio(self, law: Law, mean: Moments) -> tuple[Tensor, Tensor]:
         """c_i c_j / (1−p) with c = d^−½/f, per pair of degrees."""
@@ -64,7 +64,7 @@ class Symmetric(Coefficients):
         degrees = self.graph.degree_classes[0].to(self.dtype) + self.loop
         c = torch.where(degrees > 0, degrees, 1.0).rsqrt() / f
         loop = self.clean().loop / torch.where(mean.loop != 0, mean.loop, 1.0)
-        return (self._pairs(c, c) / (1.0 - law.rates.p))[self._pair], loop
+        return (self._pairs(c, c) / (1.0 - law.rates.p)).index_select(0, self._pair), loop
 
     def cross_covariance(self, law: Law) -> Moments:
         """α'_ij = α'_ji: the variance."""
@@ -79,12 +79,12 @@ class Symmetric(Coefficients):
         if self.loop == 0.0:
             return self.no_loop()
         (inverse,) = degree_moments(self.graph, law, self.loop, LOOP, (1.0,), self.dtype)
-        return self.loop * inverse[self.graph.degree_classes[2]]
+        return self.loop * inverse.index_select(0, self.graph.degree_classes[2])
 
     def _pairs(self, left: Tensor, right: Tensor) -> Tensor:
         """left_i right_j for every pair of degree classes that an edge joins, [K]."""
         target, source, _ = self.graph.edge_classes
-        return left[target] * right[source]
+        return left.index_select(0, target) * right.index_select(0, source)
 
     @property
     def _pair(self) -> Tensor:
