@@ -22,7 +22,7 @@ LAYERS = [
     ["variance"],
     ["features"],
     ["nn"],
-    ["conversion", "arguments", "reuse", "labelled", "regulariser"],
+    ["conversion", "arguments", "reuse", "randomness", "labelled", "regulariser"],
     ["last_layer"],
     ["diagnostics", "control"],
     ["module"],

@@ -123,3 +123,14 @@ def require_finite(x: Tensor | None) -> None:
     # The sum alone tells almost always, in one pass and without a mask; finite values may still overflow it.
     if not bool(torch.isfinite(values.sum())) and not bool(torch.isfinite(values).all()):
         raise ValueError("features x must be finite, got NaN or infinity; clean them first (torch.nan_to_num)")
+
+
+def on_clean(adjacency: Any, call: Call) -> Any:
+    """Layers that cannot take a view get the caller's own edge_index."""
+
+    def hook(_: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        given = call.edge_index.edge_index if isinstance(call.edge_index, Graph) else call.edge_index
+        swap = {key: given if value is adjacency else value for key, value in kwargs.items()}
+        return tuple(given if value is adjacency else value for value in args), swap
+
+    return hook

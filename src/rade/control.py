@@ -147,3 +147,14 @@ def gradient_norm(parameters: Sequence[Parameter]) -> Tensor:
         )
     norms: Tensor = torch.stack([gradient.detach().double().norm() for gradient in gradients]).norm()
     return norms
+
+
+def clean_gradient_norm(
+    logits: Tensor, loss: Callable[[Tensor], Tensor] | None, parameters: Sequence[Parameter]
+) -> Tensor:
+    """‖∇θL‖ on the input graph, the authors' choice, for comparison."""
+    if loss is None:
+        raise ValueError("data_gradient='clean' needs the loss on the input graph: adapt(..., loss=lambda logits: ...)")
+    gradients = torch.autograd.grad(loss(logits), parameters, retain_graph=True, allow_unused=True)
+    norm: Tensor = average(torch.cat([g.flatten().double() for g in gradients if g is not None])).norm()
+    return norm

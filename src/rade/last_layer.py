@@ -171,3 +171,25 @@ def _ambiguous(found: str) -> str:
         f"cannot tell the linear head: after the last convolution the model calls {found}; say which layer maps the "
         "last convolution's (pooled) output to the logits, RADE(model, head=model.lin), or pass adaptive=False"
     )
+
+
+@contextmanager
+def evaluating(model: Module) -> Iterator[None]:
+    """Evaluation mode for a while; afterwards every part has its own mode again, frozen layers too."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def path_of(model: Module, head: Module | None) -> str | None:
+    """Where the head is in the model: a path survives copies, a reference would not."""
+    if head is None:
+        return None
+    for path, module in model.named_modules():
+        if module is head:
+            return str(path)
+    raise ValueError(f"head must be a layer of the model itself, but this {type(head).__name__} is not part of it")

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
-from torch.nn import Module, Parameter
+from torch.nn import Module
 
-from rade.arguments import Call, build_graph, read_call, require_finite
-from rade.control import ConstantRates, GradNormRates, RateController, gradient_norm
+from rade.arguments import Call, build_graph, on_clean, read_call, require_finite
+from rade.control import ConstantRates, GradNormRates, RateController, clean_gradient_norm, gradient_norm
 from rade.conversion import convert, is_unsupported, revert
 from rade.diagnostics import LayerReport, explain_layers
 from rade.graph import Graph
 from rade.labelled import labelled_rows, only_valid
-from rade.last_layer import Trace, head_matrix, logit_messages, tracing
-from rade.regulariser import Regulariser, average, regulariser
+from rade.last_layer import Trace, evaluating, head_matrix, logit_messages, path_of, tracing
+from rade.randomness import branch_off, seeded
+from rade.regulariser import Regulariser, regulariser
 from rade.reuse import GraphReuse
 from rade.variance import PoolingRule, pooled_variance, variance
 from rade.view import (
@@ -111,8 +111,8 @@ class RADE(Module):
         self.task, self.pool, self.pooling_rule = task, pool, pooling_rule
         self.sampling, self.share_view, self.data_gradient = sampling, share_view, data_gradient
         self.inference, self.views, self.edge_index_arg = inference, views, edge_index_arg
-        self._head_path = _path_of(model, head)
-        self._generator = _seeded() if generator is None else generator
+        self._head_path = path_of(model, head)
+        self._generator = seeded() if generator is None else generator
         self._graphs = GraphReuse()
 
     @property
@@ -173,7 +173,7 @@ class RADE(Module):
             with tracing(self.wrapped) as trace:
                 logits: Tensor = self._run(call, graph)
             if norm is None:
-                norm = _clean_norm(logits, loss, parameters)
+                norm = clean_gradient_norm(logits, loss, parameters)
             self.controller.step(self.regulariser(logits, trace, graph, index, mask), norm, parameters)
         return logits.detach()
 
@@ -217,8 +217,7 @@ class RADE(Module):
     def set_extra_state(self, state: dict[str, Tensor]) -> None:
         """Continue the stream of views; ranks of a distributed run branch off into streams of their own."""
         self._generator.set_state(state["generator"].cpu())
-        if _rank() > 0:
-            self._generator.manual_seed((self._generator.initial_seed() + _stride(self._generator) + _rank()) % 2**63)
+        branch_off(self._generator)
 
     def _graph(self, call: Call) -> Graph:
         require_finite(call.x)
@@ -232,7 +231,7 @@ class RADE(Module):
 
     def _run(self, call: Call, adjacency: Any) -> Any:
         args, kwargs = call.with_graph(adjacency)
-        hooks = [m.register_forward_pre_hook(_on_clean(adjacency, call), with_kwargs=True) for m in self._left_alone()]
+        hooks = [m.register_forward_pre_hook(on_clean(adjacency, call), with_kwargs=True) for m in self._left_alone()]
         try:
             return self.wrapped(*args, **kwargs)
         finally:
@@ -254,59 +253,3 @@ class RADE(Module):
 @revert.register
 def _(model: RADE) -> Module:
     return revert(model.wrapped)
-
-
-@contextmanager
-def evaluating(model: Module) -> Iterator[None]:
-    """Evaluation mode for a while; afterwards every part has its own mode again, frozen layers too."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
-
-
-def _path_of(model: Module, head: Module | None) -> str | None:
-    """Where the head is in the model: a path survives copies, a reference would not."""
-    if head is None:
-        return None
-    for path, module in model.named_modules():
-        if module is head:
-            return str(path)
-    raise ValueError(f"head must be a layer of the model itself, but this {type(head).__name__} is not part of it")
-
-
-def _seeded() -> torch.Generator:
-    """A generator that follows torch.manual_seed; ranks of a distributed run get streams of their own."""
-    seed = int(torch.randint(2**62, (1,)))
-    return torch.Generator().manual_seed((seed + 0x9E3779B97F4A7C15 * _rank()) % 2**63)
-
-
-def _rank() -> int:
-    here = torch.distributed.is_available() and torch.distributed.is_initialized()
-    return torch.distributed.get_rank() if here else 0
-
-
-def _stride(generator: torch.Generator) -> int:
-    return int(torch.randint(2**62, (1,), generator=generator))
-
-
-def _clean_norm(logits: Tensor, loss: Callable[[Tensor], Tensor] | None, parameters: list[Parameter]) -> Tensor:
-    if loss is None:
-        raise ValueError("data_gradient='clean' needs the loss on the input graph: adapt(..., loss=lambda logits: ...)")
-    gradients = torch.autograd.grad(loss(logits), parameters, retain_graph=True, allow_unused=True)
-    norm: Tensor = average(torch.cat([g.flatten().double() for g in gradients if g is not None])).norm()
-    return norm
-
-
-def _on_clean(adjacency: Any, call: Call) -> Any:
-    """Layers that cannot take a view get the caller's own edge_index."""
-
-    def hook(_: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        given = call.edge_index.edge_index if isinstance(call.edge_index, Graph) else call.edge_index
-        swap = {key: given if value is adjacency else value for key, value in kwargs.items()}
-        return tuple(given if value is adjacency else value for value in args), swap
-
-    return hook
