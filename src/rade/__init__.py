@@ -35,7 +35,7 @@ _HOMES = {
     "revert": "rade.conversion",
     **dict.fromkeys(("Correction", "Law", "MeanView", "Rates", "Variant", "View", "sample_view"), "rade.view"),
 }
-_MODULES = ("augment", "data", "diagnostics", "experiment", "moments", "nn", "train")
+_MODULES = ("augment", "data", "diagnostics", "moments", "nn", "train")
 
 
 def __getattr__(name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from torch_geometric.data import Data
 
 from rade.features import is_sparse
 from rade.graph import Graph
+from rade.nn.base import CorrectedConv
 
 _NOT_FEATURES = ("batch", "ptr", "edge_weight", "edge_attr")
 _TRIMMING = ("num_sampled_nodes_per_hop", "num_sampled_edges_per_hop")
@@ -107,12 +109,19 @@ def _tensor(value: Any) -> Tensor | None:
     return value if isinstance(value, Tensor) else None
 
 
-def build_graph(call: Call) -> Graph:
+def build_graph(call: Call, model: Module) -> Graph:
     """Sort and validate the graph: what happens once for every new ``edge_index``."""
     if not isinstance(call.edge_index, Tensor):
         kind = type(call.edge_index).__name__
         raise ValueError(f"edge_index must be a tensor of shape [2, E] or a rade.Graph, got {kind}")
-    return Graph.from_edge_index(call.edge_index, call.num_nodes, call.batch, call.ptr)
+    graph = Graph.from_edge_index(call.edge_index, call.num_nodes, call.batch, call.ptr)
+    if graph.self_loops and any(conv.sees_self_loops for conv in model.modules() if isinstance(conv, CorrectedConv)):
+        warnings.warn(
+            f"edge_index holds {graph.self_loops} self-loops, which the model's own layers would use and RADE leaves "
+            "out, in training and at inference; remove them first (torch_geometric.utils.remove_self_loops)",
+            stacklevel=2,
+        )
+    return graph
 
 
 def require_finite(x: Tensor | None) -> None:

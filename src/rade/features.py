@@ -57,7 +57,8 @@ def feature_pattern(x: Tensor) -> Pattern:
     if key in _patterns:
         _patterns.move_to_end(key)
         return _patterns[key][2]
-    pattern = Pattern.general(rowptr.long(), source.long(), x.shape[1])
+    with torch.inference_mode(False):  # what is kept must serve training, too
+        pattern = Pattern.general(rowptr.long(), source.long(), x.shape[1])
     _patterns[key] = (rowptr, source, pattern)
     while len(_patterns) > _KEPT:
         _patterns.popitem(last=False)

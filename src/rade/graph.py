@@ -179,7 +179,8 @@ class Graph:
     def once(self, key: Hashable, build: Callable[[], T]) -> T:
         """What ``build`` returns, computed on first use: for what depends on the graph alone."""
         if key not in self._memo:
-            self._memo[key] = build()
+            with torch.inference_mode(False):  # what is kept must serve training, too
+                self._memo[key] = build()
         found: T = self._memo[key]
         return found
 

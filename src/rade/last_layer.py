@@ -174,6 +174,16 @@ def _ambiguous(found: str) -> str:
 
 
 @contextmanager
+def outside_inference_mode() -> Iterator[None]:
+    """No gradients, but ordinary tensors: sorted graphs and operators are kept, and must serve training later."""
+    if not torch.is_inference_mode_enabled():
+        yield
+        return
+    with torch.inference_mode(False), torch.no_grad():
+        yield
+
+
+@contextmanager
 def evaluating(model: Module) -> Iterator[None]:
     """Evaluation mode for a while; afterwards every part has its own mode again, frozen layers too."""
     modes = [(module, module.training) for module in model.modules()]

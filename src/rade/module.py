@@ -15,8 +15,8 @@ from rade.conversion import convert, is_unsupported, revert
 from rade.diagnostics import LayerReport, explain_layers
 from rade.graph import Graph
 from rade.labelled import labelled_rows, only_valid
-from rade.last_layer import Trace, evaluating, head_matrix, logit_messages, path_of, tracing
-from rade.randomness import branch_off, seeded
+from rade.last_layer import Trace, evaluating, head_matrix, logit_messages, outside_inference_mode, path_of, tracing
+from rade.randomness import branch_off, moved, packed, seeded, unpack
 from rade.regulariser import Regulariser, regulariser
 from rade.reuse import GraphReuse
 from rade.variance import PoolingRule, pooled_variance, variance
@@ -127,7 +127,10 @@ class RADE(Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The model's output on a fresh view (training) or on the expected aggregation (evaluation)."""
-        call = read_call(self.wrapped, self.edge_index_arg, args, kwargs)
+        with outside_inference_mode():
+            return self._forward(read_call(self.wrapped, self.edge_index_arg, args, kwargs))
+
+    def _forward(self, call: Call) -> Any:
         graph = self._graph(call)
         if self.training:
             self.controller.see(graph)
@@ -204,7 +207,10 @@ class RADE(Module):
 
     def explain(self, *args: Any, **kwargs: Any) -> list[LayerReport]:
         """What RADE does to each convolution at the current rates: see `rade.diagnostics.LayerReport`."""
-        call = read_call(self.wrapped, self.edge_index_arg, args, kwargs)
+        with outside_inference_mode():
+            return self._explain(read_call(self.wrapped, self.edge_index_arg, args, kwargs))
+
+    def _explain(self, call: Call) -> list[LayerReport]:
         graph = self._graph(call)
         with torch.no_grad(), evaluating(self.wrapped), tracing(self.wrapped) as trace:
             self._run(call, graph)
@@ -212,16 +218,17 @@ class RADE(Module):
 
     def get_extra_state(self) -> dict[str, Tensor]:
         """The generator's state; not a buffer, since those are broadcast and ranks must draw different views."""
-        return {"generator": self._generator.get_state()}
+        return packed(self._generator)
 
     def set_extra_state(self, state: dict[str, Tensor]) -> None:
         """Continue the stream of views; ranks of a distributed run branch off into streams of their own."""
-        self._generator.set_state(state["generator"].cpu())
+        unpack(self._generator, state)
         branch_off(self._generator)
 
     def _graph(self, call: Call) -> Graph:
         require_finite(call.x)
-        return self._graphs.get(call.edge_index, call.num_nodes, (call.batch, call.ptr), lambda: build_graph(call))
+        kept = (call.batch, call.ptr)
+        return self._graphs.get(call.edge_index, call.num_nodes, kept, lambda: build_graph(call, self.wrapped))
 
     def _random(self, graph: Graph) -> View | FreshViews:
         law = self.law(graph)
@@ -245,8 +252,8 @@ class RADE(Module):
         return None if self._head_path is None else self.wrapped.get_submodule(self._head_path)
 
     def _generator_for(self, device: torch.device) -> torch.Generator:
-        if self._generator.device.type != device.type:
-            self._generator = torch.Generator(device).manual_seed(self._generator.initial_seed() % 2**63)
+        if self._generator.device != device:
+            self._generator = moved(self._generator, device)
         return self._generator
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 GOLDEN = 0x9E3779B97F4A7C15  # spreads small differences over all bits of a seed
 
@@ -18,6 +19,25 @@ def branch_off(generator: torch.Generator) -> None:
     if rank() > 0:
         drawn = int(torch.randint(2**62, (1,), generator=generator))
         generator.manual_seed((generator.initial_seed() + drawn + rank()) % 2**63)
+
+
+def packed(generator: torch.Generator) -> dict[str, Tensor]:
+    """The state of a generator as tensors."""
+    return {"generator": generator.get_state(), "seed": torch.tensor(generator.initial_seed() % 2**63)}
+
+
+def unpack(generator: torch.Generator, state: dict[str, Tensor]) -> None:
+    """Restore a packed state; one from another kind of device cannot be continued, and restarts from its seed."""
+    if state["generator"].numel() == generator.get_state().numel():
+        generator.set_state(state["generator"].cpu())
+    else:
+        generator.manual_seed(int(state["seed"]))
+
+
+def moved(generator: torch.Generator, device: torch.device) -> torch.Generator:
+    """A generator on another device, seeded by a draw from the given one."""
+    drawn = torch.randint(2**62, (1,), generator=generator, device=generator.device)
+    return torch.Generator(device).manual_seed(int(drawn))
 
 
 def rank() -> int:

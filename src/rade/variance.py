@@ -39,10 +39,11 @@ class _Terms:
     """What both levels share: the corrected messages m̃ of edges (as factors) and of non-edges (as a centre μ_i)."""
 
     graph: Graph
-    messages: Tensor  # [n, H, C], shifted by the graph mean for RADE-OF
+    messages: Tensor  # [n, H, C]
     factor: Tensor  # [E, H]
     mean: Tensor  # [E, H], E[α'] on edges
-    centre: Tensor  # [n, H, C]; zero for RADE-OFS and uncorrected views
+    away: Tensor  # [n, H, C]: messages of non-edges, for RADE-OF relative to the graph's mean
+    centre: Tensor  # [n, H, C]: μ_i, likewise; zero for RADE-OFS and uncorrected views
 
 
 def variance(coefficients: Coefficients, law: Law, messages: Tensor) -> LogitVariance:
@@ -84,19 +85,21 @@ def _terms(coefficients: Coefficients, law: Law, messages: Tensor) -> _Terms:
     factor = torch.ones_like(mean.edges)
     if variant is not Variant.NONE:
         factor = correction_factor(coefficients, mean, law).edges
-    centre = torch.zeros_like(m)
+    away, centre = m, torch.zeros_like(m)
     if variant is Variant.OF:
-        columns = torch.cat([m, torch.ones_like(m[..., :1])], -1)
+        # A constant added to all messages of a graph changes nothing in m_j − μ_i: take off the mean, lest sums cancel.
+        away = m - graph.spread(graph.pool(m) / graph.sizes.clamp(min=1).to(m.dtype)[:, None, None])
+        columns = torch.cat([away, torch.ones_like(m[..., :1])], -1)
         sums, total = torch.split(_apply(mean.nonedges, columns, mean.edges.dim() == 2), [m.shape[-1], 1], -1)
         has = graph.nonneighbors[:, None, None] > 0  # elsewhere only rounding error is left
         centre = torch.where(has, sums / torch.where(has & (total != 0), total, 1.0), 0.0)
-    return _Terms(graph, m, _per_head(factor), _per_head(mean.edges), centre)
+    return _Terms(graph, m, _per_head(factor), _per_head(mean.edges), away, centre)
 
 
 def _node_variance(terms: _Terms, coefficients: Coefficients, law: Law) -> LogitVariance:
     spread = coefficients.variance(law)
     edges = _edge_part(terms, _per_head(spread.edges), law)
-    return LogitVariance(edges, _nonedge_part(terms, spread.nonedges, spread.edges.dim() == 2, law))
+    return LogitVariance(edges, _nonedge_part(terms, spread.nonedges, spread.edges.dim() == 2))
 
 
 def _per_head(values: Tensor) -> Tensor:
@@ -120,17 +123,9 @@ def _edge_part(terms: _Terms, spread: Tensor, law: Law) -> Tensor:
     return own + odds * pattern.row_sum(between)
 
 
-def _nonedge_part(terms: _Terms, operator: Operator, heads: bool, law: Law) -> Tensor:
-    """Σ_non-edges Var (m_j − μ_i)² = V m² − 2 μ V m + μ² V 1.
-
-    Shifting all messages of a graph by a constant changes nothing in m_j − μ_i; centering first keeps the three
-    terms from cancelling.
-    """
-    m, mu = terms.messages, terms.centre
-    if law.correction.variant is Variant.OF:
-        shift = terms.graph.spread(terms.graph.pool(m) / terms.graph.sizes.clamp(min=1).to(m.dtype)[:, None, None])
-        has = terms.graph.nonneighbors[:, None, None] > 0
-        m, mu = m - shift, torch.where(has, mu - shift, 0.0)
+def _nonedge_part(terms: _Terms, operator: Operator, heads: bool) -> Tensor:
+    """Σ_non-edges Var (m_j − μ_i)² = V m² − 2 μ V m + μ² V 1."""
+    m, mu = terms.away, terms.centre
     columns = torch.cat([m.square(), m, torch.ones_like(m[..., :1])], -1)
     square, linear, weight = torch.split(_apply(operator, columns, heads), [m.shape[-1], m.shape[-1], 1], -1)
     out = square - 2.0 * mu * linear + mu.square() * weight
@@ -155,6 +150,6 @@ def _nonedge_cross(terms: _Terms, covariance: Operator) -> Tensor:
     """Σ_j C_ij (m_j − μ_i)(m_i − μ_j) = m_i (C m)_i − 2 m_i μ_i (C 1)_i + μ_i (C μ)_i, summed over the graph."""
     if not covariance.parts:
         return torch.zeros_like(terms.messages[:, 0])
-    m, mu = terms.messages.squeeze(1), terms.centre.squeeze(1)
+    m, mu = terms.away.squeeze(1), terms.centre.squeeze(1)
     ones = torch.ones_like(m[:, :1])
     return m * covariance.apply(m) - 2.0 * m * mu * covariance.apply(ones) + mu * covariance.apply(mu)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from rade.graph import Graph
 from rade.nn.models import Backbone
+from rade.randomness import packed, unpack
 from rade.view import Rates
 
 Loss = Callable[[Tensor], Tensor]
@@ -61,11 +62,11 @@ class Learner(nn.Module):
 
     def get_extra_state(self) -> dict[str, Tensor]:
         """The generator's state."""
-        return {"generator": self.generator.get_state()}
+        return packed(self.generator)
 
     def set_extra_state(self, state: dict[str, Tensor]) -> None:
         """Restore the generator."""
-        self.generator.set_state(state["generator"])
+        unpack(self.generator, state)
 
 
 class Method(Protocol):

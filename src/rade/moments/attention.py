@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from functools import cached_property
 
 import torch
@@ -16,7 +16,7 @@ from rade.moments.monte_carlo import SampledMoments, sampled_moments, sampled_va
 from rade.moments.nonneighbors import sample_nonneighbors
 from rade.operator import Operator, Sparse, complement
 from rade.sparse import Pattern
-from rade.view import Law, View, number
+from rade.view import Law, View
 
 
 class Attention(Coefficients):
@@ -34,11 +34,6 @@ class Attention(Coefficients):
         super().__init__(graph, s.dtype)
         self.s, self.t = s.double(), t.double()
         self.slope, self.self_loops, self.drop = slope, self_loops, drop
-
-    @property
-    def key(self) -> Hashable | None:
-        """Scores depend on features."""
-        return None
 
     def clean(self) -> Weights:
         """Softmax over neighbors (and the node itself with ``self_loops``)."""
@@ -100,7 +95,7 @@ class Attention(Coefficients):
 
     def max_correction(self, law: Law) -> float | Tensor:
         """3/(1−p): above every legitimate factor of a node of degree one, below the expansion's excesses (D3)."""
-        return law.correction.cap(auto=3.0 / (1.0 - number(law.rates.p)))
+        return law.correction.cap(auto=3.0 / (1.0 - law.rates.p))
 
     def no_loop(self) -> Tensor:
         """[n, H] zeros."""

@@ -51,8 +51,11 @@ class Coefficients(ABC):
 
     @property
     def key(self) -> Hashable | None:
-        """Equal keys have equal coefficients on the same graph; None where they depend on features."""
-        return (type(self), self.dtype)
+        """Equal keys promise equal coefficients on the same graph, so that layers share one operator.
+
+        None, the default, promises nothing: right wherever coefficients depend on features or parameters.
+        """
+        return None
 
     @abstractmethod
     def clean(self) -> Weights:

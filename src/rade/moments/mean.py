@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import torch
 from torch import Tensor
 
@@ -13,6 +15,11 @@ from rade.view import Law, View
 
 class Mean(Coefficients):
     """α_ij = 1/d_i: only the target's degree is random, E[α'] = π E[1/X], E[α'²] = π E[1/X²]."""
+
+    @property
+    def key(self) -> Hashable | None:
+        """The graph says it all."""
+        return (type(self), self.dtype)
 
     def clean(self) -> Weights:
         """1/d_i."""

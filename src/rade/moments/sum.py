@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from torch import Tensor
 
 from rade.moments.base import Coefficients, Moments, RateFactors, Weights
@@ -11,6 +13,11 @@ from rade.view import Law, Variant, View
 
 class Sum(Coefficients):
     """α_ij = A_ij, so E[α'] is 1−p on edges and q on non-edges (Appendix C.I, E.I)."""
+
+    @property
+    def key(self) -> Hashable | None:
+        """The graph says it all."""
+        return (type(self), self.dtype)
 
     def clean(self) -> Weights:
         """1 on every edge."""

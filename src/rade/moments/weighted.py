@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 from torch import Tensor
 
 from rade.moments.base import Coefficients, Moments, RateFactors, Weights
@@ -17,11 +15,6 @@ class Weighted(Coefficients):
         super().__init__(base.graph, base.dtype)
         self.base = base
         self.weight = weight
-
-    @property
-    def key(self) -> Hashable | None:
-        """Weights may change from call to call."""
-        return None
 
     def clean(self) -> Weights:
         """e_ij α_ij."""
@@ -40,6 +33,10 @@ class Weighted(Coefficients):
     def variance(self, law: Law) -> Moments:
         """e_ij² Var[α'_ij]."""
         return self._scaled(self.base.variance(law), self.weight.square())
+
+    def ratio(self, law: Law, mean: Moments) -> tuple[Tensor, Tensor]:
+        """The weight cancels, so that a weight of 0 still learns."""
+        return self.base.ratio(law, self.base.mean(law))
 
     def cross_covariance(self, law: Law) -> Moments:
         """e_ij e_ji Cov[α'_ij, α'_ji]."""

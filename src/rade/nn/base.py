@@ -54,6 +54,11 @@ class CorrectedConv:
         if isinstance(self._option("in_channels", 1), tuple):
             raise ValueError(f"{type(self).__name__} with a tuple in_channels is bipartite, which views do not support")
 
+    @property
+    def sees_self_loops(self) -> bool:
+        """Whether PyG's layer would use self-loops of the given edge_index, rather than put its own in their place."""
+        return not self._option("add_self_loops", False)
+
     def refuse(self, option: str, value: Any, allowed: tuple[Any, ...]) -> None:
         """One sentence for an option outside of what is supported."""
         if value not in allowed:
