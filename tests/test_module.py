@@ -209,7 +209,7 @@ def regulariser_of(model: rade.RADE, x: Tensor, *args: Any, **options: Any) -> t
 
 @pytest.mark.parametrize("name", ["GCNConv", "GINConv", "SAGEConv", "GraphConv"])
 def test_messages_of_the_last_convolution_reach_the_logits(name):
-    """R by hand: the last convolution's messages through the head, activations dropped (D4)."""
+    """R by hand: the last convolution's messages through the head, activations dropped."""
     model = wrapped(name, density=0.15)
     found, logits = regulariser_of(model, X, EDGES, index=LABELS.new_tensor([1, 4, 7]))
     net, graph = model.wrapped, rade.Graph.from_edge_index(EDGES, NODES)

@@ -49,7 +49,7 @@ class RateController(Module):
         return Rates(float(self.p), min(max(float(self.rho) * density, 0.0), 1.0))
 
     def see(self, graph: Graph) -> None:
-        """Take the pooled density of the first training graph, over all ranks, unless one was given (D5)."""
+        """Take the pooled density of the first training graph, over all ranks, unless one was given."""
         if math.isnan(float(self.density)):
             edges, pairs = average(torch.tensor([graph.num_edges, int(graph.pair_offset[-1])]).to(self.density))
             self.density.copy_(edges / pairs.clamp(min=1.0))
@@ -139,7 +139,7 @@ class GradNormRates(RateController):
 
 
 def gradient_norm(parameters: Sequence[Parameter]) -> Tensor:
-    """‖∇θL‖ of the gradients that ``loss.backward()`` left (D7)."""
+    """‖∇θL‖ of the gradients that ``loss.backward()`` left."""
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     if not gradients:
         raise RuntimeError(

@@ -117,7 +117,7 @@ def _leaving(trace: Trace) -> Any:
 
 @torch.no_grad()
 def logit_messages(trace: Trace, graph: Graph, head: Tensor | None) -> tuple[Coefficients, Tensor]:
-    """The last convolution's coefficients and its messages pushed to the logits, [n, C] or [n, H, C] (D4)."""
+    """The last convolution's coefficients and its messages pushed to the logits, [n, C] or [n, H, C]."""
     conv, inputs = trace.last
     rest = {name: value for name, value in inputs.items() if name not in ("x", "edge_index")}
     return conv.logit_messages(head, graph, inputs["x"], **rest)

@@ -215,5 +215,5 @@ class Operator:
 
 
 def complement(graph: Graph, kernel: Kernel) -> Operator:
-    """Σ_{j ∉ N(i), j≠i} K_ij x_j as all pairs − edges − loops (§2.1 of the design)."""
+    """Σ_{j ∉ N(i), j≠i} K_ij x_j as all pairs − edges − loops."""
     return Operator((AllPairs(kernel), Sparse(graph.pattern, -kernel.edges()), Diagonal(-kernel.loops())))

@@ -20,7 +20,7 @@ from rade.view import Law, View
 
 
 class Attention(Coefficients):
-    """Multi-head attention with scores s (sources) and t (targets), [n, H] (Appendix C.III, E.III; D3, D6).
+    """Multi-head attention with scores s (sources) and t (targets), [n, H] (Appendix C.III, E.III).
 
     Weights are kept relative to the largest of the target's graph and in double precision: scores may then span 700.
     The denominator's inverse moments are the paper's second-order expansion for ``moments="exact"`` and ``"delta"``
@@ -94,7 +94,7 @@ class Attention(Coefficients):
         return edges.to(self.dtype), torch.where(self._own > 0, loop, 0.0).to(self.dtype)
 
     def max_correction(self, law: Law) -> float | Tensor:
-        """3/(1−p): above every legitimate factor of a node of degree one, below the expansion's excesses (D3)."""
+        """3/(1−p): above every legitimate factor of a node of degree one, below the expansion's excesses."""
         return law.correction.cap(auto=3.0 / (1.0 - law.rates.p))
 
     def no_loop(self) -> Tensor:
@@ -183,7 +183,7 @@ def _inverse(total: Tensor, spread: Tensor, power: int) -> Tensor:
 
 
 class ExactComplement:
-    """Sums over non-neighbors as all nodes − loop − edges, by sums over sorted scores (D6)."""
+    """Sums over non-neighbors as all nodes − loop − edges, by sums over sorted scores."""
 
     def __init__(self, attention: Attention, law: Law) -> None:
         self.of = attention

@@ -1,4 +1,4 @@
-"""Sums of attention weights over all nodes of a graph: no sampling, no pair list, O(n log n)   (design D6)."""
+"""Sums of attention weights over all nodes of a graph: no sampling, no pair list, O(n log n)."""
 
 from __future__ import annotations
 

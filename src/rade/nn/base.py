@@ -72,7 +72,7 @@ class CorrectedConv:
 
     @abstractmethod
     def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> LogitMessages:
-        """Coefficients on the clean graph and the messages pushed to the logits, [n, C] or [n, H, C] (§2.5, D4).
+        """Coefficients on the clean graph and the messages pushed to the logits, [n, C] or [n, H, C].
 
         ``head`` [C, F_out] is the linear map from this layer's output to the logits, None where they are the same;
         activations in between are dropped, the paper's linear assumption.
