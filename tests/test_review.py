@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from oracle import PATH
 from torch_geometric.nn import GCN, GraphSAGE
 
 import rade
+from oracle import PATH
 from rade.correction import propagate
 from rade.moments import Sum, Weighted
 from rade.randomness import packed, unpack
