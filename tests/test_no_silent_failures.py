@@ -33,11 +33,9 @@ def test_evaluation_in_inference_mode_leaves_training_possible(variant, sparse):
 
 
 def test_an_aggregator_with_parameters_is_not_mistaken_for_another():
-    """Sharing operators must be promised by a key; a subclass that only changes weights has none of its own."""
+    """Sharing operators must be promised by a key, and a subclass does not inherit the promise."""
 
     class Scaled(Sum):
-        key = None
-
         def __init__(self, graph, dtype, by):
             super().__init__(graph, dtype)
             self.by = by
