@@ -28,7 +28,7 @@ class Symmetric(Coefficients):
     @property
     def key(self) -> Hashable | None:
         """One per loop weight."""
-        return (Symmetric, self.dtype, self.loop) if type(self) is Symmetric else None  # a subclass must make its own promise
+        return (Symmetric, self.dtype, self.loop) if type(self) is Symmetric else None  # as in Sum
 
     def clean(self) -> Weights:
         """1/√(d_i d_j) and loop/d_i."""
