@@ -87,13 +87,25 @@ class GradNormRates(RateController):
     steps: Tensor
     skipped: Tensor
 
-    def __init__(self, p: float, rho: float, density: float | None, penalty: float = 1.0, lr: float = 1e-3) -> None:
+    def __init__(
+        self,
+        p: float,
+        rho: float,
+        density: float | None,
+        penalty: float = 1.0,
+        lr: float = 1e-3,
+        max_p: float = LARGEST_P,
+    ) -> None:
         super().__init__(p, rho, density)
+        if not 0.0 <= max_p <= LARGEST_P:
+            raise ValueError(f"max_p must lie in [0, {LARGEST_P}], got {max_p}; it bounds the drop rate that adapts")
+        if p > max_p:
+            raise ValueError(f"the first drop rate p must be at most max_p = {max_p}, got {p}")
         if not penalty >= 0.0:
             raise ValueError(f"penalty must be at least 0, got {penalty}")
         if not lr > 0.0:
             raise ValueError(f"rate_lr must be positive, got {lr}; pass adaptive=False for constant rates")
-        self.penalty, self.lr = penalty, lr
+        self.penalty, self.lr, self.max_p = penalty, lr, max_p
         self.active = (p > 0.0, rho > 0.0)
         self.register_buffer("first", torch.zeros(2, dtype=torch.double))
         self.register_buffer("second", torch.zeros(2, dtype=torch.double))
@@ -133,7 +145,7 @@ class GradNormRates(RateController):
         mean = self.first / (1.0 - BETAS[0] ** int(self.steps))
         spread = self.second / (1.0 - BETAS[1] ** int(self.steps))
         move = self.lr * mean / (spread.sqrt() + ADAM_EPSILON)
-        self.p.sub_(move[0]).clamp_(0.0, LARGEST_P)
+        self.p.sub_(move[0]).clamp_(0.0, self.max_p)
         # q = ρD is at most 1; without edges D is 0 and ρ unbounded.
         self.rho.sub_(move[1]).clamp_(torch.zeros_like(self.rho), self.density.reciprocal())
 

@@ -10,7 +10,14 @@ from torch import Tensor
 from torch.nn import Module
 
 from rade.arguments import Call, build_graph, on_clean, read_call, require_finite
-from rade.control import ConstantRates, GradNormRates, RateController, clean_gradient_norm, gradient_norm
+from rade.control import (
+    LARGEST_P,
+    ConstantRates,
+    GradNormRates,
+    RateController,
+    clean_gradient_norm,
+    gradient_norm,
+)
 from rade.conversion import convert, is_unsupported, revert
 from rade.diagnostics import LayerReport, explain_layers
 from rade.graph import Graph
@@ -52,7 +59,7 @@ class RADE(Module):
         variant: ``"of"`` aligns with the input graph (RADE-OF), ``"ofs"`` keeps the expected additions at inference
             (RADE-OFS), ``"none"`` leaves views uncorrected.
         p, rho: initial drop rate and q/density; 0 switches a rate off for good.
-        adaptive: adapt the rates by gradient norms, with ``penalty`` λ on ρ² and Adam step ``rate_lr``.
+        adaptive: adapt the rates by gradient norms, with ``penalty`` λ on ρ², Adam step ``rate_lr`` and p ≤ ``max_p``.
         density: edges over pairs; taken from the first training graph if not given.
         task: how logits become probabilities. pool: how node logits become graph logits, for graph-level models.
         head: the linear layer(s) from the last (pooled) convolution to the logits, if they cannot be told.
@@ -72,6 +79,7 @@ class RADE(Module):
         adaptive: bool = True,
         penalty: float = 1.0,
         rate_lr: float = 1e-3,
+        max_p: float = LARGEST_P,
         density: float | None = None,
         task: Task = "multiclass",
         pool: Pool | None = None,
@@ -106,7 +114,7 @@ class RADE(Module):
         self.correction = Correction(variant, moments, complement, samples, max_correction)
         self.wrapped = convert(model, strict)
         self.controller: RateController = (
-            GradNormRates(p, rho, density, penalty, rate_lr) if adaptive else ConstantRates(p, rho, density)
+            GradNormRates(p, rho, density, penalty, rate_lr, max_p) if adaptive else ConstantRates(p, rho, density)
         )
         self.task, self.pool, self.pooling_rule = task, pool, pooling_rule
         self.sampling, self.share_view, self.data_gradient = sampling, share_view, data_gradient

@@ -27,7 +27,7 @@ def short(monkeypatch):
     """The embedded data set's protocol with fewer epochs; the commands themselves stay as they are."""
     protocol = {name: dict(section) for name, section in settings.protocol().items()}
     protocol["csbm"]["epochs"] = 2
-    monkeypatch.setattr(settings, "protocol", lambda: protocol)
+    monkeypatch.setattr(settings, "protocol", lambda source="paper": protocol)
 
 
 def test_the_readme_has_commands_of_each_kind():

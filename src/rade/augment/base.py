@@ -46,6 +46,10 @@ class Learner(nn.Module):
         """The features and the adjacency of one training step."""
         return x, graph
 
+    def adapts_after(self, last: bool) -> bool:
+        """Whether the rates move after a step, the `last` of its epoch or another."""
+        return True
+
     def adapt(
         self, x: Tensor, graph: Graph, batch: Tensor | None, index: Tensor, mask: Tensor | None, loss: Loss
     ) -> Tensor | None:

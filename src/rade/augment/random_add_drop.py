@@ -1,17 +1,20 @@
 """RADE as a method of the trainer; its ablations are other values of the same fields."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from rade.augment.base import Context, Learner, Loss
+from rade.control import LARGEST_P
 from rade.graph import Graph
 from rade.module import RADE
 from rade.nn import GINConv
 from rade.nn.models import Backbone
-from rade.view import ComplementName, MomentsName, Rates, SamplingName
+from rade.view import ComplementName, MomentsName, Rates, SamplingName, choose
+
+Cadence = Literal["batch", "epoch"]
 
 
 class RandomAddDropLearner(Learner):
@@ -26,11 +29,15 @@ class RandomAddDropLearner(Learner):
 
 
 class AdaptiveLearner(RandomAddDropLearner):
-    """The same with rates that follow every step."""
+    """The same with rates that follow every step, or the last one of an epoch."""
 
-    def __init__(self, net: RADE, generator: torch.Generator, clean_evaluation: bool) -> None:
+    def __init__(self, net: RADE, generator: torch.Generator, clean_evaluation: bool, every: Cadence) -> None:
         super().__init__(net, generator)
-        self.clean_evaluation = clean_evaluation
+        self.clean_evaluation, self.every = clean_evaluation, every
+
+    def adapts_after(self, last: bool) -> bool:
+        """Whether the rates move after this step."""
+        return last or self.every == "batch"
 
     def adapt(
         self, x: Tensor, graph: Graph, batch: Tensor | None, index: Tensor, mask: Tensor | None, loss: Loss
@@ -42,7 +49,7 @@ class AdaptiveLearner(RandomAddDropLearner):
 
 @dataclass(frozen=True)
 class RandomAddDrop:
-    """Random Add-Drop Edge; the fields are those of `rade.RADE`."""
+    """Random Add-Drop Edge; the fields are those of `rade.RADE`, and after which steps the rates adapt."""
 
     variant: str = "of"
     p: float = 0.5
@@ -50,6 +57,8 @@ class RandomAddDrop:
     adaptive: bool = True
     penalty: float = 1.0
     rate_lr: float = 1e-3
+    max_p: float = LARGEST_P
+    adapt_every: Cadence = "batch"
     moments: MomentsName = "exact"
     sampling: SamplingName = "bernoulli"
     complement: ComplementName = "exact"
@@ -62,7 +71,8 @@ class RandomAddDrop:
     views: int = 8
 
     def __post_init__(self) -> None:
-        # RADE checks all of it, but only once there is a model: find out before the data are loaded.
+        choose("adapt_every", self.adapt_every, get_args(Cadence))
+        # RADE checks the rest, but only once there is a model: find out before the data are loaded.
         self._model(GINConv(nn.Identity()), generator=torch.Generator())
 
     def wrap(self, net: Backbone, context: Context) -> Learner:
@@ -73,8 +83,9 @@ class RandomAddDrop:
         if not self.adaptive:
             return RandomAddDropLearner(model, context.generator)
         clean = self.variant != "ofs" and self.inference == "expected"
-        return AdaptiveLearner(model, context.generator, clean)
+        return AdaptiveLearner(model, context.generator, clean, self.adapt_every)
 
     def _model(self, net: nn.Module, **context: Any) -> RADE:
         options: dict[str, Any] = asdict(self) | context
+        del options["adapt_every"]
         return RADE(net, **options)

@@ -17,6 +17,9 @@ def train(
     ] = None,
     backbone: Annotated[str | None, typer.Option(help="gcn (default), gin, gat, sgc, gin-lin or sage.")] = None,
     method: Annotated[list[str] | None, typer.Option(help=f"Repeat it, or separate by commas: {_METHODS}")] = None,
+    protocol: Annotated[
+        str | None, typer.Option(help="Where defaults come from: paper (default), or released, the authors' code.")
+    ] = None,
     runs: Annotated[int | None, typer.Option(help="Seeds, or folds where the data set has them.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Most epochs.")] = None,
     patience: Annotated[int | None, typer.Option(help="Epochs without improvement before stopping; 0: never.")] = None,
@@ -35,7 +38,8 @@ def train(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Run r uses seed + r.")] = None,
     threads: Annotated[
-        int | None, typer.Option(help="CPU threads; results repeat bit for bit at equal threads.")
+        int | None,
+        typer.Option(help="CPU threads, 0: as PyTorch chooses; results repeat bit for bit at equal threads."),
     ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, …")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with any of these settings; options win.")] = None,
@@ -63,7 +67,8 @@ def train(
         torchrun --nproc-per-node 2 -m rade train --dataset ogbg-molhiv --method rade-of
     """
     given = {
-        "dataset": dataset, "backbone": backbone, "method": method or None, "runs": runs, "epochs": epochs,
+        "dataset": dataset, "backbone": backbone, "method": method or None, "protocol": protocol, "runs": runs,
+        "epochs": epochs,
         "patience": patience, "hidden": hidden, "layers": layers, "lr": lr, "batch_size": batch_size,
         "fanouts": fanouts, "rate": rate, "p": p, "rho": rho, "penalty": penalty,
         "adaptive": False if fixed_rates else None, "seed": seed, "threads": threads, "device": device,

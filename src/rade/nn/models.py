@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import global_add_pool, global_mean_pool
 
+from rade.features import linear
 from rade.nn import GATConv, GCNConv, GINConv, SAGEConv
 from rade.sparse import Pattern, product
 
@@ -37,6 +38,18 @@ class AtomEncoder(nn.Module):
         rowptr = torch.arange(0, column.numel() + 1, x.size(1), device=x.device)
         pattern = Pattern.general(rowptr, column, len(self.weight))
         return product(self.weight.new_ones(column.numel()), self.weight, pattern)
+
+
+class Projection(nn.Module):
+    """A linear map of dense or sparse features to the width of the convolutions."""
+
+    def __init__(self, features: int, width: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(features, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: [n, F]; returns [n, width]."""
+        return linear(self.linear, x)
 
 
 class NoPool(nn.Module):
@@ -124,14 +137,25 @@ BACKBONES: dict[str, Family] = {
 
 
 def build_backbone(
-    name: str, features: int, hidden: int, outputs: int, layers: int = 2, pool: str = "none", encoder: str = "none"
+    name: str,
+    features: int,
+    hidden: int,
+    outputs: int,
+    layers: int = 2,
+    pool: str = "none",
+    encoder: str = "none",
+    projection: bool = False,
 ) -> Backbone:
     """A backbone by name: `layers` convolutions of width `hidden`, pooled (`none`, `sum`, `mean`), and a linear head.
 
     encoder: `none` feeds the features as they are; `atom` embeds categorical atom features to width `hidden` first.
+    projection: a linear map to width `hidden` before the first convolution.
     """
     family = BACKBONES[name]
     encode: nn.Module = AtomEncoder(hidden) if encoder == "atom" else nn.Identity()
-    widths = [hidden if encoder == "atom" else features] + [hidden] * layers
-    convolutions = [family.convolution(inputs, width) for inputs, width in pairwise(widths)]
+    inputs = hidden if encoder == "atom" else features
+    if projection:
+        encode, inputs = nn.Sequential(encode, Projection(inputs, hidden)), hidden
+    widths = [inputs] + [hidden] * layers
+    convolutions = [family.convolution(narrow, wide) for narrow, wide in pairwise(widths)]
     return Backbone(encode, convolutions, family.activation(), POOLS[pool](), nn.Linear(hidden, outputs))

@@ -20,7 +20,10 @@ Outputs = tuple[Tensor, Tensor]  # logits and labels, row by row
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """One training step's input: `rows` of the logits carry `labels`; `weight` is its share among processes."""
+    """One training step's input: `rows` of the logits carry `labels`; `weight` is its share among processes.
+
+    `last` marks the last step of an epoch.
+    """
 
     x: Tensor
     graph: Graph
@@ -28,6 +31,7 @@ class Batch:
     rows: Tensor
     labels: Tensor
     weight: float = 1.0
+    last: bool = True
 
     @property
     def inputs(self) -> tuple[Tensor, Graph, Tensor | None]:
@@ -125,8 +129,8 @@ class _Chunks:
         # A process without an item in the last chunk repeats one with weight 0, so that all take equally many steps.
         shares = [share if len(share) else items[:1] for share in shares]
         stream = derive(self.seed, 1, epoch, self.process.rank)
-        for step, weight in zip(self.steps(torch.cat(shares), len(shares[0]), stream), weights):
-            yield Batch(*step.inputs, step.rows, step.labels, weight)
+        for number, step in enumerate(self.steps(torch.cat(shares), len(shares[0]), stream), 1):
+            yield Batch(*step.inputs, step.rows, step.labels, weights[number - 1], last=number == len(weights))
 
     def evaluation(self, learner: Learner, logits: Tensor | None) -> Callable[[str], Outputs]:
         """Passes over the items of a part, split among processes."""

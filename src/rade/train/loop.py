@@ -59,7 +59,8 @@ def fit(
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             # The rates follow the gradient that the step has just used, at the parameters it has just set.
-            logits = learner.adapt(*batch.inputs, batch.rows, batch.known, partial(batch.loss, task.loss))
+            if learner.adapts_after(batch.last):
+                logits = learner.adapt(*batch.inputs, batch.rows, batch.known, partial(batch.loss, task.loss))
             losses.append(float(loss.detach()))
         learner.eval()
         scores = judge(trainee, task, batches.evaluation(learner, logits))

@@ -49,6 +49,7 @@ def build_learner(settings: Settings, shape: Shape, seed: int, rank: int = 0) ->
             layers=settings.layers,
             pool=settings.pool,
             encoder=shape.encoder,
+            projection=settings.projection,
         ).to(settings.device)
     draws = generator(seed, 4, rank, device=settings.device)
     context = Context(draws, shape.density, shape.loss, settings.pool)

@@ -18,7 +18,7 @@ else:
     import tomli as tomllib
 
 COMPARED = ("none", "rade-of", "rade-ofs")
-_ADAPTATION = ("penalty", "rate_lr")
+_ADAPTATION = ("penalty", "rate_lr", "max_p", "adapt_every")
 
 
 @dataclass(frozen=True)
@@ -35,16 +35,17 @@ def make_plan(asked: Mapping[str, Any]) -> Plan:
     dataset = resolve_dataset(asked.pop("dataset", "csbm")).name
     backbone = asked.pop("backbone", "gcn")
     methods = _names(asked.pop("method", COMPARED))
+    source = asked.pop("protocol", "paper")
     if backbone not in BACKBONES:
         raise unknown("backbone", backbone, BACKBONES)
     for method in methods:
         if method not in METHODS:
             raise unknown("method", method, METHODS)
-    runs = asked.pop("runs", defaults(dataset, backbone, methods[0])["runs"])
+    runs = asked.pop("runs", defaults(dataset, backbone, methods[0], source)["runs"])
     if not isinstance(runs, int) or runs < 1:
         raise SettingsError(f"runs must be a whole number of at least 1, got {runs!r}")
     _check(asked, methods)
-    settings = tuple(resolve(dataset, backbone, method, **_meant_for(method, asked)) for method in methods)
+    settings = tuple(resolve(dataset, backbone, method, source, **_meant_for(method, asked)) for method in methods)
     return Plan(settings, runs)
 
 

@@ -31,6 +31,7 @@ class Settings(BaseModel):
     hidden: int = Field(ge=1)
     layers: int = Field(ge=1)
     pool: Literal["none", "sum", "mean"]
+    projection: bool = False  # a linear map before the first convolution
     epochs: int = Field(ge=1)
     patience: int = Field(ge=0)
     optimizer: Literal["adam", "adamw"]
@@ -59,17 +60,28 @@ class Settings(BaseModel):
         return value
 
 
+PROTOCOLS = ("paper", "released")
+
+
 @cache
-def protocol() -> Mapping[str, Any]:
-    """The packaged defaults, one section per data set."""
-    return tomllib.loads(resources.files("rade.train").joinpath("defaults.toml").read_text("utf-8"))
+def protocol(name: str = "paper") -> Mapping[str, Mapping[str, Any]]:
+    """The packaged defaults, one section per data set: those of the paper, or with what the authors' code does."""
+    if name not in PROTOCOLS:
+        raise unknown("protocol", name, PROTOCOLS)
+    paper = _packaged("defaults.toml")
+    changes = _packaged("released.toml") if name == "released" else {}
+    return {section: values | changes.get(section, {}) for section, values in paper.items()}
 
 
-def defaults(dataset: str, backbone: str, method: str) -> dict[str, Any]:
+def _packaged(file: str) -> dict[str, dict[str, Any]]:
+    return tomllib.loads(resources.files("rade.train").joinpath(file).read_text("utf-8"))
+
+
+def defaults(dataset: str, backbone: str, method: str, source: str = "paper") -> dict[str, Any]:
     """Flat protocol values for one data set, backbone and method, `runs` and the method's options among them."""
     chosen = {"hidden": BACKBONES[backbone].like, "batch_size": BACKBONES[backbone].like, "rate": method}
     values: dict[str, Any] = {}
-    for name, value in _section(dataset).items():
+    for name, value in _section(dataset, protocol(source)).items():
         if not isinstance(value, Mapping):
             values[name] = value
         elif chosen[name] in value:
@@ -77,7 +89,9 @@ def defaults(dataset: str, backbone: str, method: str) -> dict[str, Any]:
     return values
 
 
-def resolve(dataset: str, backbone: str = "gcn", method: str = "rade-of", **overrides: Any) -> Settings:
+def resolve(
+    dataset: str, backbone: str = "gcn", method: str = "rade-of", protocol: str = "paper", **overrides: Any
+) -> Settings:
     """The protocol's settings with `overrides`, which may be fields of `Settings` or options of the method.
 
     >>> resolve("cora", "gat", "drop-edge", epochs=10).hidden
@@ -87,7 +101,7 @@ def resolve(dataset: str, backbone: str = "gcn", method: str = "rade-of", **over
         raise unknown("backbone", backbone, BACKBONES)
     if method not in METHODS:
         raise unknown("method", method, METHODS)
-    values = defaults(dataset, backbone, method)
+    values = defaults(dataset, backbone, method, protocol)
     offered = METHODS[method].options
     mine = set(Settings.model_fields)
     foreign = sorted(set(overrides) - mine - offered)
@@ -106,11 +120,11 @@ def _one_per_layer(fanouts: list[int], layers: int) -> list[int]:
     return (fanouts + fanouts[-1:] * layers)[:layers]
 
 
-def _section(name: str) -> dict[str, Any]:
+def _section(name: str, sections: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """A section on top of the one it is like; a data set without a section follows the node protocol."""
-    section = dict(protocol().get(name, {"like": "node"}))
+    section = dict(sections.get(name, {"like": "node"}))
     base = section.pop("like", None)
-    return section if base is None else _section(base) | section
+    return section if base is None else _section(base, sections) | section
 
 
 def _validated(values: dict[str, Any]) -> Settings:
