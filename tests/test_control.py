@@ -220,6 +220,13 @@ def test_drop_rate_stays_below_one(aggregator):
     assert int(rule.skipped) == 0
 
 
+def test_drop_rate_stays_below_its_bound():
+    problem = Problem(EXACT[0], "path", Variant.OF)
+    rule = stepped(GradNormRates(0.85, 0.3, DENSITY, penalty=0.0, lr=0.03, max_p=0.9), problem, 1e9, 5)
+    assert float(rule.p) == 0.9
+    assert float(rule.rho) > 0.3
+
+
 def test_add_rate_stays_a_probability():
     """Beyond q = ½ more additions mean less variance: too strong a regulariser drives q up, and it stops at 1."""
     rule = stepped(controller(0.3, 3.0, penalty=0.0, lr=0.5), Problem(EXACT[0], "path", Variant.OF), 1e-9, 3)

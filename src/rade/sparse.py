@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
@@ -105,10 +107,17 @@ def row_pointer(row: Tensor, rows: int) -> Tensor:
     return pointer
 
 
+def _signed(forward: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Keep the signature: torch looks it up on every call, which on small graphs costs as much as the product."""
+    forward.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]
+    return forward
+
+
 class _Product(torch.autograd.Function):
     """y_i = Σ_e values_e x_source(e) over the entries e of row i."""
 
     @staticmethod
+    @_signed
     def forward(values: Tensor, x: Tensor, pattern: Pattern) -> Tensor:
         shape = (pattern.rows, pattern.columns)
         matrix = torch.sparse_csr_tensor(pattern.rowptr, pattern.source, values, shape, check_invariants=False)
@@ -145,6 +154,7 @@ class _Sampled(torch.autograd.Function):
     """v_e = ⟨a_target(e), b_source(e)⟩ for every entry e of the pattern."""
 
     @staticmethod
+    @_signed
     def forward(a: Tensor, b: Tensor, pattern: Pattern) -> Tensor:
         shape = (pattern.rows, pattern.columns)
         zeros = a.new_zeros(pattern.size)

@@ -27,6 +27,18 @@ def test_a_backbone_has_its_depth_and_width_on_any_adjacency(name, layers, graph
     assert_close(net(x, graph), net(x, graph.edge_index), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", BACKBONES)
+def test_a_projection_comes_before_the_first_convolution(name, graph):
+    net = build_backbone(name, 6, 8, 4, projection=True)
+    x = torch.randn(30, 6)
+    map_ = net.encoder[1].linear
+    assert map_.weight.shape == (8, 6)
+    projected = net(x, graph)
+    assert_close(projected, net(x.to_sparse_csr(), graph), rtol=1e-4, atol=1e-5)
+    net.encoder = torch.nn.Identity()
+    assert_close(projected, net(map_(x), graph), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["sgc", "gin-lin"])
 def test_linear_backbones_are_linear(name, graph):
     net = build_backbone(name, 6, 8, 4).double()

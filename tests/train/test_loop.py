@@ -74,6 +74,15 @@ def test_rates_move_where_they_adapt(papers, tmp_path):
     assert fixed["history"]["q"] == pytest.approx([0.5 * papers.density] * 5)
 
 
+@pytest.mark.parametrize(("every", "steps"), [("batch", 3 * 4), ("epoch", 3)])
+def test_rates_step_after_every_batch_or_every_epoch(every, steps, paths, tmp_path):
+    """At Adam's step size far from balance, the way of p counts the steps."""
+    settings = resolve("far-pair", "gcn", "rade-of", epochs=3, hidden=8, layers=2, adapt_every=every, rate_lr=1e-4)
+    settings = settings.model_copy(update={"batch_size": -(-len(paths.split(0).train) // 4)})
+    result = train_run(paths, settings, 0, tmp_path)
+    assert abs(result["history"]["p"][-1] - 0.5) == pytest.approx(steps * 1e-4, rel=0.05)
+
+
 @pytest.mark.parametrize("world", [2, 3, 7])
 @pytest.mark.parametrize("kind", ["nodes", "graphs"])
 def test_processes_share_every_batch(kind, world, papers, paths):

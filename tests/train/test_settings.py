@@ -6,7 +6,7 @@ from rade.augment import METHODS
 from rade.data import names
 from rade.train import SettingsError, resolve
 from rade.train.plan import make_plan, parse_assignment, read_config
-from rade.train.settings import protocol
+from rade.train.settings import PROTOCOLS, protocol
 
 
 def test_every_data_set_has_a_protocol():
@@ -49,8 +49,35 @@ def test_protocol_options(dataset, method, options):
 
 @pytest.mark.parametrize("dataset", names())
 @pytest.mark.parametrize("method", METHODS)
-def test_every_data_set_resolves_for_every_method(dataset, method):
-    resolve(dataset, "gat", method)
+@pytest.mark.parametrize("source", PROTOCOLS)
+def test_every_data_set_resolves_for_every_method(dataset, method, source):
+    resolve(dataset, "gat", method, source)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "fields", "options"),
+    [
+        ("cora", {"projection": True, "lr": 0.001, "hidden": 512}, {"share_view": False, "data_gradient": "clean"}),
+        ("computer", {"patience": 500}, {}),
+        ("mutag", {"projection": False, "lr": 0.01, "batch_size": 16}, {"adapt_every": "epoch", "max_p": 0.9}),
+        ("mutag", {}, {"share_view": True, "data_gradient": "clean", "penalty": 0.1}),
+        ("ogbg-molhiv", {"lr": 0.001, "batch_size": 32, "patience": 0}, {"adapt_every": "epoch"}),
+    ],
+)
+def test_the_released_protocol_changes_what_the_code_changes(dataset, fields, options):
+    settings = resolve(dataset, "gcn", "rade-of", "released")
+    assert {name: settings.model_dump()[name] for name in fields} == fields
+    assert {name: settings.options.get(name) for name in options} == options
+
+
+def test_the_released_protocol_has_no_sections_of_its_own():
+    assert set(protocol("released")) == set(protocol("paper"))
+
+
+def test_a_plan_follows_the_protocol_asked_for():
+    plan = make_plan({"dataset": "mutag", "method": "none,rade-of", "protocol": "released", "max_p": 0.8})
+    assert [settings.lr for settings in plan.settings] == [0.01, 0.01]
+    assert plan.settings[1].options["max_p"] == 0.8
 
 
 def test_deeper_models_repeat_the_last_fan_out():
@@ -76,6 +103,11 @@ def test_deeper_models_repeat_the_last_fan_out():
         ({"method": "drop-edge", "rate": 1.0}, r"the drop rate must lie in \[0, 1\), got 1.0"),
         ({"method": "rade-of", "p": 1.0}, r"drop rate p must lie in \[0, 1\), got 1.0"),
         ({"method": "rade-of", "moments": "rough"}, "moments must be one of .*, got 'rough'"),
+        ({"protocol": "relased"}, "unknown protocol 'relased'; did you mean 'released'"),
+        ({"method": "rade-of", "adapt_every": "run"}, "adapt_every must be one of 'batch', 'epoch', got 'run'"),
+        ({"method": "rade-of", "max_p": 1.0}, r"max_p must lie in \[0, 0.999999\], got 1.0"),
+        ({"method": "rade-of", "max_p": 0.4}, "the first drop rate p must be at most max_p = 0.4, got 0.5"),
+        ({"adaptive": False, "max_p": 0.9}, "fixed rates and max_p contradict each other"),
         ({"adaptive": False, "penalty": 0.5}, "fixed rates and penalty contradict each other"),
         ({"fanouts": "5,5", "batch_size": 0}, "fanouts and a batch size of 0 contradict each other"),
     ],
