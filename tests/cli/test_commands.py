@@ -177,6 +177,23 @@ def test_version(rade):
     assert rade("--version")[1].startswith("rade 0.")
 
 
+def test_tensorboard_gets_every_epoch_once(rade, tmp_path):
+    """A run that starts over from a checkpoint writes to the same log, which shows no epoch twice."""
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+
+    def steps(name):
+        log = events.EventAccumulator(str(tmp_path / "logs/csbm-gcn-rade-of-0"))
+        log.Reload()
+        return [event.step for event in log.Scalars(name)]
+
+    options = ("train", "--method", "rade-of", "--runs", "1", "--patience", "0", "--hidden", "8", "--out", "runs")
+    assert rade(*options, "--epochs", "6", "--tensorboard", "logs")[0] == 0
+    assert steps("val") == [1, 2, 3, 4, 5, 6]
+    assert rade(*options, "--epochs", "6", "--tensorboard", "logs", "--resume")[0] == 0  # finished: nothing to log
+    assert rade(*options, "--epochs", "6", "--tensorboard", "logs")[0] == 0
+    assert steps("p") == [1, 2, 3, 4, 5, 6]
+
+
 def test_tensorboard_is_optional(rade, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     code, _, err = rade("train", *QUICK, "--tensorboard", "logs")

@@ -1,6 +1,7 @@
 """Curves for TensorBoard."""
 
 from pathlib import Path
+from typing import Any
 
 from rade.train.errors import SettingsError
 from rade.train.progress import Progress
@@ -20,17 +21,22 @@ class TensorBoard:
             ) from None
         self.folder = folder
         self.open = SummaryWriter
+        self.writer: Any = None
 
     def begin(self, settings: Settings, run: int) -> None:
-        """Start a log."""
-        name = f"{settings.dataset}-{settings.backbone}-{settings.method}-{run}"
-        self.writer = self.open(str(self.folder / name))
+        """Remember the log's name."""
+        self.log = self.folder / f"{settings.dataset}-{settings.backbone}-{settings.method}-{run}"
 
     def epoch(self, progress: Progress) -> None:
-        """Log an epoch."""
+        """Log an epoch, at once; a resumed run replaces what an interrupted one logged beyond its checkpoint."""
+        if self.writer is None:
+            self.writer = self.open(str(self.log), purge_step=progress.epoch)
         for name, value in progress.last.items():
             self.writer.add_scalar(name, value, progress.epoch)
+        self.writer.flush()
 
     def end(self, result: Result) -> None:
-        """Close the log."""
-        self.writer.close()
+        """Close the log, if the run was not finished before."""
+        if self.writer is not None:
+            self.writer.close()
+            self.writer = None
