@@ -18,6 +18,7 @@ def test_train_compares_and_leaves_a_picture(rade, tmp_path):
     assert (code, err) == (0, "")
     for word in ("none", "rade-of", "rade-ofs", "±", "runs/csbm-gcn/curves.png", "hidden 8", "epochs 3", "p 0.5"):
         assert word in out
+    assert "minus none, 95 %" in out
     assert (tmp_path / "runs/csbm-gcn/curves.png").read_bytes().startswith(b"\x89PNG")
     assert json.loads((tmp_path / "runs/csbm-gcn/summary.json").read_text())["summaries"][0]["method"] == "none"
 
@@ -28,6 +29,10 @@ def test_json_is_one_document(rade):
     document = json.loads(out)
     assert [row["method"] for row in document["summaries"]] == ["none", "drop-edge"]
     assert document["settings"][1]["options"] == {"rate": 0.3}
+    first, second = document["summaries"]
+    assert first["difference"] is None
+    assert second["difference"]["mean"] == pytest.approx(second["mean"] - first["mean"])
+    assert second["difference"]["low"] <= second["difference"]["mean"] <= second["difference"]["high"]
     assert document["runs"] == 2
 
 

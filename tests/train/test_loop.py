@@ -5,12 +5,13 @@ from functools import wraps
 
 import pytest
 import torch
+from scipy.stats import ttest_rel
 from torch.testing import assert_close
 
 from rade.train import resolve, train_run
 from rade.train.batches import batches_of
 from rade.train.process import Solo
-from rade.train.summary import best_common_epoch, summarise
+from rade.train.summary import Summary, best_common_epoch, paired, summarise
 
 
 class Part(Solo):
@@ -125,7 +126,19 @@ def test_cross_validation_reports_the_best_epoch_of_the_mean_curve():
     summary = summarise(results)
     assert (summary.mean, summary.scores) == (pytest.approx(0.7), (0.9, 0.5))
     assert str(summary) == "70.00 ± 28.28"
-    assert summary.selection == "epoch 2, best of the fold-averaged validation curve"
+    assert summary.selection == "best epoch of the fold-averaged validation curve"
+    assert summary.epoch == 2
+
+
+def test_differences_are_paired():
+    """Against scipy's paired t-test; a shift that all runs share leaves no doubt."""
+    one, two = (0.81, 0.79, 0.84, 0.80), (0.80, 0.80, 0.79, 0.77)
+    gap = paired(Summary("a", "accuracy", one, "", 0.0), Summary("b", "accuracy", two, "", 0.0))
+    interval = ttest_rel(one, two).confidence_interval(0.95)
+    assert (gap.low, gap.high) == pytest.approx((interval.low, interval.high))
+    shifted = paired(Summary("a", "accuracy", tuple(x + 0.01 for x in one), "", 0.0), Summary("b", "", one, "", 0.0))
+    assert (shifted.mean, shifted.low) == pytest.approx((0.01, 0.01))
+    assert paired(Summary("a", "", (0.8,), "", 0.0), Summary("b", "", (0.7,), "", 0.0)) is None
 
 
 def test_a_run_resumes_with_as_many_processes_as_wrote_it(paths, tmp_path):

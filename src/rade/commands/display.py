@@ -106,11 +106,21 @@ class Lines(Display):
 
     def comparison(self, comparison: Comparison) -> None:
         """The table, and where the files are."""
-        table = Table(title=f"{comparison.summaries[0].metric} in %, mean ± std ({comparison.summaries[0].selection})")
-        for heading in ("method", "score", "runs", "seconds"):
+        first = comparison.summaries[0]
+        columns = {
+            "method": [summary.method for summary in comparison.summaries],
+            "score": [str(summary) for summary in comparison.summaries],
+            f"minus {first.method}, 95 %": [str(gap) if gap else "" for gap in comparison.differences],
+            "epoch": ["" if summary.epoch is None else str(summary.epoch) for summary in comparison.summaries],
+            "runs": [str(len(summary.scores)) for summary in comparison.summaries],
+            "seconds": [f"{summary.seconds:.1f}" for summary in comparison.summaries],
+        }
+        table = Table(title=f"{first.metric} in %, mean ± std ({first.selection})")
+        filled = {heading: cells for heading, cells in columns.items() if any(cells)}
+        for heading in filled:
             table.add_column(heading, justify="left" if heading == "method" else "right")
-        for summary in comparison.summaries:
-            table.add_row(summary.method, str(summary), str(len(summary.scores)), f"{summary.seconds:.1f}")
+        for row in zip(*filled.values()):
+            table.add_row(*row)
         self.console.print(table)
         self.console.print(f"curves: {comparison.picture}\nresults: {comparison.folder}/METHOD/run-N/result.json")
 

@@ -1,7 +1,7 @@
 """Several methods on one data set, several runs each, in one folder."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ from rade.train.process import Solo
 from rade.train.progress import Progress
 from rade.train.run import Result, train_run
 from rade.train.settings import Settings
-from rade.train.summary import Summary, summarise
+from rade.train.summary import Difference, Summary, paired, summarise
 
 
 class Watcher(Protocol):
@@ -65,12 +65,19 @@ class Comparison:
     folder: Path
     picture: Path
 
+    @property
+    def differences(self) -> tuple[Difference | None, ...]:
+        """How every other method differs from the first, run by run."""
+        first, *others = self.summaries
+        return (None, *(paired(other, first) for other in others))
+
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         rows = [
             {"method": s.method, "metric": s.metric, "mean": s.mean, "std": s.std, "scores": s.scores}
-            | {"selection": s.selection, "seconds": s.seconds}
-            for s in self.summaries
+            | {"selection": s.selection, "epoch": s.epoch, "seconds": s.seconds}
+            | {"difference": None if gap is None else asdict(gap)}
+            for s, gap in zip(self.summaries, self.differences)
         ]
         return {"summaries": rows, "folder": str(self.folder), "picture": str(self.picture)}
 

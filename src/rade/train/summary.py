@@ -1,9 +1,10 @@
-"""Several runs in one line: mean and standard deviation."""
+"""Several runs in one line: mean and standard deviation, and how two methods differ on the same runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import t as student
 
 from rade.train.run import Result
 
@@ -17,6 +18,7 @@ class Summary:
     scores: tuple[float, ...]
     selection: str
     seconds: float
+    epoch: int | None = None  # the same for all runs where they are folds
 
     @property
     def mean(self) -> float:
@@ -37,12 +39,38 @@ def summarise(results: Sequence[Result]) -> Summary:
     first = results[0]
     if first["folds"] > 0:
         epoch, scores = best_common_epoch([result["history"]["val"] for result in results])
-        selection = f"epoch {epoch}, best of the fold-averaged validation curve"
+        selection = "best epoch of the fold-averaged validation curve"
     else:
-        scores = tuple(result["test"] for result in results)
+        epoch, scores = None, tuple(result["test"] for result in results)
         selection = "test score at the best validation epoch"
     seconds = sum(result["timing"]["seconds"] for result in results)
-    return Summary(first["settings"]["method"], first["metric"], scores, selection, seconds)
+    return Summary(first["settings"]["method"], first["metric"], scores, selection, seconds, epoch)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Mean of the differences run by run, with its 95 % interval (Student's t)."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{100 * self.mean:+.2f} [{100 * self.low:.2f}, {100 * self.high:.2f}]"
+
+
+def paired(summary: Summary, baseline: Summary) -> Difference | None:
+    """How a method differs from another on the same seeds, splits or folds; None for a single run.
+
+    >>> print(paired(Summary("a", "accuracy", (0.8, 0.9), "", 0.0), Summary("b", "accuracy", (0.7, 0.7), "", 0.0)))
+    +15.00 [-48.53, 78.53]
+    """
+    gaps = np.subtract(summary.scores, baseline.scores)
+    if len(gaps) < 2:
+        return None
+    mean = float(gaps.mean())
+    reach = float(student.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / len(gaps) ** 0.5)
+    return Difference(mean, mean - reach, mean + reach)
 
 
 def best_common_epoch(curves: Sequence[Sequence[float]]) -> tuple[int, tuple[float, ...]]:
