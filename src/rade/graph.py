@@ -174,7 +174,7 @@ class Graph:
 
     def spread(self, pooled: Tensor) -> Tensor:
         """The value of each node's graph, [B, ...] → [n, ...] (broadcast for one graph)."""
-        return pooled if self.num_graphs == 1 else pooled[self.batch]
+        return pooled if self.num_graphs == 1 else pooled.index_select(0, self.batch)
 
     def once(self, key: Hashable, build: Callable[[], T]) -> T:
         """What ``build`` returns, computed on first use: for what depends on the graph alone."""

@@ -148,12 +148,9 @@ class LowRank:
         flat = x.flatten(1)
         left, right = self._per_node
         if self.graph.num_graphs == 1:
-            out = left @ (right.t() @ flat)
-        else:
-            terms = zip(left.unbind(1), right.unbind(1))
-            out = torch.stack([a[:, None] * self.graph.pool(b[:, None] * flat)[self.graph.batch] for a, b in terms])
-            out = out.sum(0)
-        return out.view_as(x)
+            return (left @ (right.t() @ flat)).view_as(x)
+        sums = self.graph.pool(right[:, :, None] * flat[:, None, :])  # [B, R, F]
+        return (left[:, :, None] * sums.index_select(0, self.graph.batch)).sum(1).view_as(x)
 
     def edges(self) -> Tensor:
         """[E] values on the clean edges."""

@@ -151,5 +151,6 @@ def _nonedge_cross(terms: _Terms, covariance: Operator) -> Tensor:
     if not covariance.parts:
         return torch.zeros_like(terms.messages[:, 0])
     m, mu = terms.away.squeeze(1), terms.centre.squeeze(1)
-    ones = torch.ones_like(m[:, :1])
-    return m * covariance.apply(m) - 2.0 * m * mu * covariance.apply(ones) + mu * covariance.apply(mu)
+    columns = covariance.apply(torch.cat([m, mu, torch.ones_like(m[:, :1])], -1))
+    to_m, to_mu, to_one = torch.split(columns, [m.shape[1], m.shape[1], 1], -1)
+    return m * to_m - 2.0 * m * mu * to_one + mu * to_mu
