@@ -24,11 +24,12 @@ def results(folder: Path) -> dict[str, list[dict]]:
 
 def condensed(folder: Path) -> tuple[list[dict], list[str]]:
     """One row per method for the file, one line per method for the table."""
-    rows, lines, baseline = [], [], None
+    rows, lines, first = [], [], None
     for runs in results(folder).values():
         summary, settings = summarise(runs), runs[0]["settings"]
-        baseline = baseline or summary
-        gap = paired(summary, baseline) if summary is not baseline else None
+        first = first or runs
+        complete = [run["run"] for run in runs] == [run["run"] for run in first]
+        gap = paired(summary, summarise(first)) if runs is not first and complete else None
         rows.append(
             {"folder": folder.name, "settings": settings, "metric": summary.metric, "selection": summary.selection}
             | {"epoch": summary.epoch, "mean": summary.mean, "std": summary.std}

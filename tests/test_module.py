@@ -12,6 +12,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from torch_geometric.nn import GCNConv, GINConv
 
 import rade
+from rade.control import clean_gradient_norm
 from rade.last_layer import tracing
 from rade.variance import pooled_variance, variance
 from zoo import ATTENTION, LAYERS, GraphNet, Net, normal, random_edges, seeded, training_step
@@ -43,6 +44,24 @@ def test_every_training_call_draws_one_view_for_all_layers():
     assert first[0] is first[1]
     assert not torch.equal(first[0].kept, second[0].kept)
     assert not torch.equal(first[0].added.source, second[0].added.source)
+
+
+def test_shares_weigh_uneven_parts_of_a_batch():
+    """Labelled rows split 20 to 10 between two processes: the mean of both regularisers is that of all rows."""
+    model = wrapped(density=0.2)
+    with tracing(model.wrapped) as trace:
+        logits = model.wrapped(X, EDGES)
+    graph, rows = rade.Graph.from_edge_index(EDGES, NODES), torch.arange(NODES)
+    rates = rade.Rates(0.3, 0.1)
+    whole = model.regulariser(logits, trace, graph, rows)(rates)
+    parts = [model.regulariser(logits, trace, graph, part, share=len(part) * 2 / NODES) for part in rows.split(20)]
+    torch.testing.assert_close(sum(part(rates) for part in parts) / 2, whole)
+    parameters = [p for p in model.wrapped.parameters() if p.requires_grad]
+
+    def clean(part, share):
+        return clean_gradient_norm(logits, lambda z: cross_entropy(z[part], LABELS[part]), parameters, share)
+
+    assert clean(rows, 0.5) == pytest.approx(0.5 * float(clean(rows, 1.0)))
 
 
 def test_layers_may_have_views_of_their_own():

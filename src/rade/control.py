@@ -77,7 +77,7 @@ class Pull:
 
 
 class GradNormRates(RateController):
-    """One Adam step per batch on J(p, ρ) = [log((G_reg+ε)/(G_data+ε))]² + λρ², then projection (Algorithm 1).
+    """One Adam step at a time on J(p, ρ) = [log((G_reg+ε)/(G_data+ε))]² + λρ², then projection (Algorithm 1).
 
     A rate given as 0 is switched off and stays off; one that adapts down to 0 may come back.
     """
@@ -162,11 +162,11 @@ def gradient_norm(parameters: Sequence[Parameter]) -> Tensor:
 
 
 def clean_gradient_norm(
-    logits: Tensor, loss: Callable[[Tensor], Tensor] | None, parameters: Sequence[Parameter]
+    logits: Tensor, loss: Callable[[Tensor], Tensor] | None, parameters: Sequence[Parameter], share: float = 1.0
 ) -> Tensor:
-    """‖∇θL‖ on the input graph, the authors' choice, for comparison."""
+    """‖∇θL‖ on the input graph, the authors' choice, for comparison; ``share`` weighs this process's part."""
     if loss is None:
         raise ValueError("data_gradient='clean' needs the loss on the input graph: adapt(..., loss=lambda logits: ...)")
-    gradients = torch.autograd.grad(loss(logits), parameters, retain_graph=True, allow_unused=True)
+    gradients = torch.autograd.grad(share * loss(logits), parameters, retain_graph=True, allow_unused=True)
     norm: Tensor = average(torch.cat([g.flatten().double() for g in gradients if g is not None])).norm()
     return norm

@@ -160,6 +160,7 @@ class RADE(Module):
         index: Tensor | None = None,
         mask: Tensor | None = None,
         loss: Callable[[Tensor], Tensor] | None = None,
+        share: float = 1.0,
         **kwargs: Any,
     ) -> Tensor:
         """One step of the rate rule, with the gradients that ``loss.backward()`` left; returns the clean logits.
@@ -169,6 +170,8 @@ class RADE(Module):
             index: labelled nodes (int64 ids or a bool mask) that the loss was taken over; all by default.
             mask: valid labels, broadcastable to [|index|, C].
             loss: from clean logits to the training loss, for ``data_gradient="clean"``.
+            share: under data-parallel training with uneven parts, the factor by which this part's loss was multiplied
+                so that the mean over processes is the loss of the whole batch.
         """
         call = read_call(self.wrapped, self.edge_index_arg, args, kwargs)
         graph = self._graph(call)
@@ -184,14 +187,20 @@ class RADE(Module):
             with tracing(self.wrapped) as trace:
                 logits: Tensor = self._run(call, graph)
             if norm is None:
-                norm = clean_gradient_norm(logits, loss, parameters)
-            self.controller.step(self.regulariser(logits, trace, graph, index, mask), norm, parameters)
+                norm = clean_gradient_norm(logits, loss, parameters, share)
+            self.controller.step(self.regulariser(logits, trace, graph, index, mask, share), norm, parameters)
         return logits.detach()
 
     def regulariser(
-        self, logits: Tensor, trace: Trace, graph: Graph, index: Tensor | None = None, mask: Tensor | None = None
+        self,
+        logits: Tensor,
+        trace: Trace,
+        graph: Graph,
+        index: Tensor | None = None,
+        mask: Tensor | None = None,
+        share: float = 1.0,
     ) -> Regulariser:
-        """R of a clean forward pass over the labelled rows ``index``, as a function of the rates (Eq. 12)."""
+        """R of a clean forward pass over the labelled rows ``index``, times ``share``, as a function of the rates."""
         scores = logits if logits.dim() == 2 else logits[:, None]
         rows = graph.num_nodes if self.pool is None else graph.num_graphs
         if scores.shape[0] != rows:
@@ -203,7 +212,7 @@ class RADE(Module):
         head = head_matrix(self.wrapped, trace, scores.shape[1], self._head())
         coefficients, messages = logit_messages(trace, graph, head)
         probability = scores[chosen].softmax(-1) if self.task == "multiclass" else scores[chosen].sigmoid()
-        weight = only_valid(probability * (1.0 - probability), mask)
+        weight = share * only_valid(probability * (1.0 - probability), mask)
 
         def spread(law: Law) -> Any:
             if self.pool is None:

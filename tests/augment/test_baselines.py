@@ -12,7 +12,7 @@ from rade.augment.drop_node import scale_rows
 from rade.augment.dropout import thin
 from rade.graph import Graph
 from rade.nn import GATConv, GCNConv, GINConv
-from rade.nn.models import BACKBONES, build_backbone
+from rade.nn.models import ATOM_FEATURE_SIZES, BACKBONES, build_backbone
 
 NODES, FEATURES = 40, 6
 BASELINES = ("dropout", "drop-edge", "drop-node", "drop-message")
@@ -104,17 +104,27 @@ def test_drop_edge_is_the_plain_convolution_on_the_subgraph(graph, x):
 def test_drop_node_zeroes_whole_rows_and_scales_the_others(layout, graph, x):
     learner = learner_of("drop-node", graph, rate=0.75).train()
     inputs = x if layout == "dense" else x.to_sparse_csr()
-    dropped = learner.perturb(inputs, graph)[0]
+    dropped = learner.net.before(inputs)
     assert dropped.layout == inputs.layout
     factor = (dropped.to_dense() / x)[:, 0].round(decimals=4)
     assert set(factor.tolist()) == {0.0, 4.0}
     assert_close(dropped.to_dense(), scale_rows(x, factor))
 
 
+def test_drop_node_zeroes_embedded_atoms_not_their_categories(graph):
+    """A dropped atom has no embedding at all, and the largest category of each feature survives scaling."""
+    net = build_backbone("gcn", 9, 8, 2, encoder="atom")
+    learner = make("drop-node", rate=0.5).wrap(net, Context(seeded(), graph.density, "multiclass", "none")).train()
+    largest = torch.tensor(ATOM_FEATURE_SIZES).sub(1).expand(graph.num_nodes, -1)
+    encoded = net.before(net.encoder(largest))
+    assert set((encoded / net.encoder(largest))[:, 0].round(decimals=3).tolist()) == {0.0, 2.0}
+    assert learner(largest, graph).isfinite().all()
+
+
 def test_drop_node_keeps_the_structure_of_sparse_features(graph, x):
     """The pattern of sparse features is sorted once per structure, so the scaled copy must share its memory."""
     inputs = x.to_sparse_csr()
-    dropped = learner_of("drop-node", graph, rate=0.5).train().perturb(inputs, graph)[0]
+    dropped = learner_of("drop-node", graph, rate=0.5).train().net.before(inputs)
     assert dropped.col_indices().data_ptr() == inputs.col_indices().data_ptr()
 
 
@@ -166,6 +176,27 @@ def test_thinning_keeps_the_mean():
 def test_a_rate_outside_its_range_is_refused(method, rate):
     with pytest.raises(ValueError, match=r"the drop rate must lie in \[0, 1\), got"):
         make(method, rate=rate)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "kind"),
+    [
+        ("max_p", "high", "a number"),
+        ("penalty", "none", "a number"),
+        ("p", True, "a number"),
+        ("views", 2.5, "a whole number"),
+        ("share_view", "no", "true or false"),
+        ("share_view", 1, "true or false"),
+    ],
+)
+def test_an_option_of_another_kind_is_refused(option, value, kind):
+    with pytest.raises(ValueError, match=f"{option} must be {kind}, got {value!r}"):
+        make("rade-of", **{option: value})
+
+
+def test_constant_rates_have_no_options_of_adaptation():
+    with pytest.raises(ValueError, match=r"method rade-of-fixed has no option max_p"):
+        make("rade-of-fixed", max_p=0.9)
 
 
 def test_an_option_of_another_method_is_refused():

@@ -18,7 +18,8 @@ def test_train_compares_and_leaves_a_picture(rade, tmp_path):
     assert (code, err) == (0, "")
     for word in ("none", "rade-of", "rade-ofs", "±", "runs/csbm-gcn/curves.png", "hidden 8", "epochs 3", "p 0.5"):
         assert word in out
-    assert "minus none, 95 %" in out
+    assert "difference [95 %]" in out
+    assert "differences to none, run by run" in out
     assert (tmp_path / "runs/csbm-gcn/curves.png").read_bytes().startswith(b"\x89PNG")
     assert json.loads((tmp_path / "runs/csbm-gcn/summary.json").read_text())["summaries"][0]["method"] == "none"
 
@@ -48,6 +49,26 @@ def test_options_reach_the_settings(rade, tmp_path):
     options = settings["options"]
     assert (options["p"], options["rho"], options["adaptive"], options["share_view"]) == (0.1, 0.2, False, False)
     assert json.loads((tmp_path / "here/rade-of/run-0/result.json").read_text())["seed"] == 5
+
+
+def test_the_released_protocol_trains_in_a_folder_of_its_own(rade, tmp_path):
+    code, out, err = rade("train", *QUICK, "--protocol", "released", "--method", "drop-node,rade-of,rade-of-fixed")
+    assert (code, err) == (0, "")
+    for words in ("projection True", "share_view False", "data_gradient clean", "runs/csbm-gcn-released"):
+        assert words in out
+    assert rade("predict", "runs/csbm-gcn-released/rade-of/run-0", "--dataset", "csbm", "--out", "p.csv")[0] == 0
+
+
+def test_resume_takes_settings_that_a_file_lacks_as_their_defaults(rade, tmp_path):
+    rade("train", *QUICK, "--method", "none")
+    path = tmp_path / "runs/csbm-gcn/none/run-1/result.json"
+    older = json.loads(path.read_text())
+    del older["settings"]["projection"]
+    path.write_text(json.dumps(older))
+    assert rade("train", *QUICK, "--method", "none", "--resume")[0] == 0
+    code, _, err = rade("train", *QUICK, "--method", "none", "--resume", "--set", "projection=true")
+    assert code == 2
+    assert "was made with projection = False, not True" in err
 
 
 def test_resume_skips_finished_runs(rade, tmp_path):
@@ -182,14 +203,36 @@ def test_version(rade):
     assert rade("--version")[1].startswith("rade 0.")
 
 
-def test_tensorboard_gets_every_epoch_once(rade, tmp_path):
-    """A run that starts over from a checkpoint writes to the same log, which shows no epoch twice."""
+def logged(folder, name):
+    """Steps of a curve in a TensorBoard log."""
     events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    log = events.EventAccumulator(str(folder / "csbm-gcn-rade-of-0"))
+    log.Reload()
+    return [event.step for event in log.Scalars(name)]
+
+
+def test_tensorboard_shows_no_epoch_twice_after_a_checkpoint(tmp_path):
+    """Killed in epoch 6 and resumed after epoch 3."""
+    from rade.commands.tensorboard import TensorBoard
+    from rade.train import resolve
+    from rade.train.progress import Progress
+
+    for epochs in (range(6), range(3, 8)):
+        board = TensorBoard(tmp_path)
+        board.begin(resolve("csbm"), 0)
+        for epoch in epochs:
+            progress = Progress(epoch=epoch)
+            progress.record(1.0, val=0.5)
+            board.epoch(progress)
+    board.end({})
+    assert logged(tmp_path, "val") == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_tensorboard_gets_every_epoch_once(rade, tmp_path):
+    """A run that starts over writes to the same log."""
 
     def steps(name):
-        log = events.EventAccumulator(str(tmp_path / "logs/csbm-gcn-rade-of-0"))
-        log.Reload()
-        return [event.step for event in log.Scalars(name)]
+        return logged(tmp_path / "logs", name)
 
     options = ("train", "--method", "rade-of", "--runs", "1", "--patience", "0", "--hidden", "8", "--out", "runs")
     assert rade(*options, "--epochs", "6", "--tensorboard", "logs")[0] == 0

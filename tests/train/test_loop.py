@@ -139,6 +139,8 @@ def test_differences_are_paired():
     shifted = paired(Summary("a", "accuracy", tuple(x + 0.01 for x in one), "", 0.0), Summary("b", "", one, "", 0.0))
     assert (shifted.mean, shifted.low) == pytest.approx((0.01, 0.01))
     assert paired(Summary("a", "", (0.8,), "", 0.0), Summary("b", "", (0.7,), "", 0.0)) is None
+    with pytest.raises(ValueError, match="runs must pair up, got 1 and 4"):
+        paired(Summary("a", "", (0.8,), "", 0.0), Summary("b", "", one, "", 0.0))
 
 
 def test_a_run_resumes_with_as_many_processes_as_wrote_it(paths, tmp_path):

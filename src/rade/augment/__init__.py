@@ -6,20 +6,20 @@ A new baseline is one file with a `Method` and one line in `METHODS`.
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from rade.augment.base import Context, Learner, Method
+from rade.augment.base import Context, Labelled, Learner, Method
 from rade.augment.drop_edge import DropEdge
 from rade.augment.drop_message import DropMessage
 from rade.augment.drop_node import DropNode
 from rade.augment.dropout import Dropout
 from rade.augment.plain import Plain
-from rade.augment.random_add_drop import RandomAddDrop
+from rade.augment.random_add_drop import ADAPTATION, RandomAddDrop
 
-__all__ = ["METHODS", "Context", "Entry", "Learner", "Method", "make"]
+__all__ = ["ADAPTATION", "METHODS", "Context", "Entry", "Labelled", "Learner", "Method", "make"]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A named method: its value, a line of help, and the fields that the name itself fixes."""
+    """A named method: its value, a line of help, and the fields that the name itself fixes or leaves without use."""
 
     value: Any
     help: str
@@ -32,7 +32,8 @@ class Entry:
 
 
 def _rade(help: str, **fixed: Any) -> Entry:
-    return Entry(RandomAddDrop(**fixed), help, tuple(fixed))
+    unused = () if fixed.get("adaptive", True) else ADAPTATION
+    return Entry(RandomAddDrop(**fixed), help, (*fixed, *unused))
 
 
 METHODS: dict[str, Entry] = {
@@ -64,5 +65,15 @@ def make(name: str, **options: Any) -> Method:
     if foreign:
         offered = ", ".join(sorted(entry.options)) or "none"
         raise ValueError(f"method {name} has no option {foreign[0]}; its options: {offered}")
+    for option, value in options.items():
+        _check_kind(option, value, getattr(entry.value, option))
     method: Method = replace(entry.value, **options)
     return method
+
+
+def _check_kind(option: str, value: Any, default: Any) -> None:
+    """Refuse a word for a number and the like, by what the option is otherwise."""
+    kinds = {bool: (bool, "true or false"), int: (int, "a whole number"), float: (int | float, "a number")}
+    kind, name = kinds.get(type(default), (object, ""))
+    if not isinstance(value, kind) or (kind is not bool and kind is not object and isinstance(value, bool)):
+        raise ValueError(f"{option} must be {name}, got {value!r}")

@@ -15,6 +15,19 @@ from rade.view import Rates
 Loss = Callable[[Tensor], Tensor]
 
 
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """What a step's loss was taken over: rows of the logits, which of their labels are known, and the loss itself.
+
+    weight: the step's share among processes, by which the loss was multiplied.
+    """
+
+    rows: Tensor  # [k]
+    known: Tensor | None
+    loss: Loss
+    weight: float = 1.0
+
+
 @dataclass(frozen=True)
 class Context:
     """What a method may ask about its task: the randomness, the data's edge density, the loss and the pooling."""
@@ -47,16 +60,11 @@ class Learner(nn.Module):
         return x, graph
 
     def adapts_after(self, last: bool) -> bool:
-        """Whether the rates move after a step, the `last` of its epoch or another."""
+        """Whether to call `adapt` after a step, the `last` of its epoch or another."""
         return True
 
-    def adapt(
-        self, x: Tensor, graph: Graph, batch: Tensor | None, index: Tensor, mask: Tensor | None, loss: Loss
-    ) -> Tensor | None:
-        """Adapt the method's own rates after a step; return the evaluation logits if that produced them anyway.
-
-        index: [k] the rows that carry labels; mask: which of their labels are known; loss: of logits on these rows.
-        """
+    def adapt(self, x: Tensor, graph: Graph, batch: Tensor | None, labelled: Labelled) -> Tensor | None:
+        """Adapt the method's own rates after a step; return the evaluation logits if that produced them anyway."""
         return None
 
     @property

@@ -1,13 +1,12 @@
-"""DropNode (Feng et al., 2020): whole rows of the input features are zeroed, the others scaled up."""
+"""DropNode (Feng et al., 2020): whole rows of the (encoded) input features are zeroed, the others scaled up."""
 
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rade.augment.base import Context, Learner, check_rate
 from rade.augment.dropout import thin
-from rade.graph import Graph
 from rade.nn.models import Backbone
 
 
@@ -20,16 +19,19 @@ def scale_rows(x: Tensor, factor: Tensor) -> Tensor:
     return torch.sparse_csr_tensor(crow, x.col_indices(), values, x.shape, check_invariants=False)
 
 
-class DropNodeLearner(Learner):
-    """Zeroes a fresh set of feature rows at every training step."""
+class RowDropout(nn.Module):
+    """Zeroes each row with probability `rate` and scales the others by 1/(1 − rate), in training."""
 
-    def __init__(self, net: Backbone, generator: torch.Generator, rate: float) -> None:
-        super().__init__(net, generator)
+    def __init__(self, rate: float, generator: torch.Generator) -> None:
+        super().__init__()
         self.rate = rate
+        self.generator = generator
 
-    def perturb(self, x: Tensor, graph: Graph) -> tuple[Tensor, object]:
-        """Zero each node's features with probability `rate`, scale the others by 1/(1 − rate)."""
-        return scale_rows(x, thin(torch.ones(x.size(0), device=x.device), self.rate, self.generator)), graph
+    def forward(self, x: Tensor) -> Tensor:
+        """A fresh set of rows at every training step; x: [n, F] dense or sparse CSR."""
+        if not self.training:
+            return x
+        return scale_rows(x, thin(torch.ones(x.size(0), device=x.device), self.rate, self.generator))
 
 
 @dataclass(frozen=True)
@@ -42,5 +44,6 @@ class DropNode:
         check_rate(self.rate)
 
     def wrap(self, net: Backbone, context: Context) -> Learner:
-        """The backbone on features with random rows missing."""
-        return DropNodeLearner(net, context.generator, self.rate)
+        """The backbone on features with random rows missing, once they are encoded: categories cannot be scaled."""
+        net.before = RowDropout(self.rate, context.generator)
+        return Learner(net, context.generator)

@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from rade.augment.base import Context, Learner, Loss
+from rade.augment.base import Context, Labelled, Learner
 from rade.control import LARGEST_P
 from rade.graph import Graph
 from rade.module import RADE
@@ -15,6 +15,8 @@ from rade.nn.models import Backbone
 from rade.view import ComplementName, MomentsName, Rates, SamplingName, choose
 
 Cadence = Literal["batch", "epoch"]
+# Fields that mean nothing where the rates are constant.
+ADAPTATION = ("penalty", "rate_lr", "max_p", "adapt_every", "data_gradient", "pooling_rule")
 
 
 class RandomAddDropLearner(Learner):
@@ -39,11 +41,10 @@ class AdaptiveLearner(RandomAddDropLearner):
         """Whether the rates move after this step."""
         return last or self.every == "batch"
 
-    def adapt(
-        self, x: Tensor, graph: Graph, batch: Tensor | None, index: Tensor, mask: Tensor | None, loss: Loss
-    ) -> Tensor | None:
+    def adapt(self, x: Tensor, graph: Graph, batch: Tensor | None, labelled: Labelled) -> Tensor | None:
         """One rate step; its clean logits are the evaluation logits if evaluation is clean."""
-        clean = self.net.adapt(x, graph, batch=batch, index=index, mask=mask, loss=loss)
+        rows, known, loss, weight = labelled.rows, labelled.known, labelled.loss, labelled.weight
+        clean = self.net.adapt(x, graph, batch=batch, index=rows, mask=known, loss=loss, share=weight)
         return clean if self.clean_evaluation else None
 
 

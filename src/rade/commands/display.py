@@ -110,15 +110,18 @@ class Lines(Display):
         columns = {
             "method": [summary.method for summary in comparison.summaries],
             "score": [str(summary) for summary in comparison.summaries],
-            f"minus {first.method}, 95 %": [str(gap) if gap else "" for gap in comparison.differences],
+            "difference [95 %]": [str(gap) if gap else "" for gap in comparison.differences],
             "epoch": ["" if summary.epoch is None else str(summary.epoch) for summary in comparison.summaries],
             "runs": [str(len(summary.scores)) for summary in comparison.summaries],
             "seconds": [f"{summary.seconds:.1f}" for summary in comparison.summaries],
         }
-        table = Table(title=f"{first.metric} in %, mean ± std ({first.selection})")
+        title = f"{first.metric} in %, mean ± std ({first.selection})"
+        if any(comparison.differences):
+            title += f"; differences to {first.method}, run by run"
+        table = Table(title=title, title_justify="left")
         filled = {heading: cells for heading, cells in columns.items() if any(cells)}
         for heading in filled:
-            table.add_column(heading, justify="left" if heading == "method" else "right")
+            table.add_column(heading, justify="left" if heading == "method" else "right", no_wrap=True)
         for row in zip(*filled.values()):
             table.add_row(*row)
         self.console.print(table)

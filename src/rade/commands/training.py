@@ -44,7 +44,8 @@ def execute(order: Order) -> None:
     """Plan, train, compare, report; on Ctrl-C say how to go on and leave with code 130."""
     plan = order.plan()
     first = plan.settings[0]
-    out = order.out or Path("runs") / f"{first.dataset}-{first.backbone}"
+    suffix = "" if plan.protocol == "paper" else f"-{plan.protocol}"
+    out = order.out or Path("runs") / f"{first.dataset}-{first.backbone}{suffix}"
     with processes() as process, stop_on_interrupt() as stop_asked:
         display = choose_display(order.json, process)
         watcher: Watcher = display

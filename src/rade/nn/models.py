@@ -82,13 +82,17 @@ POOLS: dict[str, Callable[[], nn.Module]] = {"none": NoPool, "sum": SumPool, "me
 
 
 class Backbone(nn.Module):
-    """Encoder, convolutions, pooling, linear head; `after` acts on the hidden features behind every activation."""
+    """Encoder, convolutions, pooling, linear head.
+
+    `before` acts on the encoded features, `after` on the hidden features behind every activation.
+    """
 
     def __init__(
         self, encoder: nn.Module, convolutions: list[nn.Module], activation: nn.Module, pool: nn.Module, head: nn.Linear
     ) -> None:
         super().__init__()
         self.encoder = encoder
+        self.before: nn.Module = nn.Identity()
         self.convolutions = nn.ModuleList(convolutions)
         self.activation = activation
         self.after: nn.Module = nn.Identity()
@@ -97,7 +101,7 @@ class Backbone(nn.Module):
 
     def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None) -> Tensor:
         """x: [n, F]; edge_index: a tensor or another adjacency of the convolutions; returns [n or graphs, C] logits."""
-        hidden = self.encoder(x)
+        hidden = self.before(self.encoder(x))
         for convolution in self.convolutions:
             hidden = self.after(self.activation(convolution(hidden, edge_index)))
         logits: Tensor = self.head(self.pool(hidden, batch))

@@ -12,6 +12,7 @@ from rade.train.errors import Interrupted, RunError
 from rade.train.files import load_tensors, save_tensors
 from rade.train.loop import Trainee
 from rade.train.process import Solo
+from rade.train.settings import Settings
 
 StopAsked = Callable[[], bool]
 
@@ -63,11 +64,13 @@ class Checkpoint:
 
 
 def same_settings(saved: dict[str, Any], wanted: dict[str, Any], path: Path) -> None:
-    """Refuse to mix the results of different settings."""
+    """Refuse to mix the results of different settings; a file from before a setting was there has its default."""
+    optional = {name: field.default for name, field in Settings.model_fields.items() if not field.is_required()}
     for name, value in wanted.items():
-        if saved.get(name) != value:
+        found = saved.get(name, optional.get(name))
+        if found != value:
             raise RunError(
-                f"{path} was made with {name} = {saved.get(name)!r}, not {value!r}; "
+                f"{path} was made with {name} = {found!r}, not {value!r}; "
                 "repeat those settings or choose another folder with --out"
             )
 

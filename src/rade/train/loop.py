@@ -10,7 +10,7 @@ from typing import Any
 
 from torch.optim import Optimizer
 
-from rade.augment import Learner
+from rade.augment import Labelled, Learner
 from rade.train.batches import Batches, Outputs
 from rade.train.errors import RunError
 from rade.train.process import Solo
@@ -60,7 +60,8 @@ def fit(
             optimizer.step()
             # The rates follow the gradient that the step has just used, at the parameters it has just set.
             if learner.adapts_after(batch.last):
-                logits = learner.adapt(*batch.inputs, batch.rows, batch.known, partial(batch.loss, task.loss))
+                labelled = Labelled(batch.rows, batch.known, partial(batch.loss, task.loss), batch.weight)
+                logits = learner.adapt(*batch.inputs, labelled)
             losses.append(float(loss.detach()))
         learner.eval()
         scores = judge(trainee, task, batches.evaluation(learner, logits))

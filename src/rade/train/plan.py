@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rade.augment import METHODS
+from rade.augment import ADAPTATION, METHODS
 from rade.data.catalogue import resolve as resolve_dataset
 from rade.nn.models import BACKBONES
 from rade.train.errors import SettingsError, unknown
@@ -18,20 +18,23 @@ else:
     import tomli as tomllib
 
 COMPARED = ("none", "rade-of", "rade-ofs")
-_ADAPTATION = ("penalty", "rate_lr", "max_p", "adapt_every")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One data set, one backbone, the settings of each method, and how many runs of each."""
+    """One data set, one backbone, the settings of each method, and how many runs of each; where defaults came from."""
 
     settings: tuple[Settings, ...]
     runs: int
+    protocol: str
 
 
 def make_plan(asked: Mapping[str, Any]) -> Plan:
     """Settings for each method; an option goes to the methods that have it, and at least one must."""
     asked = dict(asked)
+    for name in ("dataset", "backbone", "protocol"):
+        if not isinstance(asked.get(name, ""), str):
+            raise SettingsError(f"{name} must be one name, got {asked[name]!r}")
     dataset = resolve_dataset(asked.pop("dataset", "csbm")).name
     backbone = asked.pop("backbone", "gcn")
     methods = _names(asked.pop("method", COMPARED))
@@ -46,7 +49,7 @@ def make_plan(asked: Mapping[str, Any]) -> Plan:
         raise SettingsError(f"runs must be a whole number of at least 1, got {runs!r}")
     _check(asked, methods)
     settings = tuple(resolve(dataset, backbone, method, source, **_meant_for(method, asked)) for method in methods)
-    return Plan(settings, runs)
+    return Plan(settings, runs, source)
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -92,11 +95,11 @@ def _check(asked: Mapping[str, Any], methods: Sequence[str]) -> None:
     fields = set(Settings.model_fields) - {"options"}
     for name in asked:
         if name not in fields | everywhere:
-            raise unknown("setting", name, sorted(fields | everywhere | {"runs"}))
+            raise unknown("setting", name, sorted(fields | everywhere | {"runs", "protocol"}))
         if name not in fields | offered:
             owners = ", ".join(method for method, entry in METHODS.items() if name in entry.options)
             raise SettingsError(f"{name} is no option of {', '.join(methods)}; it belongs to {owners}")
-    for name in _ADAPTATION:
+    for name in ADAPTATION:
         if asked.get("adaptive") is False and name in asked:
             raise SettingsError(f"fixed rates and {name} contradict each other: {name} only steers rates that adapt")
     if "fanouts" in asked and asked.get("batch_size") == 0:

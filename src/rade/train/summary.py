@@ -65,6 +65,8 @@ def paired(summary: Summary, baseline: Summary) -> Difference | None:
     >>> print(paired(Summary("a", "accuracy", (0.8, 0.9), "", 0.0), Summary("b", "accuracy", (0.7, 0.7), "", 0.0)))
     +15.00 [-48.53, 78.53]
     """
+    if len(summary.scores) != len(baseline.scores):
+        raise ValueError(f"runs must pair up, got {len(summary.scores)} and {len(baseline.scores)}")
     gaps = np.subtract(summary.scores, baseline.scores)
     if len(gaps) < 2:
         return None
