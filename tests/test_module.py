@@ -408,3 +408,17 @@ def test_gin_with_an_mlp_pushes_messages_through_all_of_it():
     spread = variance(net.convs[1].coefficients(graph, hidden), model.law(graph), messages).total
     probability = logits.softmax(-1)
     torch.testing.assert_close(found(model.rates), (probability * (1 - probability) * spread).sum() / (2 * NODES))
+
+
+def test_inference_before_training_knows_its_graph():
+    """RADE-OFS on a graph whose density was never seen in training takes the density of that graph."""
+    before = wrapped(variant="ofs").eval()
+    given = wrapped(variant="ofs", density=rade.Graph.from_edge_index(EDGES, NODES).density).eval()
+    torch.testing.assert_close(before(X, EDGES), given(X, EDGES))
+
+
+def test_one_logit_asks_for_the_binary_task():
+    model = rade.RADE(seeded(lambda: Net(GCNConv, classes=1))).train()
+    binary_cross_entropy_with_logits(model(X, EDGES)[:, 0], (LABELS > 0).float()).backward()
+    with pytest.raises(ValueError, match=r"one logit per row has no classes to choose from; .* task='binary'"):
+        model.adapt(X, EDGES)

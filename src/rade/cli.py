@@ -61,6 +61,10 @@ def main(arguments: list[str] | None = None) -> None:
         _fail(error.format_message())
     except RadeError as error:
         _fail(str(error))
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "allocate memory" not in str(error):
+            raise
+        _fail("there is not enough memory for this; a smaller --hidden or --batch-size needs less")
     except (KeyboardInterrupt, typer.Abort):
         typer.echo("interrupted", err=True)
         sys.exit(130)

@@ -102,7 +102,7 @@ class RADE(Module):
         if isinstance(model, RADE):
             raise ValueError("the model is wrapped in RADE already; wrap what it wraps, RADE(rade.revert(model), ...)")
         choose("task", task, get_args(Task))
-        choose("pool", pool or "sum", get_args(Pool))
+        choose("pool", pool or "sum", get_args(Pool))  # PyG's global_add_pool is a sum
         choose("pooling_rule", pooling_rule, get_args(PoolingRule))
         choose("sampling", sampling, get_args(SamplingName))
         choose("data_gradient", data_gradient, get_args(DataGradient))
@@ -152,7 +152,8 @@ class RADE(Module):
 
     def law(self, graph: Graph) -> Law:
         """The distribution of views at the current rates."""
-        return Law(self.rates, self.correction, self._generator_for(graph.device))
+        rates = self.controller.rates_at(graph.density)  # until training has seen a density: this graph's
+        return Law(rates, self.correction, self._generator_for(graph.device))
 
     def adapt(
         self,
@@ -208,6 +209,8 @@ class RADE(Module):
                 f"expected logits for {rows} {'nodes' if self.pool is None else 'graphs'}, got {scores.shape[0]} rows; "
                 "say how nodes are pooled, RADE(model, pool='sum'|'mean'), or pool=None for node-level models"
             )
+        if self.task == "multiclass" and scores.shape[1] == 1:
+            raise ValueError("one logit per row has no classes to choose from; for two classes pass task='binary'")
         chosen = labelled_rows(index, rows, scores.device)
         head = head_matrix(self.wrapped, trace, scores.shape[1], self._head())
         coefficients, messages = logit_messages(trace, graph, head)

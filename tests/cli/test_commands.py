@@ -71,6 +71,63 @@ def test_resume_takes_settings_that_a_file_lacks_as_their_defaults(rade, tmp_pat
     assert "was made with projection = False, not True" in err
 
 
+def test_nothing_is_lost_unasked(rade, tmp_path):
+    """Results of other settings and unfinished runs stay, unless told otherwise; repeating a run is no loss."""
+    assert rade("train", *QUICK, "--method", "rade-of")[0] == 0
+    folder = tmp_path / "runs/csbm-gcn/rade-of/run-0"
+    before = (folder / "result.json").read_text()
+    code, _, err = rade("train", *QUICK, "--method", "rade-of", "--p", 0.3)
+    assert code == 2
+    assert "choose another folder with --out, or replace what is there with --overwrite" in err
+    assert (folder / "result.json").read_text() == before
+    assert rade("train", *QUICK, "--method", "rade-of")[0] == 0
+    assert rade("train", *QUICK, "--method", "rade-of", "--p", 0.3, "--overwrite")[0] == 0
+    (folder / "result.json").rename(folder / "checkpoint.pt")
+    code, _, err = rade("train", *QUICK, "--method", "rade-of")
+    assert code == 2
+    assert err.endswith("holds an unfinished run; --resume continues it, --overwrite starts it over\n")
+    assert "contradict each other" in rade("train", *QUICK, "--resume", "--overwrite")[2]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--set", "pool=sum"), "csbm is a data set of nodes: pool must be none, got 'sum'"),
+        (("--dataset", "far-pair", "--set", "pool=none"), "far-pair is a data set of graphs: pool must be sum or mean"),
+        (("--hidden", 10**9), "there is not enough memory for this; a smaller --hidden or --batch-size needs less"),
+        (("--tensorboard", "file"), "cannot write to file; choose another folder with --tensorboard"),
+    ],
+)
+def test_what_cannot_work_is_a_sentence(rade, tmp_path, options, sentence):
+    pytest.importorskip("tensorboard")
+    (tmp_path / "file").write_text("")
+    code, _, err = rade("train", "--method", "none", "--runs", 1, "--epochs", 1, *options)
+    assert code == 2
+    assert sentence in err
+    assert err.count("\n") == 1
+
+
+def test_more_runs_than_folds_are_refused_before_training(rade, tmp_path, monkeypatch):
+    from rade.data import Dataset
+
+    monkeypatch.setattr(Dataset, "folds", 2, raising=False)
+    code, _, err = rade("train", "--dataset", "far-pair", "--method", "none", "--runs", 3, "--epochs", 1)
+    assert (code, err) == (2, "error: data set far-pair has 2 folds; ask for at most as many runs\n")
+
+
+def test_one_run_has_no_deviation(rade):
+    code, out, _ = rade("train", *QUICK, "--method", "none", "--runs", 1)
+    assert code == 0
+    assert "±" not in out
+    assert "1 run per method" in out
+
+
+def test_predictions_need_a_file(rade):
+    rade("train", *QUICK, "--method", "none", "--out", "here")
+    code, _, err = rade("predict", "here/none/run-0", "--out", ".")
+    assert (code, err) == (2, "error: . is a folder, and a file is to be written; add a file's name\n")
+
+
 def test_resume_skips_finished_runs(rade, tmp_path):
     rade("train", *QUICK, "--method", "none")
     before = (tmp_path / "runs/csbm-gcn/none/run-1/result.json").stat().st_mtime_ns

@@ -104,6 +104,11 @@ def test_deeper_models_repeat_the_last_fan_out():
         ({"method": "rade-of", "p": 1.0}, r"drop rate p must lie in \[0, 1\), got 1.0"),
         ({"method": "rade-of", "moments": "rough"}, "moments must be one of .*, got 'rough'"),
         ({"backbone": ["gcn"]}, r"backbone must be one name, got \['gcn'\]"),
+        ({"layers": 2.5}, "layers must be a valid integer, got a number with a fractional part, got 2.5"),
+        ({"fanouts": "5,5"}, "fanouts are for neighbor sampling on one graph"),
+        ({"dataset": "far-pair", "fanouts": "3,3,3,3,3"}, "fanouts are for neighbor sampling on one graph"),
+        ({"method": "none", "adaptive": False}, "fixed_rates is no option of none; it belongs to rade-of"),
+        ({"method": "rade-of", "adaptive": "no"}, "adaptive must be true or false, got 'no'"),
         ({"protocol": 1}, "protocol must be one name, got 1"),
         ({"protocl": "released"}, "unknown setting 'protocl'; did you mean 'protocol'"),
         ({"method": "rade-of-fixed", "adapt_every": "epoch"}, "adapt_every is no option of rade-of-fixed"),
@@ -120,6 +125,12 @@ def test_deeper_models_repeat_the_last_fan_out():
 def test_what_cannot_be_meant_is_a_sentence(asked, sentence):
     with pytest.raises(ValueError, match=sentence):
         make_plan(asked)
+
+
+def test_whole_numbers_stay_whole():
+    options = make_plan({"method": "rade-of,", "views": 3, "samples": 5}).settings[0].options
+    assert (options["views"], options["samples"]) == (3, 5)
+    assert isinstance(options["views"], int)
 
 
 def test_an_option_reaches_the_methods_that_have_it():
@@ -150,6 +161,8 @@ def test_config_files(tmp_path):
 
 
 def test_assignments():
+    assert parse_assignment("adaptive=False") == {"adaptive": False}
+    assert parse_assignment("views=3") == {"views": 3}
     assert parse_assignment("rate-lr=0.01") == {"rate_lr": 0.01}
     with pytest.raises(SettingsError, match=r"--set expects NAME=VALUE, got 'rate'"):
         parse_assignment("rate")

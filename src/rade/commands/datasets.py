@@ -100,21 +100,39 @@ def describe(data_root: Path | None) -> list[dict[str, Any]]:
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
+    from rich.measure import Measurement
+
+    console, wide = Console(), Console(width=1000)
+    if not console.is_terminal:
+        console = wide  # piped output must not be cut to 80 columns
+    hidden: list[str] = []
+    table = _table(rows, hidden)
+    for column in ("source", "licence", "split", "features", "metric", "classes"):
+        if Measurement.get(wide, wide.options, table).minimum <= console.width:
+            break
+        hidden.append(column)
+        table = _table(rows, hidden)
+    console.print(table)
+    if hidden:
+        console.print(f"for {', '.join(reversed(hidden))}: a wider terminal, or rade datasets --json")
+
+
+def _table(rows: list[dict[str, Any]], hidden: list[str]) -> Any:
+    """All columns but the hidden ones; lines are not broken, except those of the files."""
     from rich.table import Table
 
-    columns = ("name", "level", "graphs", "nodes", "edges", "features", "classes", "metric", "split")
+    columns = ["name", "level", "graphs", "nodes", "edges", "features", "classes", "metric", "split", "files"]
     numbers = {"graphs", "nodes", "edges", "features", "classes"}
+    shown = [column for column in (*columns, "licence", "source") if column not in hidden]
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, justify="right" if column in numbers else "left", no_wrap=column == "name")
-    for column in ("files", "licence", "source"):
-        table.add_column(column)
+    for column in shown:
+        justify: Any = "right" if column in numbers else "left"
+        broken: Any = {"overflow": "fold", "min_width": 20} if column == "files" else {"no_wrap": True}
+        table.add_column(column, justify=justify, **broken)
     for row in rows:
-        cells = [f"{row[column]:,}" if column in numbers else str(row[column]) for column in columns]
-        table.add_row(*cells, _files(row), row["licence"], row["source"])
-    console = Console()
-    # Piped output must not be cut to 80 columns.
-    Console(width=None if console.is_terminal else 1000).print(table)
+        cells = {column: f"{row[column]:,}" for column in numbers} | {"files": _files(row)}
+        table.add_row(*(cells.get(column) or str(row[column]) for column in shown))
+    return table
 
 
 def _files(row: dict[str, Any]) -> str:

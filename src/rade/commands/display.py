@@ -6,6 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import torch
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
@@ -72,10 +73,12 @@ class Lines(Display):
     def plan(self, plan: Plan, dataset: Dataset, out: Path) -> None:
         """The settings, those of single methods under their names."""
         self.runs = plan.runs
-        self.console.print(f"[bold]{dataset.name}[/], {plan.runs} runs per method, results in {out}", markup=True)
+        runs = "1 run" if plan.runs == 1 else f"{plan.runs} runs"
+        self.console.print(f"[bold]{dataset.name}[/], {runs} per method, results in {out}", markup=True)
         sampled = plan.settings[0].batch_size > 0 and dataset.level == "node"
         hidden = {"dataset", "method", "options"} | (set() if sampled else SAMPLING)
         shared = plan.settings[0].model_dump(mode="json", exclude=hidden)
+        shared["threads"] = shared["threads"] or torch.get_num_threads()
         self.console.print("  " + ", ".join(f"{name} {_short(value)}" for name, value in shared.items()))
         for settings in plan.settings:
             options = ", ".join(f"{name} {_short(value)}" for name, value in settings.options.items())
@@ -115,7 +118,7 @@ class Lines(Display):
             "runs": [str(len(summary.scores)) for summary in comparison.summaries],
             "seconds": [f"{summary.seconds:.1f}" for summary in comparison.summaries],
         }
-        title = f"{first.metric} in %, mean ± std ({first.selection})"
+        title = f"{first.metric} in %{', mean ± std' if len(first.scores) > 1 else ''} ({first.selection})"
         if any(comparison.differences):
             title += f"; differences to {first.method}, run by run"
         table = Table(title=title, title_justify="left")

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from rade.train.errors import SettingsError
+from rade.train.errors import RunError, SettingsError
+from rade.train.files import ensure_writable
 from rade.train.progress import Progress
 from rade.train.run import Result
 from rade.train.settings import Settings
@@ -19,6 +20,10 @@ class TensorBoard:
             raise SettingsError(
                 "--tensorboard needs the tensorboard package; install it with pip install 'rade-gnn[tensorboard]'"
             ) from None
+        try:
+            ensure_writable(folder)
+        except RunError:
+            raise SettingsError(f"cannot write to {folder}; choose another folder with --tensorboard") from None
         self.folder = folder
         self.open = SummaryWriter
         self.writer: Any = None

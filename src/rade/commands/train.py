@@ -46,6 +46,9 @@ def train(
     data_root: Annotated[Path | None, typer.Option(help="Data folder; else $RADE_DATA, else data/.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for results; default runs/DATASET-BACKBONE.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Skip finished runs, continue unfinished ones.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace unfinished runs and results of other settings in --out.")
+    ] = False,
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Epochs between checkpoints.")] = 50,
     tensorboard: Annotated[Path | None, typer.Option(help="Also write TensorBoard logs to this folder.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
@@ -76,4 +79,4 @@ def train(
     from rade.commands.training import Order, execute
 
     chosen = {name: value for name, value in given.items() if value is not None}
-    execute(Order(chosen, set_ or [], config, data_root, out, resume, checkpoint_every, tensorboard, json))
+    execute(Order(chosen, set_ or [], config, data_root, out, resume, overwrite, checkpoint_every, tensorboard, json))

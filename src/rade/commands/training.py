@@ -13,7 +13,7 @@ from rade.commands.tensorboard import TensorBoard
 from rade.data import load
 from rade.train.checkpoint import stop_on_interrupt
 from rade.train.compare import Comparison, Together, Watcher, compare
-from rade.train.errors import Interrupted
+from rade.train.errors import Interrupted, SettingsError
 from rade.train.plan import Plan, make_plan, parse_assignment, read_config
 from rade.train.process import processes
 
@@ -28,6 +28,7 @@ class Order:
     data_root: Path | None
     out: Path | None
     resume: bool
+    overwrite: bool
     checkpoint_every: int
     tensorboard: Path | None
     json: bool
@@ -42,6 +43,8 @@ class Order:
 
 def execute(order: Order) -> None:
     """Plan, train, compare, report; on Ctrl-C say how to go on and leave with code 130."""
+    if order.resume and order.overwrite:
+        raise SettingsError("--resume and --overwrite contradict each other: one keeps what is there, one replaces it")
     plan = order.plan()
     first = plan.settings[0]
     suffix = "" if plan.protocol == "paper" else f"-{plan.protocol}"
@@ -62,6 +65,7 @@ def execute(order: Order) -> None:
                     out,
                     watcher=watcher,
                     resume=order.resume,
+                    overwrite=order.overwrite,
                     checkpoint_every=order.checkpoint_every,
                     process=process,
                     stop_asked=stop_asked,

@@ -63,9 +63,14 @@ def _holds(target: Path, file: RawFile) -> bool:
 
 def _copy(source: Path, target: Path, file: RawFile, mirror: Path) -> str:
     """Copy and check; the reason if it was refused."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = tempfile.NamedTemporaryFile(dir=target.parent, prefix=".import-", delete=False)  # noqa: SIM115
+    except OSError as error:
+        sentence = f"cannot write to {target.parent}: {error.strerror}; choose another data folder with --data-root"
+        raise DataError(sentence) from None
     digest = hashlib.sha256()
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".import-", delete=False) as temporary:
+    with temporary:
         try:
             with source.open("rb") as stream:
                 while piece := stream.read(PIECE):

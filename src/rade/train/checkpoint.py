@@ -63,16 +63,16 @@ class Checkpoint:
             save_tensors(self.path, state)
 
 
-def same_settings(saved: dict[str, Any], wanted: dict[str, Any], path: Path) -> None:
+REPEAT = "repeat those settings or choose another folder with --out"
+
+
+def same_settings(saved: dict[str, Any], wanted: dict[str, Any], path: Path, advice: str = REPEAT) -> None:
     """Refuse to mix the results of different settings; a file from before a setting was there has its default."""
     optional = {name: field.default for name, field in Settings.model_fields.items() if not field.is_required()}
     for name, value in wanted.items():
         found = saved.get(name, optional.get(name))
         if found != value:
-            raise RunError(
-                f"{path} was made with {name} = {found!r}, not {value!r}; "
-                "repeat those settings or choose another folder with --out"
-            )
+            raise RunError(f"{path} was made with {name} = {found!r}, not {value!r}; {advice}")
 
 
 @contextmanager

@@ -8,12 +8,13 @@ from typing import Any, Protocol
 import torch
 
 from rade.data import Dataset
-from rade.train.checkpoint import StopAsked, never
-from rade.train.files import ensure_writable, save_json
+from rade.train.checkpoint import StopAsked, never, same_settings
+from rade.train.errors import RunError, SettingsError
+from rade.train.files import ensure_writable, load_json, save_json
 from rade.train.picture import draw_curves
 from rade.train.process import Solo
 from rade.train.progress import Progress
-from rade.train.run import Result, train_run
+from rade.train.run import Result, check_level, train_run
 from rade.train.settings import Settings
 from rade.train.summary import Difference, Summary, paired, summarise
 
@@ -95,12 +96,24 @@ def compare(
     *,
     watcher: Watcher | None = None,
     resume: bool = False,
+    overwrite: bool = False,
     checkpoint_every: int = 50,
     process: Solo | None = None,
     stop_asked: StopAsked = never,
 ) -> Comparison:
-    """Train every plan `runs` times below `out`; leave `summary.json` and `curves.png` there."""
+    """Train every plan `runs` times below `out`; leave `summary.json` and `curves.png` there.
+
+    Unless asked to `resume` or to `overwrite`, refuse a folder with unfinished runs or results of other settings.
+    """
     process, watcher = process or Solo(), watcher or Together()
+    for settings in plans:
+        check_level(dataset, settings)
+    if 0 < dataset.folds < runs:
+        raise SettingsError(f"data set {dataset.name} has {dataset.folds} folds; ask for at most as many runs")
+    if not resume and not overwrite:
+        for settings in plans:
+            for run in range(runs):
+                _refuse_to_lose(run_folder(out, settings.method, run), settings)
     ensure_writable(out)
     results: dict[str, list[Result]] = {settings.method: [] for settings in plans}
     for settings in plans:
@@ -122,6 +135,16 @@ def compare(
             results[settings.method].append(result)
             watcher.end(result)
     return _conclude(results, out, process)
+
+
+def _refuse_to_lose(folder: Path, settings: Settings) -> None:
+    """Stop before an earlier run's files are replaced, unless it is finished and would only be repeated."""
+    if (folder / "result.json").exists():
+        saved = load_json(folder / "result.json").get("settings", {})
+        advice = "choose another folder with --out, or replace what is there with --overwrite"
+        same_settings(saved, settings.model_dump(mode="json"), folder / "result.json", advice)
+    elif (folder / "checkpoint.pt").exists():
+        raise RunError(f"{folder} holds an unfinished run; --resume continues it, --overwrite starts it over")
 
 
 def _conclude(results: dict[str, list[Result]], out: Path, process: Solo) -> Comparison:

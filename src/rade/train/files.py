@@ -15,6 +15,8 @@ from rade.train.errors import RunError
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write beside `path`, force it to the disk, then rename: a reader finds the old file or the new one."""
+    if path.is_dir():
+        raise RunError(f"{path} is a folder, and a file is to be written; add a file's name")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

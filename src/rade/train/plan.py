@@ -49,6 +49,11 @@ def make_plan(asked: Mapping[str, Any]) -> Plan:
         raise SettingsError(f"runs must be a whole number of at least 1, got {runs!r}")
     _check(asked, methods)
     settings = tuple(resolve(dataset, backbone, method, source, **_meant_for(method, asked)) for method in methods)
+    if "fanouts" in asked and (settings[0].batch_size == 0 or settings[0].pool != "none"):
+        raise SettingsError(
+            f"fanouts are for neighbor sampling on one graph, which {dataset} is not trained by here; "
+            "give a batch size of seed nodes (--batch-size), or leave them out"
+        )
     return Plan(settings, runs, source)
 
 
@@ -71,6 +76,8 @@ def parse_assignment(text: str) -> dict[str, Any]:
     name, found, value = text.partition("=")
     if not found or not name.strip():
         raise SettingsError(f"--set expects NAME=VALUE, got {text!r}")
+    if value.strip().lower() in ("true", "false"):
+        value = value.lower()  # Python's spelling
     try:
         return {name.strip().replace("-", "_"): tomllib.loads(f"value = {value}")["value"]}
     except tomllib.TOMLDecodeError:
@@ -80,7 +87,7 @@ def parse_assignment(text: str) -> dict[str, Any]:
 def _names(methods: str | Sequence[str]) -> list[str]:
     """Names from a list whose elements may hold several, separated by commas; each once."""
     given = [methods] if isinstance(methods, str) else methods
-    return list(dict.fromkeys(name.strip() for part in given for name in part.split(",")))
+    return list(dict.fromkeys(name.strip() for part in given for name in part.split(",") if name.strip()))
 
 
 def _meant_for(method: str, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,7 +105,8 @@ def _check(asked: Mapping[str, Any], methods: Sequence[str]) -> None:
             raise unknown("setting", name, sorted(fields | everywhere | {"runs", "protocol"}))
         if name not in fields | offered:
             owners = ", ".join(method for method, entry in METHODS.items() if name in entry.options)
-            raise SettingsError(f"{name} is no option of {', '.join(methods)}; it belongs to {owners}")
+            what = "fixed_rates" if name == "adaptive" else name
+            raise SettingsError(f"{what} is no option of {', '.join(methods)}; it belongs to {owners}")
     for name in ADAPTATION:
         if asked.get("adaptive") is False and name in asked:
             raise SettingsError(f"fixed rates and {name} contradict each other: {name} only steers rates that adapt")

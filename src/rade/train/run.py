@@ -46,6 +46,7 @@ def train_run(
     With `resume` a finished run is not repeated, and an unfinished one continues to the numbers it would have had.
     """
     process = process or Solo()
+    check_level(dataset, settings)
     wanted = settings.model_dump(mode="json")
     if resume and (folder / "result.json").exists():
         result: Result = load_json(folder / "result.json")
@@ -70,6 +71,15 @@ def train_run(
 def load_run(folder: str | Path) -> Trained:
     """The trained model of a finished run, from the folder that `train_run` or `rade train` wrote."""
     return load_model(Path(folder) / "model.pt")
+
+
+def check_level(dataset: Dataset, settings: Settings) -> None:
+    """Refuse pooling on a node-level data set, and a graph-level one without."""
+    if (settings.pool == "none") != (dataset.level == "node"):
+        needed = "none" if dataset.level == "node" else "sum or mean"
+        raise SettingsError(
+            f"{dataset.name} is a data set of {dataset.level}s: pool must be {needed}, got {settings.pool!r}"
+        )
 
 
 def split_of(dataset: Dataset, run: int, seed: int) -> Split:

@@ -27,7 +27,7 @@ class Settings(BaseModel):
     dataset: str
     backbone: str
     method: str
-    options: dict[str, bool | float | str] = {}  # of the method
+    options: dict[str, bool | int | float | str] = {}  # of the method
     hidden: int = Field(ge=1)
     layers: int = Field(ge=1)
     pool: Literal["none", "sum", "mean"]
@@ -108,7 +108,7 @@ def resolve(
     if foreign:
         raise SettingsError(_no_such_setting(foreign[0], method, offered))
     values |= overrides
-    if "fanouts" not in overrides:
+    if "fanouts" not in overrides and isinstance(values["layers"], int):
         values["fanouts"] = _one_per_layer(values["fanouts"], values["layers"])
     fields = {name: value for name, value in values.items() if name in mine}
     options = {name: value for name, value in values.items() if name in offered}

@@ -26,12 +26,12 @@ class Summary:
         return float(np.mean(self.scores))
 
     @property
-    def std(self) -> float:
-        """Standard deviation over runs, with n − 1; 0 for a single run."""
-        return float(np.std(self.scores, ddof=1)) if len(self.scores) > 1 else 0.0
+    def std(self) -> float | None:
+        """Standard deviation over runs, with n − 1; None for a single run."""
+        return float(np.std(self.scores, ddof=1)) if len(self.scores) > 1 else None
 
     def __str__(self) -> str:
-        return f"{100 * self.mean:.2f} ± {100 * self.std:.2f}"
+        return f"{100 * self.mean:.2f}" + ("" if self.std is None else f" ± {100 * self.std:.2f}")
 
 
 def summarise(results: Sequence[Result]) -> Summary:
