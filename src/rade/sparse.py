@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
@@ -31,7 +30,7 @@ class Pattern:
     columns: int
     transposition: Tensor  # [E]
     transposed: Pattern | None = None  # None: the pattern is symmetric
-    _constant: dict[str, tuple[weakref.ref[Tensor], int, Tensor]] = field(default_factory=dict, repr=False)
+    _constant: dict[str, tuple[Hashable, Tensor, Tensor]] = field(default_factory=dict, repr=False)
 
     @property
     def rows(self) -> int:
@@ -55,12 +54,16 @@ class Pattern:
         return self if self.transposed is None else self.transposed
 
     def transposed_values(self, values: Tensor) -> Tensor:
-        """The values in the order of the transpose; those of a constant matrix are reordered once and kept."""
+        """The values in the order of the transpose; those of a constant matrix are reordered once and kept.
+
+        Known by their memory, which is held, and its version: features give a new tensor object on every call.
+        """
         if values.requires_grad:
             return values.index_select(0, self.transposition)
+        key = (values.data_ptr(), values.shape, values.stride(), values._version)
         kept = self._constant.get("values")
-        if kept is None or kept[0]() is not values or kept[1] != values._version:
-            kept = (weakref.ref(values), values._version, values[self.transposition])
+        if kept is None or kept[0] != key:
+            kept = (key, values, values.index_select(0, self.transposition))
             self._constant["values"] = kept
         return kept[2]
 

@@ -63,7 +63,8 @@ class Symmetric(Coefficients):
         f, _ = self._moments(law, EDGE)
         degrees = self.graph.degree_classes[0].to(self.dtype) + self.loop
         c = torch.where(degrees > 0, degrees, 1.0).rsqrt() / f
-        loop = self.clean().loop / torch.where(mean.loop != 0, mean.loop, 1.0)
+        clean = self.loop * self._root(self.graph.degree).square()
+        loop = clean / torch.where(mean.loop != 0, mean.loop, 1.0)
         return (self._pairs(c, c) / (1.0 - law.rates.p)).index_select(0, self._pair), loop
 
     def cross_covariance(self, law: Law) -> Moments:
@@ -91,13 +92,16 @@ class Symmetric(Coefficients):
         return self.graph.edge_classes[2]
 
     def _ends(self, left: Tensor, right: Tensor) -> Tensor:
-        return left[self.graph.pattern.target] * right[self.graph.pattern.source]
+        return left.index_select(0, self.graph.pattern.target) * right.index_select(0, self.graph.pattern.source)
+
+    def _root(self, degree: Tensor) -> Tensor:
+        total = degree.to(self.dtype) + self.loop
+        return torch.where(total > 0, total, 1.0).rsqrt()  # a node without edges and loop has no coefficient
 
     def _weights(self, degree: Tensor, view: View | None) -> Weights:
-        total = degree.to(self.dtype) + self.loop
-        root = torch.where(total > 0, total, 1.0).rsqrt()  # a node without edges and loop has no coefficient
+        root = self._root(degree)
         loop = self.loop * root.square()
         if view is None:
             return Weights(self._ends(root, root), loop, self.nothing_added())
-        added = root[view.added.target] * root[view.added.source]
+        added = root.index_select(0, view.added.target) * root.index_select(0, view.added.source)
         return Weights(self._ends(root, root) * view.kept, loop, added)
