@@ -121,3 +121,14 @@ def test_the_pattern_of_features_is_found_once():
     x = normal(5, 6).to_sparse_csr()
     assert feature_pattern(x) is feature_pattern(x)
     assert feature_pattern(x.clone()) is not feature_pattern(x)
+
+
+def test_constant_values_are_reordered_once():
+    """Features give a new tensor object for the same memory on every call; a change in place is noticed."""
+    x = torch.tensor([[0.0, 1.0, 2.0], [3.0, 0.0, 4.0]]).to_sparse_csr()
+    pattern = Pattern.general(x.crow_indices(), x.col_indices(), 3)
+    once = pattern.transposed_values(x.values())
+    assert pattern.transposed_values(x.values()) is once
+    assert once.tolist() == [3.0, 1.0, 2.0, 4.0]
+    x.values().mul_(2)
+    assert pattern.transposed_values(x.values()).tolist() == [6.0, 2.0, 4.0, 8.0]

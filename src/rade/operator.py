@@ -31,6 +31,11 @@ class Kernel(Protocol):
     def loops(self) -> Tensor:
         """K_ii, [n] or [n, H]."""
 
+    def added_to(self, total: Tensor, x: Tensor, rows: Tensor | None) -> Tensor:
+        """total + diag(rows) K x; a kernel may know a way with fewer passes over the features."""
+        sums = self.apply(x)
+        return total + sums if rows is None else torch.addcmul(total, rows.unsqueeze(-1), sums)
+
 
 class Part(Protocol):
     """A summand of an operator."""
@@ -113,9 +118,8 @@ class AllPairs:
         return sums if self.rows is None else self.rows.unsqueeze(-1) * sums
 
     def added_to(self, total: Tensor, x: Tensor) -> Tensor:
-        """One pass where the rows are scaled."""
-        sums = self.kernel.apply(x)
-        return total + sums if self.rows is None else torch.addcmul(total, self.rows.unsqueeze(-1), sums)
+        """As the kernel does it."""
+        return self.kernel.added_to(total, x, self.rows)
 
     def scaled(self, rows: Tensor) -> AllPairs:
         """Scale the rows."""
@@ -132,7 +136,7 @@ class AllPairs:
 
 
 @dataclass(frozen=True, eq=False)
-class LowRank:
+class LowRank(Kernel):
     """K_ij = Σ_r left_ir right_jr within each graph: the non-edge weights of every separable aggregator.
 
     Factors are given per node, [n, R], or with ``by_degree`` per degree class, [U, R].
@@ -146,11 +150,20 @@ class LowRank:
     def apply(self, x: Tensor) -> Tensor:
         """One weighted sum over each graph per rank, [n, F] → [n, F]; heads share the weights."""
         flat = x.flatten(1)
-        left, right = self._per_node
+        left, _ = self._per_node
         if self.graph.num_graphs == 1:
-            return (left @ (right.t() @ flat)).view_as(x)
-        sums = self.graph.pool(right[:, :, None] * flat[:, None, :])  # [B, R, F]
-        return (left[:, :, None] * sums.index_select(0, self.graph.batch)).sum(1).view_as(x)
+            return (left @ self._sums(flat)).view_as(x)
+        return (left[:, :, None] * self._sums(flat)).sum(1).view_as(x)
+
+    def added_to(self, total: Tensor, x: Tensor, rows: Tensor | None) -> Tensor:
+        """On one graph and without heads in one pass over the features, without K x itself."""
+        if x.dim() == 3:
+            return super().added_to(total, x, rows)
+        left, _ = self._per_node
+        scaled = left if rows is None else rows[:, None] * left
+        if self.graph.num_graphs == 1:
+            return torch.addmm(total, scaled, self._sums(x))
+        return total + (scaled[:, :, None] * self._sums(x)).sum(1)
 
     def edges(self) -> Tensor:
         """[E] values on the clean edges."""
@@ -165,6 +178,13 @@ class LowRank:
         """[n] values on the diagonal."""
         left, right = self._per_node
         return (left * right).sum(-1)
+
+    def _sums(self, x: Tensor) -> Tensor:
+        """Σ_j right_jr x_j, [R, F] on one graph, else those of each node's graph, [n, R, F]."""
+        _, right = self._per_node
+        if self.graph.num_graphs == 1:
+            return right.t() @ x
+        return self.graph.pool(right[:, :, None] * x[:, None, :]).index_select(0, self.graph.batch)
 
     @property
     def _per_node(self) -> tuple[Tensor, Tensor]:

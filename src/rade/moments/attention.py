@@ -14,7 +14,7 @@ from rade.moments.base import Coefficients, Moments, Weights
 from rade.moments.complement import AttentionKernel, AttentionSums
 from rade.moments.monte_carlo import SampledMoments, sampled_moments, sampled_variance
 from rade.moments.nonneighbors import sample_nonneighbors
-from rade.operator import Operator, Sparse, complement
+from rade.operator import Kernel, Operator, Sparse, complement
 from rade.sparse import Pattern
 from rade.view import Law, View
 
@@ -203,7 +203,7 @@ class ExactComplement:
         return complement(of.graph, _Cast(kernel, of.graph, of.dtype))
 
 
-class _Cast:
+class _Cast(Kernel):
     """A kernel computed in double precision, seen in the messages' precision."""
 
     def __init__(self, kernel: AttentionKernel, graph: Graph, dtype: torch.dtype) -> None:
