@@ -69,10 +69,15 @@ REPEAT = "repeat those settings or choose another folder with --out"
 def same_settings(saved: dict[str, Any], wanted: dict[str, Any], path: Path, advice: str = REPEAT) -> None:
     """Refuse to mix the results of different settings; a file from before a setting was there has its default."""
     optional = {name: field.default for name, field in Settings.model_fields.items() if not field.is_required()}
-    for name, value in wanted.items():
-        found = saved.get(name, optional.get(name))
-        if found != value:
-            raise RunError(f"{path} was made with {name} = {found!r}, not {value!r}; {advice}")
+    there, here = _flat(optional | saved), _flat(wanted)
+    for name in {**here, **there}:
+        if there.get(name) != here.get(name):
+            raise RunError(f"{path} was made with {name} = {there.get(name)!r}, not {here.get(name)!r}; {advice}")
+
+
+def _flat(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings with those of the method beside them."""
+    return {**{name: value for name, value in settings.items() if name != "options"}, **settings.get("options", {})}
 
 
 @contextmanager

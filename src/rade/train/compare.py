@@ -9,12 +9,12 @@ import torch
 
 from rade.data import Dataset
 from rade.train.checkpoint import StopAsked, never, same_settings
-from rade.train.errors import RunError, SettingsError
+from rade.train.errors import RunError
 from rade.train.files import ensure_writable, load_json, save_json
 from rade.train.picture import draw_curves
 from rade.train.process import Solo
 from rade.train.progress import Progress
-from rade.train.run import Result, check_level, train_run
+from rade.train.run import Result, check_folds, check_level, train_run
 from rade.train.settings import Settings
 from rade.train.summary import Difference, Summary, paired, summarise
 
@@ -108,8 +108,7 @@ def compare(
     process, watcher = process or Solo(), watcher or Together()
     for settings in plans:
         check_level(dataset, settings)
-    if 0 < dataset.folds < runs:
-        raise SettingsError(f"data set {dataset.name} has {dataset.folds} folds; ask for at most as many runs")
+    check_folds(dataset, runs)
     if not resume and not overwrite:
         for settings in plans:
             for run in range(runs):

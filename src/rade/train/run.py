@@ -82,13 +82,16 @@ def check_level(dataset: Dataset, settings: Settings) -> None:
         )
 
 
+def check_folds(dataset: Dataset, runs: int) -> None:
+    """Refuse more runs than there are folds."""
+    if 0 < dataset.folds < runs:
+        raise SettingsError(f"data set {dataset.name} has {dataset.folds} folds; ask for at most as many runs")
+
+
 def split_of(dataset: Dataset, run: int, seed: int) -> Split:
     """The split of one run: fold number `run` where the data set has folds."""
-    if dataset.folds == 0:
-        return dataset.split(run, seed)
-    if run >= dataset.folds:
-        raise SettingsError(f"data set {dataset.name} has {dataset.folds} folds; ask for at most as many runs")
-    return dataset.fold(run)
+    check_folds(dataset, run + 1)
+    return dataset.split(run, seed) if dataset.folds == 0 else dataset.fold(run)
 
 
 def _train(
