@@ -12,11 +12,11 @@ from torch_geometric.nn import MessagePassing
 
 import rade
 from rade.correction import propagate
+from rade.graph.operator import LowRank, complement
 from rade.moments import Coefficients, Moments, Weights
 from rade.nn import CorrectedConv
 from rade.nn.base import pushed
-from rade.operator import LowRank, complement
-from rade.view import Law, View
+from rade.view.view import Law, View
 
 
 class Louder(Coefficients):

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from rade.correction import propagate
-from rade.graph import Graph
+from rade.graph.graph import Graph
+from rade.graph.pairs import symmetric_pattern
 from rade.moments.base import Coefficients
-from rade.pairs import symmetric_pattern
-from rade.view import Correction, Law, Rates, View
+from rade.view.view import Correction, Law, Rates, View
 
 Repeat = Callable[[Tensor], Tensor]
 Build = Callable[[Graph, Repeat], Coefficients]  # the same aggregator on a graph and on copies of it

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from oracle import Build, Repeat
-from rade.graph import Graph
+from rade.graph.graph import Graph
 from rade.moments import Attention, Coefficients, Mean, Sum, Symmetric, Weighted
 
 

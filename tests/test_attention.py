@@ -9,9 +9,9 @@ import torch
 
 from oracle import GRAPHS, Build, all_views, copies, error, identity, one_hot
 from rade.correction import correction_factor, propagate
-from rade.graph import Graph
+from rade.graph.graph import Graph
 from rade.moments import Attention
-from rade.view import Correction, Law, MeanView, Rates, Variant, sample_view
+from rade.view.view import Correction, Law, MeanView, Rates, Variant, sample_view
 from registry import ATTENTION, attention, normal
 
 RATES = [(0.5, 0.2), (0.0, 0.3), (0.4, 0.0)]

@@ -10,11 +10,11 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from oracle import GRAPHS, identity
-from rade.control import EPSILON, LARGEST_P, ConstantRates, GradNormRates, gradient_norm
+from rade.control.regulariser import Regulariser, SeparableRegulariser, regulariser
+from rade.control.rules import EPSILON, LARGEST_P, ConstantRates, GradNormRates, gradient_norm
+from rade.control.variance import LogitVariance, pooled_variance, variance
 from rade.moments import Coefficients
-from rade.regulariser import Regulariser, SeparableRegulariser, regulariser
-from rade.variance import LogitVariance, pooled_variance, variance
-from rade.view import Correction, Law, Rates, Variant
+from rade.view.view import Correction, Law, Rates, Variant
 from registry import ALL, EXACT, Aggregator, normal
 
 C = 3  # logits

@@ -10,7 +10,7 @@ import torch
 import torch_geometric.nn as pyg
 
 import rade
-from rade.conversion import SUPPORTED, TWINS, convolutions
+from rade.wrapper.conversion import SUPPORTED, TWINS, convolutions
 from zoo import ATTENTION, LAYERS, Net, normal, random_edges, seeded
 
 X, EDGES = normal(20, 8), random_edges(20, 40)

@@ -9,7 +9,7 @@ from scipy.stats import binom
 from torch import Tensor
 
 from rade.moments.degrees import EDGE, RandomDegree, degree_moments, delta, exact, monte_carlo
-from rade.view import Correction, Law, Rates
+from rade.view.view import Correction, Law, Rates
 
 POWERS = (0.5, 1.0, 2.0)
 DEGREES = (1, 2, 3, 10, 100, 1_000, 10_000)

@@ -10,7 +10,7 @@ import torch
 
 import rade
 from oracle import adjacency, nonedges
-from rade.diagnostics import LayerReport
+from rade.wrapper.explain import LayerReport
 from zoo import ATTENTION, LAYERS, Net, normal, random_edges, seeded, training_step
 
 NODES = 40

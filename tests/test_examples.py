@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from oracle import GRAPHS, RATES, all_views, error
+from rade.control.variance import variance
 from rade.correction import propagate
-from rade.variance import variance
-from rade.view import Correction, MeanView
+from rade.view.view import Correction, MeanView
 from registry import normal
 
 FOLDER = Path(__file__).parents[1] / "examples"

@@ -16,7 +16,7 @@ from torch_geometric.nn import GINConv, GraphConv, SGConv
 
 import rade
 from oracle import copies
-from rade.last_layer import tracing
+from rade.wrapper.trace import tracing
 from zoo import ATTENTION, LAYERS, normal, random_edges, seeded
 
 NODES, FEATURES, OUT = 200, 5, 3

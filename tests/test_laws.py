@@ -8,9 +8,9 @@ from torch import Tensor
 
 from oracle import GRAPHS, LARGER, RATES, AllViews, adjacency, all_views, error, identity, nonedges, one_hot, undirected
 from rade.correction import correction_factor, propagate
-from rade.graph import Graph
+from rade.graph.graph import Graph
 from rade.moments import Coefficients
-from rade.view import Correction, Law, MeanView, Rates, Variant
+from rade.view.view import Correction, Law, MeanView, Rates, Variant
 from registry import ALL, EXACT, normal
 
 CORRECTED = [Variant.OF, Variant.OFS]

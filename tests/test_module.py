@@ -12,9 +12,9 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from torch_geometric.nn import GCNConv, GINConv
 
 import rade
-from rade.control import clean_gradient_norm
-from rade.last_layer import tracing
-from rade.variance import pooled_variance, variance
+from rade.control.rules import clean_gradient_norm
+from rade.control.variance import pooled_variance, variance
+from rade.wrapper.trace import tracing
 from zoo import ATTENTION, LAYERS, GraphNet, Net, normal, random_edges, seeded, training_step
 
 NODES, CLASSES = 30, 3

@@ -9,7 +9,7 @@ from oracle import BATCH, STAR, AllViews, error
 from rade.correction import propagate
 from rade.moments import Attention, Symmetric
 from rade.moments.monte_carlo import sampled_moments, sampled_variance
-from rade.view import Correction, Law, MeanView, Rates
+from rade.view.view import Correction, Law, MeanView, Rates
 
 SAMPLES = 4000
 

@@ -15,7 +15,7 @@ from torch.nn import Linear, ReLU, Sequential
 import rade.nn
 from oracle import BATCH, CYCLE_CHORD, ISOLATED, NEAR_CLIQUE, error
 from rade import Correction, Graph, MeanView, Rates, sample_view
-from rade.view import Law
+from rade.view.view import Law
 from registry import normal
 
 IN, OUT = 6, 4

@@ -8,11 +8,11 @@ from torch_geometric.nn import GCN, GraphSAGE
 
 import rade
 from oracle import PATH
+from rade.control.variance import pooled_variance
 from rade.correction import propagate
 from rade.moments import Sum, Weighted
-from rade.randomness import packed, unpack
-from rade.variance import pooled_variance
-from rade.view import Law, Rates
+from rade.view.randomness import packed, unpack
+from rade.view.view import Law, Rates
 
 EDGES = PATH.edge_index
 X = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))

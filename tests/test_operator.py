@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from oracle import BATCH, GRAPHS, error, nonedges, one_hot
-from rade.graph import Graph
-from rade.operator import AllPairs, Diagonal, LowRank, Operator, Sparse, complement
+from rade.graph.graph import Graph
+from rade.graph.operator import AllPairs, Diagonal, LowRank, Operator, Sparse, complement
 from registry import normal
 
 every_graph = pytest.mark.parametrize("graph", GRAPHS.values(), ids=list(GRAPHS))

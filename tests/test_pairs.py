@@ -9,7 +9,14 @@ import torch
 from scipy.stats import chi2
 
 from oracle import pairs_of, undirected
-from rade.pairs import bernoulli_positions, fixed_positions, pair_count, rank_pairs, symmetric_pattern, unrank_pairs
+from rade.graph.pairs import (
+    bernoulli_positions,
+    fixed_positions,
+    pair_count,
+    rank_pairs,
+    symmetric_pattern,
+    unrank_pairs,
+)
 
 CPU = torch.device("cpu")
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from rade.features import feature_pattern, linear, matmul
-from rade.sparse import Pattern, product, row_pointer, sampled
+from rade.graph.sparse import Pattern, product, row_pointer, sampled
+from rade.nn.linear import feature_pattern, linear, matmul
 from registry import normal
 
 

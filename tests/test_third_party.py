@@ -29,7 +29,7 @@ from torch_geometric.nn import (
 )
 
 import rade
-from rade.last_layer import head_matrix, tracing
+from rade.wrapper.trace import head_matrix, tracing
 from zoo import Net, normal, random_edges, seeded
 
 NODES, FEATURES, CLASSES = 40, 8, 3

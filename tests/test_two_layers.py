@@ -8,7 +8,7 @@ import torch
 from oracle import SQUARE_TAIL, AllViews, error, identity, one_hot
 from rade.correction import propagate
 from rade.nn import GCNConv
-from rade.view import Correction, FreshViews, Law, MeanView, Rates, Variant, sample_view
+from rade.view.view import Correction, FreshViews, Law, MeanView, Rates, Variant, sample_view
 from registry import EXACT, normal
 
 

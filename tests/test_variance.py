@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from oracle import GRAPHS, LARGER, RATES, AllViews, adjacency, all_views, error, identity, nonedges
+from rade.control.variance import pooled_variance, variance
 from rade.correction import propagate
 from rade.moments import Coefficients
-from rade.variance import pooled_variance, variance
-from rade.view import Correction, Law, Rates, Variant
+from rade.view.view import Correction, Law, Rates, Variant
 from registry import EXACT, attention, normal
 
 C = 3  # logits

@@ -11,7 +11,7 @@ from oracle import ISOLATED, PATH
 from rade import Correction, Graph, Law, MeanView, Rates, Variant, sample_view
 from rade.correction import propagate
 from rade.moments import Sum, Symmetric
-from rade.view import FreshViews
+from rade.view.view import FreshViews
 
 REFUSED = {
     "p = 1": (lambda: Rates(1.0, 0.1), r"p must lie in \[0, 1\), got 1.0; p = 1 removes every edge"),

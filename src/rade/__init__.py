@@ -6,10 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rade.conversion import convert, revert
-    from rade.graph import Graph
-    from rade.module import RADE
-    from rade.view import Correction, Law, MeanView, Rates, Variant, View, sample_view
+    from rade.graph.graph import Graph
+    from rade.view.view import Correction, Law, MeanView, Rates, Variant, View, sample_view
+    from rade.wrapper.conversion import convert, revert
+    from rade.wrapper.module import RADE
 
 __version__ = "0.1.0"
 
@@ -29,13 +29,13 @@ __all__ = [
 
 # No name here may equal a module of this package, or importing that module would hide it.
 _HOMES = {
-    "RADE": "rade.module",
-    "Graph": "rade.graph",
-    "convert": "rade.conversion",
-    "revert": "rade.conversion",
-    **dict.fromkeys(("Correction", "Law", "MeanView", "Rates", "Variant", "View", "sample_view"), "rade.view"),
+    "RADE": "rade.wrapper.module",
+    "Graph": "rade.graph.graph",
+    "convert": "rade.wrapper.conversion",
+    "revert": "rade.wrapper.conversion",
+    **dict.fromkeys(("Correction", "Law", "MeanView", "Rates", "Variant", "View", "sample_view"), "rade.view.view"),
 }
-_MODULES = ("augment", "data", "diagnostics", "moments", "nn", "train")
+_MODULES = ("augment", "control", "data", "graph", "moments", "nn", "train", "view")
 
 
 def __getattr__(name: str) -> Any:

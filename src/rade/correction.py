@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rade.graph import Graph
+from rade.graph.graph import Graph
+from rade.graph.operator import Diagonal, Operator, Sparse
 from rade.moments.base import Coefficients, Moments, Weights
-from rade.operator import Diagonal, Operator, Sparse
-from rade.view import FreshViews, Law, MeanView, Variant, View
+from rade.view.view import FreshViews, Law, MeanView, Variant, View
 
 
 @singledispatch

@@ -6,8 +6,8 @@ from torch.testing import assert_close
 from torch_geometric.nn import global_add_pool, global_mean_pool
 from torch_geometric.utils import erdos_renyi_graph
 
-from rade.graph import Graph
-from rade.nn.models import ATOM_FEATURE_SIZES, BACKBONES, AtomEncoder, build_backbone
+from rade.graph.graph import Graph
+from rade.nn.backbones import ATOM_FEATURE_SIZES, BACKBONES, AtomEncoder, build_backbone
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ from rade.augment import METHODS, Context, make
 from rade.augment.drop_message import ThinnedMessages
 from rade.augment.drop_node import scale_rows
 from rade.augment.dropout import thin
-from rade.graph import Graph
+from rade.graph.graph import Graph
 from rade.nn import GATConv, GCNConv, GINConv
-from rade.nn.models import ATOM_FEATURE_SIZES, BACKBONES, build_backbone
+from rade.nn.backbones import ATOM_FEATURE_SIZES, BACKBONES, build_backbone
 
 NODES, FEATURES = 40, 6
 BASELINES = ("dropout", "drop-edge", "drop-node", "drop-message")

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from rade.augment import METHODS
-from rade.nn.models import BACKBONES
+from rade.nn.backbones import BACKBONES
 
 QUICK = ("--epochs", 3, "--hidden", 8, "--runs", 2)
 

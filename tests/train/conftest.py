@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rade.data import Dataset, GraphList, load
-from rade.nn.models import ATOM_FEATURE_SIZES
+from rade.nn.backbones import ATOM_FEATURE_SIZES
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -9,8 +9,8 @@ from scipy.stats import ttest_rel
 from torch.testing import assert_close
 
 from rade.train import resolve, train_run
-from rade.train.batches import batches_of
 from rade.train.process import Solo
+from rade.train.steps import batches_of
 from rade.train.summary import Summary, best_common_epoch, paired, summarise
 
 
@@ -27,7 +27,7 @@ class Part(Solo):
 @pytest.fixture
 def passes(monkeypatch):
     """Counts forward passes of the backbone, by training mode."""
-    from rade.nn.models import Backbone
+    from rade.nn.backbones import Backbone
 
     counts = Counter()
     forward = Backbone.forward

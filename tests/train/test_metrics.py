@@ -4,7 +4,7 @@ import pytest
 import torch
 from sklearn.metrics import f1_score
 
-from rade.metrics import accuracy, average_precision, micro_f1, roc_auc
+from rade.train.metrics import accuracy, average_precision, micro_f1, roc_auc
 
 
 @pytest.fixture(scope="module")

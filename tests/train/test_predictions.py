@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from rade.metrics import accuracy
 from rade.train import RunError, load_run, resolve, train_run
+from rade.train.metrics import accuracy
 from rade.train.predictions import decide, write_predictions
 
 

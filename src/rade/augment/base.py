@@ -7,10 +7,10 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from rade.graph import Graph
-from rade.nn.models import Backbone
-from rade.randomness import packed, unpack
-from rade.view import Rates
+from rade.graph.graph import Graph
+from rade.nn.backbones import Backbone
+from rade.view.randomness import packed, unpack
+from rade.view.view import Rates
 
 Loss = Callable[[Tensor], Tensor]
 

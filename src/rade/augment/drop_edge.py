@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from rade.augment.base import Context, Learner, check_rate
-from rade.graph import Graph
-from rade.nn.models import Backbone
-from rade.view import Correction, Rates, sample_view
+from rade.graph.graph import Graph
+from rade.nn.backbones import Backbone
+from rade.view.view import Correction, Rates, sample_view
 
 
 class DropEdgeLearner(Learner):

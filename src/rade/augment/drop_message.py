@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from rade.augment.base import Context, Learner, check_rate
 from rade.augment.dropout import thin
 from rade.correction import propagate
-from rade.graph import Graph
+from rade.graph.graph import Graph
 from rade.nn import GINConv
-from rade.nn.models import Backbone
+from rade.nn.backbones import Backbone
 
 # Below this share of non-zeros, messages are thinned entry by entry: input features of GIN are wide and mostly zero.
 SPARSE_BELOW = 0.1

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from rade.augment.base import Context, Learner, check_rate
 from rade.augment.dropout import thin
-from rade.nn.models import Backbone
+from rade.nn.backbones import Backbone
 
 
 def scale_rows(x: Tensor, factor: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from rade.augment.base import Context, Learner, check_rate
-from rade.nn.models import Backbone
+from rade.nn.backbones import Backbone
 
 
 def thin(values: Tensor, rate: float, generator: torch.Generator) -> Tensor:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from rade.augment.base import Context, Learner
-from rade.nn.models import Backbone
+from rade.nn.backbones import Backbone
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from rade.augment.base import Context, Labelled, Learner
-from rade.control import LARGEST_P
-from rade.graph import Graph
-from rade.module import RADE
+from rade.control.rules import LARGEST_P
+from rade.graph.graph import Graph
 from rade.nn import GINConv
-from rade.nn.models import Backbone
-from rade.view import ComplementName, MomentsName, Rates, SamplingName, choose
+from rade.nn.backbones import Backbone
+from rade.view.view import ComplementName, MomentsName, Rates, SamplingName, choose
+from rade.wrapper.module import RADE
 
 Cadence = Literal["batch", "epoch"]
 # Fields that mean nothing where the rates are constant.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from rade.graph import Graph
-from rade.pairs import fixed_positions, unrank_pairs
+from rade.graph.graph import Graph
+from rade.graph.pairs import fixed_positions, unrank_pairs
 
 ARXIV = (169_343, 1_157_799)  # nodes and undirected edges of ogbn-arxiv
 

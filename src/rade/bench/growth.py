@@ -9,9 +9,9 @@ import torch
 from rade.bench.convolution import train_step
 from rade.bench.graphs import random_graph
 from rade.bench.measure import Contestant, Row, Setting, interleaved, peak_bytes
-from rade.graph import Graph
+from rade.graph.graph import Graph
 from rade.nn import GCNConv
-from rade.view import Rates, sample_view
+from rade.view.view import Rates, sample_view
 
 MEAN_DEGREE = 10
 WIDTH = 16

@@ -13,9 +13,9 @@ from torch.nn.functional import cross_entropy
 
 from rade import nn
 from rade.bench.measure import Contestant, Row, Setting, interleaved
-from rade.features import dense
-from rade.graph import Graph
-from rade.module import RADE
+from rade.graph.graph import Graph
+from rade.nn.linear import dense
+from rade.wrapper.module import RADE
 
 
 @dataclass(frozen=True)

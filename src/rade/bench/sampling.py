@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from rade.bench.graphs import ARXIV, random_graph
 from rade.bench.measure import Contestant, Row, Setting, interleaved
-from rade.pairs import unrank_pairs
-from rade.view import Rates, _bernoulli_ranks, sample_view
+from rade.graph.pairs import unrank_pairs
+from rade.view.view import Rates, _bernoulli_ranks, sample_view
 
 
 def sampling(setting: Setting) -> Iterator[Row]:

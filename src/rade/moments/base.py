@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from rade.graph import Graph
-from rade.operator import Operator
-from rade.view import Law, Rates, View
+from rade.graph.graph import Graph
+from rade.graph.operator import Operator
+from rade.view.view import Law, Rates, View
 
 T = TypeVar("T")
 RateFactors = Callable[[Rates], tuple[Tensor | float, Tensor | float]]

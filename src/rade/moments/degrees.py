@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rade.graph import Graph
-from rade.view import Law, number
+from rade.graph.graph import Graph
+from rade.view.view import Law, number
 
 NODES, FROM, TO = 128, -4.6, 6.0  # trapezoid nodes in v: relative error below 1e-11 for s ≤ 2 (docs/moments.md)
 

@@ -7,10 +7,10 @@ from collections.abc import Hashable
 import torch
 from torch import Tensor
 
+from rade.graph.operator import LowRank, complement
 from rade.moments.base import Coefficients, Moments, Weights
 from rade.moments.degrees import EDGE, NONEDGE, degree_moments
-from rade.operator import LowRank, complement
-from rade.view import Law, View
+from rade.view.view import Law, View
 
 
 class Mean(Coefficients):

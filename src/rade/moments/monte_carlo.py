@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from rade.graph.operator import Operator, Sparse
+from rade.graph.sparse import Pattern, row_pointer
 from rade.moments.base import Coefficients, Moments
-from rade.operator import Operator, Sparse
-from rade.sparse import Pattern, row_pointer
-from rade.view import Law, number, sample_view
+from rade.view.view import Law, number, sample_view
 
 
 @dataclass(frozen=True, eq=False)

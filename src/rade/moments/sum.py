@@ -6,9 +6,9 @@ from collections.abc import Hashable
 
 from torch import Tensor
 
+from rade.graph.operator import LowRank, complement
 from rade.moments.base import Coefficients, Moments, RateFactors, Weights
-from rade.operator import LowRank, complement
-from rade.view import Law, Variant, View
+from rade.view.view import Law, Variant, View
 
 
 class Sum(Coefficients):

@@ -7,11 +7,11 @@ from collections.abc import Hashable
 import torch
 from torch import Tensor
 
-from rade.graph import Graph
+from rade.graph.graph import Graph
+from rade.graph.operator import LowRank, complement
 from rade.moments.base import Coefficients, Moments, Weights
 from rade.moments.degrees import EDGE, LOOP, NONEDGE, degree_moments
-from rade.operator import LowRank, complement
-from rade.view import Law, View
+from rade.view.view import Law, View
 
 
 class Symmetric(Coefficients):

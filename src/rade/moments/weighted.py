@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from rade.moments.base import Coefficients, Moments, RateFactors, Weights
-from rade.view import Law, View
+from rade.view.view import Law, View
 
 
 class Weighted(Coefficients):

@@ -12,7 +12,7 @@ from torch_geometric.nn import MLP, MessagePassing
 from torch_geometric.nn import Linear as PyGLinear
 from torch_geometric.typing import SparseTensor
 
-from rade.graph import Graph
+from rade.graph.graph import Graph
 from rade.moments.base import Coefficients
 
 LogitMessages = tuple[Coefficients, Tensor]

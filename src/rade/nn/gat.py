@@ -9,10 +9,10 @@ import torch_geometric.nn as pyg
 from torch import Tensor
 
 from rade.correction import propagate
-from rade.features import linear, matmul
-from rade.graph import Graph
+from rade.graph.graph import Graph
 from rade.moments import Attention, Coefficients
 from rade.nn.base import CorrectedConv, LogitMessages, is_plain
+from rade.nn.linear import linear, matmul
 
 
 class GATConv(CorrectedConv, pyg.GATConv):

@@ -11,10 +11,10 @@ from torch import Tensor
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from rade.correction import propagate
-from rade.features import linear, matmul
-from rade.graph import Graph
+from rade.graph.graph import Graph
 from rade.moments import Coefficients, Sum, Symmetric
 from rade.nn.base import CorrectedConv, LogitMessages, is_plain, pushed
+from rade.nn.linear import linear, matmul
 
 
 class GCNConv(CorrectedConv, pyg.GCNConv):

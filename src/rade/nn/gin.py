@@ -9,10 +9,10 @@ import torch_geometric.nn as pyg
 from torch import Tensor
 
 from rade.correction import propagate
-from rade.features import dense, is_sparse, linear, matmul
-from rade.graph import Graph
+from rade.graph.graph import Graph
 from rade.moments import Coefficients, Sum
 from rade.nn.base import CorrectedConv, LogitMessages, is_plain, linear_part
+from rade.nn.linear import dense, is_sparse, linear, matmul
 
 
 class GINConv(CorrectedConv, pyg.GINConv):

@@ -9,10 +9,10 @@ import torch_geometric.nn as pyg
 from torch import Tensor
 
 from rade.correction import propagate
-from rade.features import linear, matmul
-from rade.graph import Graph
+from rade.graph.graph import Graph
 from rade.moments import Coefficients, Mean, Sum, Weighted
 from rade.nn.base import CorrectedConv, LogitMessages, is_plain, pushed
+from rade.nn.linear import linear, matmul
 
 AGGREGATORS: dict[str, type[Coefficients]] = {"mean": Mean, "add": Sum, "sum": Sum}
 

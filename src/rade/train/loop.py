@@ -11,11 +11,11 @@ from typing import Any
 from torch.optim import Optimizer
 
 from rade.augment import Labelled, Learner
-from rade.train.batches import Batches, Outputs
 from rade.train.errors import RunError
 from rade.train.process import Solo
 from rade.train.progress import Progress, Stopping
 from rade.train.schedule import Schedule
+from rade.train.steps import Batches, Outputs
 from rade.train.task import Task
 
 

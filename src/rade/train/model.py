@@ -9,13 +9,13 @@ from torch import Tensor
 
 from rade.augment import Context, Learner, make
 from rade.data import Dataset
-from rade.nn.models import build_backbone
-from rade.train.batches import batches_of
+from rade.nn.backbones import build_backbone
 from rade.train.errors import RunError
 from rade.train.files import load_tensors, save_tensors
 from rade.train.process import Solo
 from rade.train.seeds import derive, generator
 from rade.train.settings import Settings
+from rade.train.steps import batches_of
 from rade.train.task import Task
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rade.augment import ADAPTATION, METHODS
 from rade.data.catalogue import resolve as resolve_dataset
-from rade.nn.models import BACKBONES
+from rade.nn.backbones import BACKBONES
 from rade.train.errors import SettingsError, unknown
 from rade.train.settings import Settings, defaults, resolve
 

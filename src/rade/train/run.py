@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from rade.data import Dataset, Split
-from rade.train.batches import batches_of
 from rade.train.checkpoint import Checkpoint, StopAsked, never, same_settings
 from rade.train.errors import SettingsError
 from rade.train.files import ensure_writable, load_json, save_json
@@ -19,6 +18,7 @@ from rade.train.progress import Progress, Stopping
 from rade.train.provenance import commit, origin, versions
 from rade.train.schedule import SCHEDULES
 from rade.train.settings import Settings
+from rade.train.steps import batches_of
 from rade.train.task import Task
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {

@@ -10,7 +10,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from rade.augment import METHODS, make
-from rade.nn.models import BACKBONES
+from rade.nn.backbones import BACKBONES
 from rade.train.errors import SettingsError, unknown
 
 if sys.version_info >= (3, 11):

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from rade.data import Dataset
-from rade.metrics import METRICS, Metric
+from rade.train.metrics import METRICS, Metric
 
 
 def multiclass_loss(logits: Tensor, labels: Tensor) -> Tensor:

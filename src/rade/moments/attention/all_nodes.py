@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
-from rade.moments.prefix import ThresholdSums
+from rade.moments.attention.prefix import ThresholdSums
 
 
 class AttentionSums:

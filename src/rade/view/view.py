@@ -11,9 +11,9 @@ from typing import Any, Literal, TypeVar, get_args
 import torch
 from torch import Tensor
 
-from rade.graph import Graph
-from rade.pairs import bernoulli_positions, fixed_positions, symmetric_pattern, unrank_pairs
-from rade.sparse import Pattern
+from rade.graph.graph import Graph
+from rade.graph.pairs import bernoulli_positions, fixed_positions, symmetric_pattern, unrank_pairs
+from rade.graph.sparse import Pattern
 
 T = TypeVar("T")
 MomentsName = Literal["exact", "delta", "monte-carlo"]

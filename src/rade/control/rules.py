@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import Module, Parameter
 
-from rade.graph import Graph
-from rade.regulariser import Regulariser, average
-from rade.view import Rates
+from rade.control.regulariser import Regulariser, average
+from rade.graph.graph import Graph
+from rade.view.view import Rates
 
 LARGEST_P = 1.0 - 1e-6  # p = 1 has no correction
 JUST_INSIDE = 1e-8  # at a rate of exactly 0 the norm has only a one-sided derivative: take it here

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from rade.control.variance import LogitVariance
 from rade.moments.base import Coefficients
-from rade.variance import LogitVariance
-from rade.view import Law, Rates
+from rade.view.view import Law, Rates
 
 REFERENCE = Rates(p=0.5, q=0.5)  # where the two base variances of a separable aggregator are read off
 

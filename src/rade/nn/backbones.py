@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import global_add_pool, global_mean_pool
 
-from rade.features import linear
+from rade.graph.sparse import Pattern, product
 from rade.nn import GATConv, GCNConv, GINConv, SAGEConv
-from rade.sparse import Pattern, product
+from rade.nn.linear import linear
 
 # Number of values of each of the nine atom features of the Open Graph Benchmark.
 ATOM_FEATURE_SIZES = (119, 5, 12, 12, 10, 6, 6, 2, 2)

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import dropout, leaky_relu
 
-from rade.graph import Graph
+from rade.graph.graph import Graph
+from rade.graph.operator import Kernel, Operator, Sparse, complement
+from rade.graph.sparse import Pattern
+from rade.moments.attention.all_nodes import AttentionKernel, AttentionSums
+from rade.moments.attention.nonneighbors import sample_nonneighbors
 from rade.moments.base import Coefficients, Moments, Weights
-from rade.moments.complement import AttentionKernel, AttentionSums
 from rade.moments.monte_carlo import SampledMoments, sampled_moments, sampled_variance
-from rade.moments.nonneighbors import sample_nonneighbors
-from rade.operator import Kernel, Operator, Sparse, complement
-from rade.sparse import Pattern
-from rade.view import Law, View
+from rade.view.view import Law, View
 
 
 class Attention(Coefficients):

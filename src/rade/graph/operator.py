@@ -13,8 +13,8 @@ from typing import Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from rade.graph import Graph
-from rade.sparse import Pattern, product
+from rade.graph.graph import Graph
+from rade.graph.sparse import Pattern, product
 
 PartType = TypeVar("PartType", bound="Part")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from rade.graph import Graph
+from rade.graph.graph import Graph
 
 Parts = tuple[Tensor | None, Tensor | None]  # batch, ptr
 

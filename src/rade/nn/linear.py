@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import linear as dense_linear
 from torch.nn.parameter import is_lazy
 
-from rade.sparse import Pattern, product
+from rade.graph.sparse import Pattern, product
 
 _KEPT = 16
 _patterns: OrderedDict[tuple[int, int, int, int], tuple[Tensor, Tensor, Pattern]] = OrderedDict()

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from rade.correction import correction_factor
-from rade.graph import Graph
+from rade.graph.graph import Graph
+from rade.graph.operator import Operator, Sparse
 from rade.moments.base import Coefficients
-from rade.operator import Operator, Sparse
-from rade.view import Law, Variant
+from rade.view.view import Law, Variant
 
 PoolingRule = Literal["exact", "paper"]
 

@@ -8,12 +8,12 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from rade.control.variance import variance
 from rade.correction import correction_factor
-from rade.graph import Graph
-from rade.last_layer import Trace
+from rade.graph.graph import Graph
 from rade.nn.base import CorrectedConv
-from rade.variance import variance
-from rade.view import Law, Rates
+from rade.view.view import Law, Rates
+from rade.wrapper.trace import Trace
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rade.graph import Graph
-from rade.sparse import Pattern, row_pointer
+from rade.graph.graph import Graph
+from rade.graph.sparse import Pattern, row_pointer
 
 
 def sample_nonneighbors(graph: Graph, samples: int, generator: torch.Generator | None) -> tuple[Pattern, Tensor]:

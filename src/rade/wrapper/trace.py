@@ -14,10 +14,10 @@ from torch.nn import Module
 from torch_geometric.nn import JumpingKnowledge
 from torch_geometric.nn import Linear as PyGLinear
 
-from rade.conversion import convolutions
-from rade.graph import Graph
+from rade.graph.graph import Graph
 from rade.moments.base import Coefficients
 from rade.nn.base import CorrectedConv, linear_part
+from rade.wrapper.conversion import convolutions
 
 
 @dataclass

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rade.augment import Learner
 from rade.data import Dataset, Split, neighbor_loader
-from rade.graph import Graph
+from rade.graph.graph import Graph
 from rade.train.errors import SettingsError
 from rade.train.process import Solo
 from rade.train.seeds import derive, generator

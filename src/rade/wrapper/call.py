@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.nn import Module
 from torch_geometric.data import Data
 
-from rade.features import is_sparse
-from rade.graph import Graph
+from rade.graph.graph import Graph
 from rade.nn.base import CorrectedConv
+from rade.nn.linear import is_sparse
 
 _NOT_FEATURES = ("batch", "ptr", "edge_weight", "edge_attr")
 _TRIMMING = ("num_sampled_nodes_per_hop", "num_sampled_edges_per_hop")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rade.sparse import Pattern, row_pointer
+from rade.graph.sparse import Pattern, row_pointer
 
 
 def pair_count(size: Tensor) -> Tensor:

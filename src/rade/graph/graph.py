@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from rade.pairs import pair_count, rank_pairs
-from rade.sparse import Pattern, row_pointer
+from rade.graph.pairs import pair_count, rank_pairs
+from rade.graph.sparse import Pattern, row_pointer
 
 T = TypeVar("T")
 

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from rade.arguments import Call, build_graph, on_clean, read_call, require_finite
-from rade.control import (
+from rade.control.labelled import labelled_rows, only_valid
+from rade.control.regulariser import Regulariser, regulariser
+from rade.control.rules import (
     LARGEST_P,
     ConstantRates,
     GradNormRates,
@@ -18,16 +19,11 @@ from rade.control import (
     clean_gradient_norm,
     gradient_norm,
 )
-from rade.conversion import convert, is_unsupported, revert
-from rade.diagnostics import LayerReport, explain_layers
-from rade.graph import Graph
-from rade.labelled import labelled_rows, only_valid
-from rade.last_layer import Trace, evaluating, head_matrix, logit_messages, outside_inference_mode, path_of, tracing
-from rade.randomness import branch_off, moved, packed, seeded, unpack
-from rade.regulariser import Regulariser, regulariser
-from rade.reuse import GraphReuse
-from rade.variance import PoolingRule, pooled_variance, variance
-from rade.view import (
+from rade.control.variance import PoolingRule, pooled_variance, variance
+from rade.graph.build import GraphReuse
+from rade.graph.graph import Graph
+from rade.view.randomness import branch_off, moved, packed, seeded, unpack
+from rade.view.view import (
     ComplementName,
     Correction,
     FreshViews,
@@ -41,6 +37,10 @@ from rade.view import (
     choose,
     sample_view,
 )
+from rade.wrapper.call import Call, build_graph, on_clean, read_call, require_finite
+from rade.wrapper.conversion import convert, is_unsupported, revert
+from rade.wrapper.explain import LayerReport, explain_layers
+from rade.wrapper.trace import Trace, evaluating, head_matrix, logit_messages, outside_inference_mode, path_of, tracing
 
 Task = Literal["multiclass", "binary", "multilabel"]
 Pool = Literal["sum", "mean"]
@@ -226,7 +226,7 @@ class RADE(Module):
         return regulariser(weight, spread, self.law(graph), coefficients)
 
     def explain(self, *args: Any, **kwargs: Any) -> list[LayerReport]:
-        """What RADE does to each convolution at the current rates: see `rade.diagnostics.LayerReport`."""
+        """What RADE does to each convolution at the current rates: see `rade.wrapper.explain.LayerReport`."""
         with outside_inference_mode():
             return self._explain(read_call(self.wrapped, self.edge_index_arg, args, kwargs))
 
