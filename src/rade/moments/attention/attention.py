@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 
 import torch
 from torch import Tensor
 from torch.nn.functional import dropout, leaky_relu
 
 from rade.graph.graph import Graph
-from rade.graph.operator import Kernel, Operator, Sparse, complement
+from rade.graph.operator import Kernel, Operator, Sparse, over_nonedges
 from rade.graph.sparse import Pattern
+from rade.memory import remembered
 from rade.moments.attention.all_nodes import AttentionKernel, AttentionSums
 from rade.moments.attention.nonneighbors import sample_nonneighbors
 from rade.moments.base import Coefficients, Moments, Weights
+from rade.moments.inverse import expansion
 from rade.moments.monte_carlo import SampledMoments, sampled_moments, sampled_variance
-from rade.view.view import Law, View
+from rade.view.law import Law
+from rade.view.view import View
 
 
 class Attention(Coefficients):
@@ -61,7 +63,7 @@ class Attention(Coefficients):
         p, q = law.rates.p, law.rates.q
         sums = self._sums(law)
         edges = (1.0 - p) * self._edge * sums.edge_inverse(self._edge, self._target, 1)
-        loop = self._own * _inverse(sums.total, sums.spread, 1)
+        loop = self._own * expansion(sums.total, sums.spread, 1)
         nonedges = sums.nonedges(lambda w, index: q * sums.nonedge_inverse(w, index, 1), 1)
         return Moments(edges.to(self.dtype), torch.where(self._own > 0, loop, 0.0).to(self.dtype), nonedges)
 
@@ -82,20 +84,20 @@ class Attention(Coefficients):
 
         return Moments(edges.to(self.dtype), self.no_loop(), sums.nonedges(per_weight, 2))
 
-    def ratio(self, law: Law, mean: Moments) -> tuple[Tensor, Tensor]:
+    def ratio(self, law: Law) -> tuple[Tensor, Tensor]:
         """1/(π T_i φ_ij) with T the clean denominator: w cancels, so that weights may be too small for α and E[α']."""
         if law.correction.moments == "monte-carlo":
-            return super().ratio(law, mean)
+            return super().ratio(law)
         sums = self._sums(law)
         clean = self._own + self._edge_sum
         inverse = torch.where(clean > 0, clean, 1.0).reciprocal()
         expected = (1.0 - law.rates.p) * sums.edge_inverse(self._edge, self._target, 1)
-        edges, loop = inverse[self._target] / expected, inverse / _inverse(sums.total, sums.spread, 1)
+        edges, loop = inverse[self._target] / expected, inverse / expansion(sums.total, sums.spread, 1)
         return edges.to(self.dtype), torch.where(self._own > 0, loop, 0.0).to(self.dtype)
 
-    def max_correction(self, law: Law) -> float | Tensor:
+    def cap(self, law: Law) -> float | Tensor:
         """3/(1−p): above every legitimate factor of a node of degree one, below the expansion's excesses."""
-        return law.correction.cap(auto=3.0 / (1.0 - law.rates.p))
+        return law.correction.limit(auto=3.0 / (1.0 - law.rates.p))
 
     def no_loop(self) -> Tensor:
         """[n, H] zeros."""
@@ -105,7 +107,7 @@ class Attention(Coefficients):
     def _target(self) -> Tensor:
         return self.graph.pattern.target
 
-    @cached_property
+    @remembered
     def _shift(self) -> Tensor:
         """log of the largest weight any node of the graph could send to i, [n, H]; constant in derivatives."""
         s, graph = self.s.detach(), self.graph
@@ -116,15 +118,15 @@ class Attention(Coefficients):
     def _weight_at(self, target: Tensor, source: Tensor) -> Tensor:
         return torch.exp(leaky_relu(self.s[source] + self.t[target], self.slope) - self._shift[target])
 
-    @cached_property
+    @remembered
     def _edge(self) -> Tensor:
         return self._weight_at(self._target, self.graph.pattern.source)
 
-    @cached_property
+    @remembered
     def _edge_sum(self) -> Tensor:
         return self.graph.pattern.row_sum(self._edge)
 
-    @cached_property
+    @remembered
     def _loop(self) -> Tensor:
         return torch.exp(leaky_relu(self.s + self.t, self.slope) - self._shift)
 
@@ -141,10 +143,10 @@ class Attention(Coefficients):
         return Weights(edge, loop, new)
 
     def _sampled(self, law: Law) -> SampledMoments:
-        return self.found_once(law, "sampled", lambda: sampled_moments(self, law))
+        return self.once(law, "sampled", lambda: sampled_moments(self, law))
 
     def _sums(self, law: Law) -> DenominatorSums:
-        return self.found_once(law, "denominator", lambda: self._denominator(law))
+        return self.once(law, "denominator", lambda: self._denominator(law))
 
     def _denominator(self, law: Law) -> DenominatorSums:
         how = COMPLEMENTS[law.correction.complement](self, law)
@@ -165,21 +167,16 @@ class DenominatorSums:
     def edge_inverse(self, w: Tensor, index: Tensor, power: int) -> Tensor:
         """E[(w + S_ij)^−power] for an edge: its own part leaves the sums and w enters."""
         spread = (self.spread[index] - self.p * (1.0 - self.p) * w.square()).clamp(min=0)
-        return _inverse(self.total[index] + self.p * w, spread, power)
+        return expansion(self.total[index] + self.p * w, spread, power)
 
     def nonedge_inverse(self, w: Tensor, index: Tensor | None, power: int) -> Tensor:
         """The same for a non-edge; smooth in w, for interpolation, hence not clamped."""
         total, spread = (self.total, self.spread) if index is None else (self.total[index], self.spread[index])
-        return _inverse(total + (1.0 - self.q) * w, spread - self.q * (1.0 - self.q) * w.square(), power)
+        return expansion(total + (1.0 - self.q) * w, spread - self.q * (1.0 - self.q) * w.square(), power)
 
     def nonedges(self, per_weight: Callable[[Tensor, Tensor | None], Tensor], power: int) -> Operator:
         """Σ over non-neighbors of w^power · per_weight(w) x_j."""
         return self.how.operator(per_weight, power, self.total)
-
-
-def _inverse(total: Tensor, spread: Tensor, power: int) -> Tensor:
-    """E[Y^−1] ≈ 1/D + σ²/D³ or E[Y^−2] ≈ 1/D² + 3σ²/D⁴ (Lemmas C.2, E.2)."""
-    return total.pow(-power) + 0.5 * power * (power + 1) * spread * total.pow(-power - 2)
 
 
 class ExactComplement:
@@ -200,7 +197,7 @@ class ExactComplement:
         """By piecewise polynomials in w, split at the mean denominator, where the factor bends."""
         of = self.of
         kernel = AttentionKernel(self.sums, lambda w: per_weight(w, None), split.detach(), power, of._shift)
-        return complement(of.graph, _Cast(kernel, of.graph, of.dtype))
+        return over_nonedges(of.graph, _Cast(kernel, of.graph, of.dtype))
 
 
 class _Cast(Kernel):
