@@ -100,7 +100,9 @@ class _Fields:
 
     def finish(self) -> None:
         for key in self.left:
-            raise TableError(f"{self.where} has no key '{key}'{_near(key, self.known)} Its keys: {', '.join(self.known)}")
+            raise TableError(
+                f"{self.where} has no key '{key}'{_near(key, self.known)} Its keys: {', '.join(self.known)}"
+            )
 
     def _take(self, key: str, default: Any) -> Any:
         self.known.append(key)
@@ -178,5 +180,6 @@ def _varied(row: Row, vary: Mapping[str, tuple[Any, ...]]) -> Iterable[Row]:
 
 
 def _near(given: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(given, list(known), n=1, cutoff=0.5)
-    return f"; did you mean '{close[0]}'?" if close else "."
+    close = difflib.get_close_matches(given, list(known), n=3, cutoff=0.5)
+    swapped = [name for name in close if sorted(name) == sorted(given)]
+    return f"; did you mean '{(swapped or close)[0]}'?" if close else "."
