@@ -1,7 +1,9 @@
 """Experiments: the paper's tables as data, and those beyond it; importing this package does not import torch.
 
-table = rade.experiment.load("node-gcn")
-for cell in rade.experiment.cells(table):
+from rade import experiment
+
+table = experiment.load("node-gcn")
+for cell in experiment.cells(table):
     print(cell, cell.published)
 """
 
