@@ -85,24 +85,3 @@ def test_rows_and_columns_have_the_papers_order(label):
         if table.label == label:
             keys = [key for key in printed(label) if key[0] == table.backbones[0]]
             assert keys == [(table.backbones[0], row.name, dataset) for row in table.rows for dataset in table.datasets]
-
-
-def test_linear_rows_have_linear_backbones():
-    """The one thing that a row's name alone would not reveal to the tests above."""
-    for table in TABLES:
-        for row in table.rows:
-            assert (row.backbones in (("sgc",), ("gin-lin",))) == ("-Lin" in row.name), (table.name, row.name)
-    assert {row.name: row.backbones for row in experiment.load("ablations-gin").rows}["GIN-Lin"] == ("gin-lin",)
-
-
-@pytest.mark.parametrize(("name", "method"), [
-    ("Dropout", "dropout"), ("DropEdge", "drop-edge"), ("DropNode", "drop-node"), ("DropMessage", "drop-message"),
-    ("RADE-OF", "rade-of"), ("RADE-OFS", "rade-ofs"), ("RADE-OF w/o GN", "rade-of-fixed"),
-    ("RADE-OF w/o GN & EPC", "rade-of-uncorrected"), ("RADE-OF-Drop", "rade-of-drop"), ("RADE-OF-Add", "rade-of-add"),
-    ("RADE-OF (tuned)", "rade-of-fixed"), ("RADE-OFS (tuned)", "rade-ofs-fixed"), ("GCN", "none"), ("GIN", "none"),
-    ("GAT", "none"), ("RADE-OF-Lin", "rade-of"), ("RADE-OF-Lin w/o GN", "rade-of-fixed"),
-    ("RADE-OF-Lin w/o GN & EPC", "rade-of-uncorrected"), ("GCN-Lin (SGC)", "none"), ("GIN-Lin", "none"),
-])  # fmt: skip
-def test_rows_run_the_method_of_their_name(name, method):
-    found = {row.method for table in TABLES if table.label for row in table.rows if row.name == name}
-    assert found == {method}

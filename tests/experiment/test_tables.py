@@ -11,12 +11,10 @@ from pathlib import Path
 import pytest
 
 from rade import experiment
-from rade.augment import METHODS
 from rade.data.catalogue import catalogue
 from rade.experiment import Published, TableError
 from rade.experiment.values import MEASURES
-from rade.nn.models import BACKBONES
-from rade.train.settings import PROTOCOLS, Settings, resolve
+from rade.train.settings import BACKBONES, METHODS, PROTOCOLS, Settings, resolve
 
 DOCS = Path(__file__).parents[2] / "docs" / "experiments.md"
 TABLES = [experiment.load(name) for name in experiment.names()]
@@ -98,6 +96,26 @@ def test_what_is_tuned_is_searched():
     for table in TABLES:
         for row in table.rows:
             assert ("(tuned)" in row.name) == bool(row.search), (table.name, row.name)
+
+
+def test_linear_rows_have_linear_backbones():
+    for table in TABLES:
+        for row in table.rows:
+            assert (row.backbones in (("sgc",), ("gin-lin",))) == ("-Lin" in row.name), (table.name, row.name)
+    assert {row.name: row.backbones for row in experiment.load("ablations-gin").rows}["GIN-Lin"] == ("gin-lin",)
+
+
+@pytest.mark.parametrize(("name", "method"), [
+    ("Dropout", "dropout"), ("DropEdge", "drop-edge"), ("DropNode", "drop-node"), ("DropMessage", "drop-message"),
+    ("RADE-OF", "rade-of"), ("RADE-OFS", "rade-ofs"), ("RADE-OF w/o GN", "rade-of-fixed"),
+    ("RADE-OF w/o GN & EPC", "rade-of-uncorrected"), ("RADE-OF-Drop", "rade-of-drop"), ("RADE-OF-Add", "rade-of-add"),
+    ("RADE-OF (tuned)", "rade-of-fixed"), ("RADE-OFS (tuned)", "rade-ofs-fixed"), ("GCN", "none"), ("GIN", "none"),
+    ("GAT", "none"), ("RADE-OF-Lin", "rade-of"), ("RADE-OF-Lin w/o GN", "rade-of-fixed"),
+    ("RADE-OF-Lin w/o GN & EPC", "rade-of-uncorrected"), ("GCN-Lin (SGC)", "none"), ("GIN-Lin", "none"),
+])  # fmt: skip
+def test_rows_of_the_paper_run_the_method_of_their_name(name, method):
+    found = {row.method for table in TABLES if table.label for row in table.rows if row.name == name}
+    assert found == {method}
 
 
 def test_depth_is_varied_at_equal_rates():
