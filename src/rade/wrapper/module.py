@@ -30,6 +30,7 @@ from rade.wrapper.explain import LayerReport, explain_layers
 from rade.wrapper.head import path_of
 from rade.wrapper.inference import Expected, Inference
 from rade.wrapper.latest import Latest
+from rade.wrapper.noise import NoiseReport, noise_report
 from rade.wrapper.rate_step import RateStep
 from rade.wrapper.settings import refusal
 from rade.wrapper.trace import tracing
@@ -188,6 +189,16 @@ class RADE(Module):
             graph = self._graph(call)
             self._run(call, graph)
             return explain_layers(trace, self.law(graph))
+
+    def noise(
+        self, *args: Any, labelled: Labelled | Tensor | None = None, views: int = 64, signs: int = 8, **kwargs: Any
+    ) -> NoiseReport:
+        """The regulariser R of this model at its present rates: sampled over ``views``, and as formulas have it."""
+        with ordinary_tensors():
+            call = self._call(args, kwargs)
+            law = self.law(self._graph(call))
+            run = partial(self._run, call)
+            return noise_report(self.wrapped, run, law, self.readout, Labelled.of(labelled), views, signs)
 
     def get_extra_state(self) -> dict[str, Tensor]:
         """The generator's state; not a buffer, since those are broadcast and ranks must draw different views."""
