@@ -28,7 +28,7 @@ def train(layer: str, part: int) -> dict[str, Any]:
     """Five steps under DDP, then a checkpoint of rank 0 that every rank resumes."""
     x, edges, y = inputs(part)
     torch.manual_seed(0)
-    model = rade.RADE(seeded(lambda: Net(LAYERS[layer])))
+    model = rade.RADE(seeded(lambda: Net(LAYERS[layer])), views=rade.Views(shared=True))
     net = DistributedDataParallel(model)
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
     views: list[Any] = []
@@ -57,17 +57,17 @@ def train(layer: str, part: int) -> dict[str, Any]:
 def same_data() -> list[float]:
     """Equal data on both ranks and no views in G_data: the average over ranks is what one process computes."""
     x, edges, y = inputs(0)
-    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), data_gradient="clean")
+    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rade.GradNorm(data_gradient="clean"))
     for _ in range(3):
-        model.adapt(x, edges, loss=lambda logits: cross_entropy(logits, y))
+        model.adapt(x, edges, labelled=rade.Labelled(loss=lambda logits: cross_entropy(logits, y)))
     return [float(value) for value in model.controller.first]
 
 
 def different_clean_gradients(rank: int) -> list[float]:
     """G_data of the clean loss is averaged as well: ranks with different data agree."""
     x, edges, y = inputs(rank)
-    model = rade.RADE(seeded(lambda: Net(LAYERS["GINConv"])), data_gradient="clean")
-    model.adapt(x, edges, loss=lambda logits: cross_entropy(logits, y))
+    model = rade.RADE(seeded(lambda: Net(LAYERS["GINConv"])), rule=rade.GradNorm(data_gradient="clean"))
+    model.adapt(x, edges, labelled=rade.Labelled(loss=lambda logits: cross_entropy(logits, y)))
     return [float(value) for value in model.controller.first]
 
 

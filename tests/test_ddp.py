@@ -61,9 +61,9 @@ def test_ranks_that_resume_one_checkpoint_go_separate_ways(ranks):
 def test_averages_over_ranks_are_those_of_one_process(ranks):
     """Equal data on both ranks: v = ∇θR and its inner products are averaged to what a single process has."""
     x, edges, y = inputs(0)
-    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), data_gradient="clean")
+    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rade.GradNorm(data_gradient="clean"))
     for _ in range(3):
-        model.adapt(x, edges, loss=lambda logits: cross_entropy(logits, y))
+        model.adapt(x, edges, labelled=rade.Labelled(loss=lambda logits: cross_entropy(logits, y)))
     for rank in ranks:
         torch.testing.assert_close(torch.tensor(rank["same"]).double(), model.controller.first, rtol=1e-5, atol=0)
 

@@ -43,7 +43,7 @@ def by_state_dict(model: rade.RADE) -> rade.RADE:
     buffer = io.BytesIO()
     torch.save(model.state_dict(), buffer)
     buffer.seek(0)
-    other = fresh(model.correction.variant.value)
+    other = fresh(model.variant)
     other.load_state_dict(torch.load(buffer, weights_only=True))
     return other
 
@@ -126,9 +126,9 @@ def test_copies_do_not_share_anything():
 def test_a_copy_keeps_its_named_head():
     """The head is remembered by its path: in a copy it is the copy's."""
     net = seeded(lambda: Net(LAYERS["GCNConv"]))
-    model = copy.deepcopy(rade.RADE(net, head=net.head))
-    assert model._head() is model.wrapped.head
-    assert model._head() is not net.head
+    model = copy.deepcopy(rade.RADE(net, readout=rade.Readout(head=net.head)))
+    assert model.readout.head == "head"
+    assert model.wrapped.get_submodule(model.readout.head) is not net.head
 
 
 def test_keys_of_the_wrapped_model_are_stable():
@@ -147,9 +147,9 @@ def test_keys_of_the_wrapped_model_are_stable():
 
 
 def test_constant_rates_are_saved_too():
-    model = fresh(adaptive=False, p=0.2, rho=1.5)
+    model = fresh(rule=rade.Constant(p=0.2, rho=1.5))
     model.train()(X, EDGES)
-    other = fresh(adaptive=False)
+    other = fresh(rule=rade.Constant())
     other.load_state_dict(model.state_dict())
     assert other.rates == model.rates
     assert torch.equal(other.eval()(X, EDGES), model.eval()(X, EDGES))

@@ -53,7 +53,7 @@ def test_rate_control_and_evaluation_share_the_clean_pass(papers, passes, tmp_pa
 
 
 def test_the_shared_pass_gives_the_scores_of_a_separate_one(papers, tmp_path, monkeypatch):
-    from rade.augment.random_add_drop import AdaptiveLearner as Learner
+    from rade.augment.random_add_drop import RandomAddDropLearner as Learner
 
     settings = resolve("csbm", "gcn", "rade-of", epochs=5, hidden=8)
     shared = train_run(papers, settings, 0, tmp_path / "shared")
