@@ -255,7 +255,8 @@ def test_missing_gradients():
 
 
 def test_clean_data_gradient_needs_its_loss():
-    with pytest.raises(ValueError, match=r"data_gradient='clean' needs the loss on the input graph: adapt\(..., labelled=rade.Labelled\(rows, loss="):
+    sentence = r"data_gradient='clean' needs the loss on the input graph: adapt\(..., labelled=rade.Labelled\(.*loss="
+    with pytest.raises(ValueError, match=sentence):
         wrapped(rule=rade.GradNorm(data_gradient="clean")).adapt(X, EDGES)
 
 
@@ -284,7 +285,7 @@ def test_bad_rows(case):
 def test_labelled_is_rows_or_a_value():
     model = wrapped()
     training_step(model, X, EDGES, labels=LABELS)
-    with pytest.raises(TypeError, match=r"labelled must be rows .*int64 ids or a bool mask.* or a rade.Labelled, got list"):
+    with pytest.raises(TypeError, match=r"labelled must be rows \(int64 ids or a bool mask\) or .*Labelled, got list"):
         model.adapt(X, EDGES, labelled=[0, 1])
 
 

@@ -424,5 +424,5 @@ def test_inference_before_training_knows_its_graph():
 def test_one_logit_asks_for_the_binary_task():
     model = rade.RADE(seeded(lambda: Net(GCNConv, classes=1))).train()
     binary_cross_entropy_with_logits(model(X, EDGES)[:, 0], (LABELS > 0).float()).backward()
-    with pytest.raises(ValueError, match=r"one logit per row has no classes to choose from; .*Readout\(task='binary'\)"):
+    with pytest.raises(ValueError, match=r"one logit per row has no classes.*Readout\(task='binary'\)"):
         model.adapt(X, EDGES)
