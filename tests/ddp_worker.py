@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 import rade
+from own_rule import Slow
 from zoo import LAYERS, Net, normal, random_edges, seeded
 
 STEPS = 5
@@ -63,6 +64,20 @@ def same_data() -> list[float]:
     return [float(value) for value in model.controller.first]
 
 
+def own_rule(rank: int) -> list[float]:
+    """A user's rule with memory: three steps on different data; the average and the rates after each."""
+    x, edges, y = inputs(rank)
+    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), rule=Slow())
+    net = DistributedDataParallel(model)
+    found: list[float] = []
+    for _ in range(3):
+        net.zero_grad()
+        cross_entropy(net(x, edges), y).backward()
+        model.adapt(x, edges)
+        found += [float(model.controller.average), model.rates.p, model.rates.q]
+    return found
+
+
 def different_clean_gradients(rank: int) -> list[float]:
     """G_data of the clean loss is averaged as well: ranks with different data agree."""
     x, edges, y = inputs(rank)
@@ -76,6 +91,7 @@ def main(folder: Path) -> None:
     rank = dist.get_rank()
     found = {layer: train(layer, rank) for layer in ("GCNConv", "GINConv")}
     result = {**found, "same": same_data(), "clean": different_clean_gradients(rank)}
+    result["own rule"] = own_rule(rank)
     torch.manual_seed(0)
     first = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])))
     result["seeds"] = first.generator.initial_seed()

@@ -68,5 +68,13 @@ def test_averages_over_ranks_are_those_of_one_process(ranks):
         torch.testing.assert_close(torch.tensor(rank["same"]).double(), model.controller.first, rtol=1e-5, atol=0)
 
 
+def test_a_rule_of_ones_own_is_the_same_on_all_ranks(ranks):
+    """It sees the averaged gradients, and its memory is a buffer like the rates."""
+    first, second = (rank["own rule"] for rank in ranks)
+    assert first == second
+    assert len(set(first[0::3])) == 3
+    assert first[1] == first[0] / (1 + first[0])
+
+
 def test_clean_data_gradients_are_averaged(ranks):
     assert ranks[0]["clean"] == ranks[1]["clean"]
