@@ -14,11 +14,13 @@ from torch.nn import Linear, ReLU, Sequential
 
 import rade.nn
 from rade import Graph, Law, MeanView, Rates, sample_view
+from rade.testing import GRAPHS as NAMED
+from rade.testing.aggregators import normal
+from rade.testing.oracle import error
 from rade.view import View, sample
-from zoo import BATCH, CYCLE_CHORD, ISOLATED, NEAR_CLIQUE, error
-from zoo import normal as single
 
 IN, OUT = 6, 4
+ISOLATED, CYCLE_CHORD = NAMED["isolated"], NAMED["cycle-chord"]
 
 
 @dataclass(frozen=True)
@@ -92,11 +94,7 @@ CASES = [
     Case("SGConv", {"K": 2, "add_self_loops": False, "bias": False}),
 ]
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
-GRAPHS = {"isolated": ISOLATED, "near-clique": NEAR_CLIQUE, "cycle": CYCLE_CHORD, "batch": BATCH}
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return single(*shape, seed=seed, dtype=torch.double)
+GRAPHS = {name: NAMED[name] for name in ("isolated", "near-clique", "cycle-chord", "batch")}
 
 
 def drawn(graph: Graph, rates: Rates, variant: str = "none") -> View:

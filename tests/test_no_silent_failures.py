@@ -11,10 +11,11 @@ from rade.control.variance import pooled_variance
 from rade.correction import propagate
 from rade.moments import Sum, Weighted
 from rade.moments.base import Sent
+from rade.testing import GRAPHS
 from rade.view import Law, Rates
 from rade.view.randomness import packed, unpack
-from zoo import PATH
 
+PATH = GRAPHS["path"]
 EDGES = PATH.edge_index
 X = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
 

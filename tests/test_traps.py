@@ -12,9 +12,12 @@ from torch_geometric.utils import add_random_edge, dropout_edge
 
 import rade.nn
 from rade import Graph, Law, Rates, sample_view
+from rade.testing import GRAPHS
+from rade.testing.aggregators import normal
+from rade.testing.oracle import copies, error
 from rade.view import sample
-from zoo import ISOLATED, PATH, copies, error, normal
 
+PATH, ISOLATED = GRAPHS["path"], GRAPHS["isolated"]
 DIRECTED = torch.tensor([[1, 2, 3], [0, 1, 2]])  # all row > column
 RING = torch.tensor([[0, 1, 2, 3, 1, 2, 3, 0], [1, 2, 3, 0, 0, 1, 2, 3]])
 
@@ -118,7 +121,7 @@ def test_attention_knows_its_self_loops():
     assert theirs.add_self_loops  # the trap
     ours = rade.nn.GATConv(3, 2).double()
     ours.load_state_dict(theirs.state_dict())
-    x = normal(5, 3, dtype=torch.double)
+    x = normal(5, 3)
     assert error(ours(x, PATH), theirs(x, PATH.edge_index)) <= 1e-10
     many = copies(PATH, 5_000)
     view = sample_view(many, Rates(0.3, 0.1), seeded())

@@ -11,8 +11,6 @@ from torch import Tensor
 from torch_geometric.nn import GATConv, GCNConv, GINConv, GraphConv, SAGEConv, SGConv
 from torch_geometric.utils import to_undirected
 
-import rade
-
 Build = Callable[[int, int], torch.nn.Module]
 
 # Every supported layer, with the options that change its aggregation.
@@ -43,34 +41,6 @@ def random_edges(nodes: int, edges: int, seed: int = 0) -> Tensor:
     """A simple undirected graph as PyG has it, [2, about 2·edges]."""
     pairs = torch.randint(nodes, (2, edges), generator=torch.Generator().manual_seed(seed))
     return to_undirected(pairs[:, pairs[0] != pairs[1]], num_nodes=nodes)
-
-
-def undirected(pairs: list[tuple[int, int]], nodes: int, batch: list[int] | None = None) -> rade.Graph:
-    """The graph of some pairs, in both directions."""
-    edge = torch.tensor(pairs).t()
-    of = None if batch is None else torch.tensor(batch)
-    return rade.Graph.from_edge_index(torch.cat([edge, edge.flip(0)], 1), nodes, of)
-
-
-PATH = undirected([(0, 1), (1, 2), (2, 3), (3, 4)], 5)
-NEAR_CLIQUE = undirected([(a, b) for a in range(5) for b in range(a + 1, 5) if (a, b) != (1, 3)], 5)
-ISOLATED = undirected([(0, 1), (1, 2), (2, 0), (2, 3)], 5)
-CYCLE_CHORD = undirected([(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0), (0, 3)], 6)
-BATCH = undirected([(0, 1), (1, 2), (3, 4), (4, 5), (5, 6)], 7, [0, 0, 0, 1, 1, 1, 1])
-
-
-def copies(graph: rade.Graph, count: int) -> rade.Graph:
-    """``count`` copies of a graph as one batch; the entries of copy k follow those of copy k−1."""
-    offset = torch.arange(count)[:, None]
-    edge_index = (graph.edge_index[:, None] + offset * graph.num_nodes).reshape(2, -1)
-    batch = (graph.batch + offset * graph.num_graphs).flatten()
-    return rade.Graph.from_edge_index(edge_index, graph.num_nodes * count, batch)
-
-
-def error(value: Tensor, target: Tensor) -> float:
-    """Largest deviation, relative to the largest entry of the target."""
-    size = target.detach().abs().max()
-    return float((value - target).detach().abs().max() / size.clamp(min=1e-300))  # both may be all zero
 
 
 class Net(torch.nn.Module):
