@@ -15,6 +15,7 @@ LABELS = torch.arange(NODES) % 3
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # the compiler looks at everything, and warns of what it looks at
 def test_a_compiled_model_computes_the_same():
     torch._dynamo.reset()
     found = []
