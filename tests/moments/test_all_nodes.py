@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 from torch.nn.functional import leaky_relu
 
-from rade.moments import prefix
+from rade.moments.attention import prefix
 from rade.moments.attention.all_nodes import AttentionKernel, AttentionSums
 
 SIZES = [1, 7, 40, 0, 130]
