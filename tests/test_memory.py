@@ -1,105 +1,159 @@
-"""What is kept: with a value while it lives, by tensor while its memory lives unchanged, never in copies."""
+"""The two memories: on immutable values, and by the memory of tensors."""
 
 from __future__ import annotations
 
 import copy
 import gc
 import pickle
-from typing import Any
+from dataclasses import dataclass, field
 
 import pytest
 import torch
-from torch_geometric.nn import GATConv
+from torch import Tensor
 
-import rade
-from rade.memory import Memo, Recall
-from zoo import ATTENTION, LAYERS, Net, normal, random_edges, seeded
-
-NODES = 20
-X, EDGES = normal(NODES, 8), random_edges(NODES, 40)
+from rade.memory import Memo, Recall, remembered
 
 
-def model_of(layer: str = "GCNConv", variant: str = "ofs") -> rade.RADE:
-    return rade.RADE(seeded(lambda: Net((LAYERS | ATTENTION)[layer])), variant)
+class Counter:
+    """A function that knows how often it ran."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self) -> int:
+        self.calls += 1
+        return self.calls
 
 
-def test_a_memo_of_limited_size_keeps_the_latest():
-    memo = Memo(limit=2)
-    for key in ("a", "b", "c"):
-        memo.once(key, lambda key=key: key.upper())
-    assert list(memo.kept.values()) == ["B", "C"]
+@dataclass(frozen=True)
+class Square:
+    """A value with a remembered property."""
+
+    side: float
+    memo: Memo = field(default_factory=Memo, init=False, repr=False, compare=False)
+
+    @remembered
+    def area(self) -> Tensor:
+        """Side squared."""
+        return torch.tensor(self.side).square()
 
 
-def test_graphs_are_recalled_by_memory_and_forgotten_with_it():
-    model, edges = model_of().train(), EDGES.clone()
-    model(X, edges)
-    graph = next(iter(model._graphs._kept.values()))[2]
-    model(X, edges.detach())
-    model(X, edges[:, :])
-    assert len(model._graphs) == 1
-    assert model._graph(model._call((X, edges), {})) is graph
-    edges[:, :] = EDGES  # written to, with the same numbers: another version
-    assert model._graph(model._call((X, edges), {})) is not graph
-    assert len(model._graphs) == 1
-    del edges
+def test_a_memo_builds_once_per_key():
+    memo, build = Memo(), Counter()
+    assert [memo.once(key, build) for key in ("a", "a", "b", "a")] == [1, 1, 2, 1]
+    assert len(memo) == 2
+
+
+def test_a_memo_keeps_the_latest_up_to_its_limit():
+    memo, build = Memo(limit=2), Counter()
+    for key in "abc":
+        memo.once(key, build)
+    assert len(memo) == 2
+    assert memo.once("c", build) == 3
+    assert memo.once("a", build) == 4
+
+
+def test_an_error_is_not_kept():
+    memo = Memo()
+    with pytest.raises(ZeroDivisionError):
+        memo.once("a", lambda: 1 / 0)
+    assert memo.once("a", lambda: 5) == 5
+
+
+@pytest.mark.parametrize("other", [copy.deepcopy, lambda memo: pickle.loads(pickle.dumps(memo)), copy.copy])
+def test_copies_of_memories_are_empty(other):
+    memo, recall = Memo(limit=3), Recall()
+    memo.once("a", Counter())
+    recall.get((torch.ones(2),), None, Counter())
+    kept = other(memo)
+    assert (len(kept), kept.limit) == (0, 3)
+    assert len(other(recall)) == 0
+    assert len(memo) == 1
+
+
+@pytest.mark.parametrize("gradients", [True, False])
+def test_what_is_kept_in_inference_mode_is_an_ordinary_tensor(gradients):
+    """And the grad mode inside is that outside: leaving inference mode would switch gradients on."""
+    memo, seen = Memo(), []
+
+    def build() -> Tensor:
+        seen.append(torch.is_grad_enabled())
+        return torch.ones(2)
+
+    with torch.inference_mode(), torch.set_grad_enabled(gradients):
+        assert not memo.once("a", build).is_inference()
+    assert seen == [gradients]
+    with torch.set_grad_enabled(gradients):
+        memo.once("b", build)
+    assert seen == [gradients, gradients]
+
+
+def test_a_remembered_property_is_computed_once_and_documented():
+    square = Square(3.0)
+    assert square.area is square.area
+    assert Square.area.__doc__ == "Side squared."
+    assert len(copy.deepcopy(square).memo) == 0
+    assert Square(3.0) == square
+
+
+def test_recall_knows_the_memory_not_the_object():
+    """Slices, detached copies, and the index tensors of a CSR matrix, which are new objects on every access."""
+    x, recall, build = torch.arange(12.0).view(3, 4), Recall(), Counter()
+    assert [recall.get((x,), None, build), recall.get((x.detach(),), None, build)] == [1, 1]
+    assert [recall.get((x[1:],), None, build), recall.get((x[1:],), None, build)] == [2, 2]
+    sparse = x.to_sparse_csr()
+    assert sparse.col_indices() is not sparse.col_indices()
+    assert [recall.get((sparse.col_indices(),), None, build) for _ in range(2)] == [3, 3]
+
+
+def test_recall_tells_shapes_words_and_missing_tensors_apart():
+    x, recall, build = torch.arange(12.0), Recall(), Counter()
+    given = [
+        ((x,), None),
+        ((x.view(3, 4),), None),
+        ((x,), 5),
+        ((x, None), None),
+        ((None, x), None),
+        ((x.clone(),), None),
+    ]
+    kept = [tensors for tensors, _ in given]  # alive for as long as the test
+    assert [recall.get(tensors, extra, build) for tensors, extra in given] == [1, 2, 3, 4, 5, 6]
+    assert len(kept) == len(recall) == 6
+
+
+def test_recall_notices_a_change_in_place():
+    x, recall, build = torch.arange(4.0), Recall(), Counter()
+    recall.get((x,), None, build)
+    x.mul_(2)
+    assert [recall.get((x,), None, build), recall.get((x,), None, build)] == [2, 2]
+    x[1:].zero_()
+    assert recall.get((x,), None, build) == 3
+
+
+def test_recall_forgets_with_the_tensor():
+    x, y, recall = torch.arange(4.0), torch.ones(2), Recall()
+    recall.get((x, y), None, Counter())
+    part = x[1:]
+    del x
     gc.collect()
-    assert len(model._graphs) == 0
-
-
-def test_only_two_laws_are_kept():
-    """Those of training and of evaluation: rates that move must not fill the memory."""
-    model = model_of().eval()
-    for factor in range(5):
-        model.at(rade.Rates(0.1 * factor, 0.1))(X, EDGES)
-    assert len(model._laws) == 2
-
-
-def by_pickle(value: Any) -> Any:
-    return pickle.loads(pickle.dumps(value))
-
-
-@pytest.mark.parametrize("way", [copy.deepcopy, by_pickle])
-def test_copies_start_with_empty_memories(way):
-    model = model_of().train()
-    model(X, EDGES)
-    other = way(model)
-    assert (len(model._graphs), len(other._graphs), len(other._laws)) == (1, 0, 0)
-    graph = rade.Graph.from_edge_index(EDGES, NODES)
-    model.eval()(X, graph)
-    assert len(graph.memo) > 0
-    assert len(way(graph).memo) == 0
-    assert len(pickle.dumps(graph)) == len(pickle.dumps(rade.Graph.from_edge_index(EDGES, NODES)))
-
-
-def test_inference_tensors_are_not_recalled():
-    """They count no versions, so a change could not be noticed."""
-    recall: Recall[int] = Recall()
-    with torch.inference_mode():
-        tensor = torch.ones(3)
-        assert [recall.get([tensor], None, lambda: 1), recall.get([tensor], None, lambda: 2)] == [1, 2]
+    assert len(recall) == 1  # a slice still holds the memory
+    del part
+    gc.collect()
     assert len(recall) == 0
 
 
-@pytest.mark.parametrize("name", ["GCNConv", "GINConv", "SAGEConv", "GATConv", "GATConv-heads"])
-def test_what_inference_mode_computed_serves_training(name):
-    """On a bare Graph, whose sorted structures and operators are then kept, and on a view of it."""
-    conv = rade.convert(seeded(lambda: (LAYERS | ATTENTION)[name](8, 3)))
-    graph = rade.Graph.from_edge_index(EDGES, NODES)
-    view = rade.sample_view(graph, rade.Rates(0.5, 0.1), torch.Generator().manual_seed(0))
+def test_recall_does_not_keep_inference_tensors():
+    """They count no versions."""
+    recall, build = Recall(), Counter()
     with torch.inference_mode():
-        clean, perturbed = conv(X, graph), conv(X, view)
-    x = X.clone().requires_grad_()
-    for adjacency, before in ((graph, clean), (view, perturbed)):
-        out = conv(x, adjacency)
-        torch.testing.assert_close(out, before)
-        (gradient,) = torch.autograd.grad(out.square().sum(), x)
-        assert bool(gradient.isfinite().all())
+        x = torch.ones(2)
+    assert [recall.get((x,), None, build), recall.get((x,), None, build)] == [1, 2]
+    assert len(recall) == 0
 
 
-def test_a_converted_gat_trains_after_inference_mode():
-    conv = rade.convert(GATConv(8, 3))
-    graph = rade.Graph.from_edge_index(EDGES, NODES)
+def test_recall_in_inference_mode_keeps_ordinary_tensors():
+    x, recall = torch.ones(2), Recall()
     with torch.inference_mode():
-        conv(X, graph)
-    conv(X, graph).sum().backward()
-    assert all(parameter.grad is not None for parameter in conv.parameters())
+        value = recall.get((x,), None, lambda: torch.ones(3))
+    assert not value.is_inference()
+    assert recall.get((x,), None, Counter()) is value
