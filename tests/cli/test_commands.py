@@ -140,7 +140,7 @@ def test_predict_writes_a_table(rade, tmp_path):
     code, out, err = rade("predict", "here/rade-ofs/run-0", "--dataset", "csbm", "--out", "p.csv")
     assert (code, err) == (0, "")
     assert out == "1500 predictions for csbm in p.csv\n"
-    rows = list(csv.DictReader((tmp_path / "p.csv").open()))
+    rows = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
     assert len(rows) == 1500
     assert set(rows[0]) == {"node", "prediction", *(f"probability_{c}" for c in range(5))}
 

@@ -10,7 +10,7 @@ from rade.augment import ADAPTATION, METHODS
 from rade.data.catalogue import resolve as resolve_dataset
 from rade.nn.backbones import BACKBONES
 from rade.train.errors import SettingsError, unknown
-from rade.train.settings import Settings, defaults, resolve
+from rade.train.settings import Settings, defaults, offered_by, resolve
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -91,24 +91,26 @@ def _names(methods: str | Sequence[str]) -> list[str]:
 
 
 def _meant_for(method: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-    allowed = set(Settings.model_fields) | METHODS[method].options
+    allowed = set(Settings.model_fields) | METHODS[method].known
     return {name: value for name, value in asked.items() if name in allowed}
 
 
 def _check(asked: Mapping[str, Any], methods: Sequence[str]) -> None:
     """Refuse options that no chosen method has, that do not exist, or that contradict each other."""
-    offered = {name for method in methods for name in METHODS[method].options}
-    everywhere = {name for entry in METHODS.values() for name in entry.options}
+    known = {name for method in methods for name in METHODS[method].known}
+    everywhere = {name for entry in METHODS.values() for name in entry.known}
     fields = set(Settings.model_fields) - {"options"}
     for name in asked:
         if name not in fields | everywhere:
             raise unknown("setting", name, sorted(fields | everywhere | {"runs", "protocol"}))
-        if name not in fields | offered:
-            owners = ", ".join(method for method, entry in METHODS.items() if name in entry.options)
+        if name not in fields | known:
+            owners = ", ".join(method for method, entry in METHODS.items() if name in entry.known)
             what = "fixed_rates" if name == "adaptive" else name
             raise SettingsError(f"{what} is no option of {', '.join(methods)}; it belongs to {owners}")
     for name in ADAPTATION:
         if asked.get("adaptive") is False and name in asked:
             raise SettingsError(f"fixed rates and {name} contradict each other: {name} only steers rates that adapt")
+    if "views" in asked and not any("views" in offered_by(method, asked) for method in methods):
+        raise SettingsError('views are those of an ensemble: say inference = "ensemble" as well, or leave them out')
     if "fanouts" in asked and asked.get("batch_size") == 0:
         raise SettingsError("fanouts and a batch size of 0 contradict each other: the whole graph needs no sampling")

@@ -102,7 +102,7 @@ def resolve(
     if method not in METHODS:
         raise unknown("method", method, METHODS)
     values = defaults(dataset, backbone, method, protocol)
-    offered = METHODS[method].offered(overrides)
+    offered = offered_by(method, overrides)
     mine = set(Settings.model_fields)
     foreign = sorted(set(overrides) - mine - offered)
     if foreign:
@@ -113,6 +113,14 @@ def resolve(
     fields = {name: value for name, value in values.items() if name in mine}
     options = {name: value for name, value in values.items() if name in offered}
     return _validated({**fields, "dataset": dataset, "backbone": backbone, "method": method, "options": options})
+
+
+def offered_by(method: str, asked: Mapping[str, Any]) -> frozenset[str]:
+    """The options of a method beside what was asked for."""
+    try:
+        return METHODS[method].offered(asked)
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
 
 
 def _one_per_layer(fanouts: list[int], layers: int) -> list[int]:
@@ -147,6 +155,6 @@ def _sentence(error: ValidationError) -> str:
 
 
 def _no_such_setting(name: str, method: str, offered: frozenset[str]) -> str:
-    if any(name in entry.options for entry in METHODS.values()):
+    if any(name in entry.known for entry in METHODS.values()):
         return f"method {method} has no option {name}; its options: {', '.join(sorted(offered)) or 'none'}"
     return str(unknown("setting", name, sorted(set(Settings.model_fields) | offered)))
