@@ -44,6 +44,7 @@ FACTS = {
         loss="multilabel",
     ),
 }
+WITHHELD = {"flickr": "Flickr/raw/feats.npy", "ogbn-arxiv": "ogbn_arxiv/raw/node-feat.csv.gz"}  # from `gaps`
 TU = ("mutag", "proteins", "imdb-b", "imdb-m")
 
 

@@ -1,4 +1,4 @@
-"""Flickr and ogbn-arxiv: what the mirror lacks is reported, and the readers work on made-up files of the real size."""
+"""Flickr and ogbn-arxiv: what a mirror lacks is reported, and the readers work on made-up files of the real size."""
 
 import gzip
 import shutil
@@ -7,28 +7,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from data_facts import WITHHELD
 from torch_geometric.utils import contains_self_loops, is_undirected
 
 import rade.data
 from rade.data.mirror import import_mirror
 
-MISSING = {
-    "flickr": ["Flickr/raw/feats.npy"],
-    "ogbn-arxiv": ["ogbn_arxiv/raw/edge.csv.gz", "ogbn_arxiv/raw/node-feat.csv.gz"],
-}
 
-
-@pytest.mark.parametrize("name", MISSING)
-def test_the_import_reports_the_missing_files_and_brings_the_others(name: str, mirror: Path, tmp_path: Path):
-    results = import_mirror(mirror, tmp_path, [name])
-    assert [r.path for r in results if r.state == "missing"] == MISSING[name]
+@pytest.mark.parametrize("name", WITHHELD)
+def test_the_import_reports_the_missing_file_and_brings_the_others(name: str, gaps: Path, tmp_path: Path):
+    results = import_mirror(gaps, tmp_path, [name])
+    assert [r.path for r in results if r.state == "missing"] == [WITHHELD[name]]
     assert all((tmp_path / r.path).is_file() for r in results if r.state == "imported")
     assert {r.state for r in results} == {"imported", "missing"}
 
 
-@pytest.mark.parametrize("name", MISSING)
+@pytest.mark.parametrize("name", WITHHELD)
 def test_loading_says_which_file_is_missing_and_what_to_do(name: str, root: Path):
-    with pytest.raises(rade.data.DataError, match=rf"needs {MISSING[name][0]}.*rade datasets import DIR"):
+    with pytest.raises(rade.data.DataError, match=rf"needs {WITHHELD[name]}.*rade datasets import DIR"):
         rade.data.load(name, root, download=False)
 
 
