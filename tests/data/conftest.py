@@ -8,8 +8,8 @@ import pytest
 from data_facts import WITHHELD
 
 from rade.data.catalogue import catalogue
-from rade.data.manifest import raw_files
-from rade.data.mirror import import_mirror
+from rade.data.files.manifest import raw_files
+from rade.data.files.mirror import import_mirror
 
 MIRROR = Path(__file__).resolve().parents[3] / "shared" / "data"
 

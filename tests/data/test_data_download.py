@@ -11,8 +11,8 @@ from torch_geometric import datasets
 from torch_geometric.io import fs
 
 import rade.data
-from rade.data import download
-from rade.data.raw import RawFolder
+from rade.data.files import download
+from rade.data.files.raw import RawFolder
 from rade.data.readers.peptides import read_peptides, repack
 
 

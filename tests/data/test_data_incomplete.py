@@ -11,7 +11,7 @@ from data_facts import WITHHELD
 from torch_geometric.utils import contains_self_loops, is_undirected
 
 import rade.data
-from rade.data.mirror import import_mirror
+from rade.data.files.mirror import import_mirror
 
 
 @pytest.mark.parametrize("name", WITHHELD)

@@ -6,7 +6,7 @@ import pytest
 
 import rade.data
 from rade.data.catalogue import catalogue
-from rade.data.manifest import raw_files, required_files
+from rade.data.files.manifest import raw_files, required_files
 from rade.errors import RadeError
 
 PAPER = [

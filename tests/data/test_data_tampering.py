@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import rade.data
-from rade.data.manifest import raw_files, sha256_of
-from rade.data.mirror import import_mirror
+from rade.data.files.manifest import raw_files, sha256_of
+from rade.data.files.mirror import import_mirror
 from rade.data.readers import planetoid
 
 KINDS = {

@@ -59,7 +59,7 @@ def import_datasets(
         rade datasets import ../mirror cora mutag --data-root ~/data
     """
     from rade.data.errors import DataError
-    from rade.data.mirror import import_mirror
+    from rade.data.files.mirror import import_mirror
 
     before = context.obj
     results = import_mirror(folder, data_root or before[0], names or ())
@@ -83,8 +83,8 @@ def _show(data_root: Path | None, json: bool) -> None:
 def describe(data_root: Path | None) -> list[dict[str, Any]]:
     """One record per data set: the catalogue's facts and the state of its files."""
     from rade.data.catalogue import catalogue
-    from rade.data.manifest import missing_files, required_files
-    from rade.data.root import data_root as resolve_root
+    from rade.data.files.manifest import missing_files, required_files
+    from rade.data.files.root import data_root as resolve_root
 
     root = resolve_root(data_root)
     rows = []

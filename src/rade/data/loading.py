@@ -3,16 +3,16 @@
 import os
 from typing import Any
 
-from rade.data.cache import read_cache, write_cache
 from rade.data.catalogue import Entry, resolve
 from rade.data.dataset import Dataset, Provenance
-from rade.data.download import fetch
 from rade.data.errors import DataError
+from rade.data.files.cache import read_cache, write_cache
+from rade.data.files.download import fetch
+from rade.data.files.manifest import missing_files
+from rade.data.files.raw import RawFolder, missing_sentence
+from rade.data.files.root import data_root
 from rade.data.graphs import GraphList, node_data
-from rade.data.manifest import missing_files
-from rade.data.raw import RawFolder, missing_sentence
 from rade.data.readers import READERS
-from rade.data.root import data_root
 from rade.data.splits import FixedSplit, RandomSplit, Split, Splits, StratifiedFolds
 from rade.data.synthetic import generate
 from rade.data.tables import Tables

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from rade.data.raw import RawFolder
+from rade.data.files.raw import RawFolder
 from rade.data.readers.flickr import read_flickr
 from rade.data.readers.npz import read_npz
 from rade.data.readers.ogb import read_ogb_graphs, read_ogb_nodes

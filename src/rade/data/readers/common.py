@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rade.data.errors import DataError
-from rade.data.raw import RawFolder
+from rade.data.files.raw import RawFolder
 
 
 def read_table(raw: RawFolder, path: str, columns: int, dtype: type = np.int64) -> NDArray[Any]:

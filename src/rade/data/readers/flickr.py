@@ -9,7 +9,7 @@ import torch
 from rade.data.edges import clean_edges
 from rade.data.errors import DataError
 from rade.data.features import choose_layout, row_normalised
-from rade.data.raw import RawFolder
+from rade.data.files.raw import RawFolder
 from rade.data.readers.common import read_arrays
 from rade.data.tables import Tables, one_graph
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from rade.data.edges import clean_edges, edge_slices, pointer
 from rade.data.errors import DataError
-from rade.data.raw import RawFolder
+from rade.data.files.raw import RawFolder
 from rade.data.readers.common import read_table
 from rade.data.tables import Parts, Tables, one_graph
 

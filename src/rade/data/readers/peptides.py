@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rade.data.edges import pointer
-from rade.data.raw import RawFolder
+from rade.data.files.raw import RawFolder
 from rade.data.readers.common import read_arrays
 from rade.data.readers.ogb import union_edges
 from rade.data.tables import Tables

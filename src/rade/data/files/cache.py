@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from rade.data.raw import RawFolder
+from rade.data.files.raw import RawFolder
 from rade.data.tables import Tables
 
 VERSION = 1  # raise it when a reader's result changes

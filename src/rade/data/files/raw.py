@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rade.data.catalogue import Entry
 from rade.data.errors import DataError
-from rade.data.manifest import RawFile, raw_files, required_files, sha256_of
+from rade.data.files.manifest import RawFile, raw_files, required_files, sha256_of
 
 
 @dataclass(frozen=True)

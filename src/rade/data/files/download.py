@@ -8,8 +8,8 @@ from typing import Any
 
 from rade.data.catalogue import Entry
 from rade.data.errors import DataError
-from rade.data.manifest import missing_files
-from rade.data.raw import missing_sentence
+from rade.data.files.manifest import missing_files
+from rade.data.files.raw import missing_sentence
 
 OGB_ARCHIVES = {
     "ogbn-arxiv": ("http://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip", "arxiv"),

@@ -10,9 +10,9 @@ from typing import Literal
 
 from rade.data.catalogue import catalogue, resolve
 from rade.data.errors import DataError
-from rade.data.manifest import PIECE, RawFile, raw_files, sha256_of
-from rade.data.raw import altered_sentence
-from rade.data.root import data_root
+from rade.data.files.manifest import PIECE, RawFile, raw_files, sha256_of
+from rade.data.files.raw import altered_sentence
+from rade.data.files.root import data_root
 
 State = Literal["imported", "present", "missing", "refused"]
 

@@ -12,8 +12,8 @@ from torch_geometric.loader import NeighborLoader, NodeLoader
 
 from rade.data.errors import DataError
 from rade.data.features import take_rows
-from rade.data.neighborhoods import Neighborhoods
-from rade.data.sampler import VectorisedNeighborSampler
+from rade.data.neighbor.neighborhoods import Neighborhoods
+from rade.data.neighbor.sampler import VectorisedNeighborSampler
 
 Backend = Literal["auto", "builtin", "pyg-lib"]
 Rate = TypeVar("Rate", float, Tensor)
