@@ -62,6 +62,14 @@ def test_a_wanted_data_set_that_is_incomplete_is_an_error(
     assert (tmp_path / "Flickr/raw/role.json").is_file()
 
 
+def test_importing_a_generated_data_set_says_that_it_needs_no_file(
+    mirror: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert run("datasets", "import", mirror, "far-pair", "mutag", "--data-root", tmp_path) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines() == ["far-pair: generated, needs no file", "mutag: 5 imported, 0 already there"]
+
+
 def test_an_altered_file_is_one_sentence_and_exit_code_two(
     mirror: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -144,6 +144,9 @@ def _files(row: dict[str, Any]) -> str:
 def _print_import(results: list[Any]) -> None:
     for name in dict.fromkeys(result.dataset for result in results):
         mine = [result for result in results if result.dataset == name]
+        if mine[0].state == "generated":
+            typer.echo(f"{name}: {mine[0].reason}")
+            continue
         count = {state: sum(r.state == state for r in mine) for state in ("imported", "present")}
         line = f"{name}: {count['imported']} imported, {count['present']} already there"
         for state in ("missing", "refused"):

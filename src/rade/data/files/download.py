@@ -1,107 +1,88 @@
-"""Downloads through PyG's own classes and OGB's archives; only the files are fetched, our readers check them first."""
+"""Downloads: the missing files of the manifest and nothing else, checked before they are put in place."""
 
-import os
-import tempfile
-from collections.abc import Callable, Mapping
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 from rade.data.catalogue import Entry
 from rade.data.errors import DataError
-from rade.data.files.manifest import missing_files
+from rade.data.files.manifest import RawFile, missing_files, required_files
+from rade.data.files.placing import place
 from rade.data.files.raw import missing_sentence
-
-OGB_ARCHIVES = {
-    "ogbn-arxiv": ("http://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip", "arxiv"),
-    "ogbg-molhiv": ("http://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/hiv.zip", "hiv"),
-}
+from rade.data.files.temporary import sweep, temporary
+from rade.data.files.web import Source, open_url, source_of
 
 
 def fetch(entry: Entry, root: Path) -> None:
-    """Download a data set next to its place and move the files in one by one; what is there already stays."""
+    """Download the files of a data set that are missing below the data root."""
+    missing = missing_files(entry.name, root)
+    files = [file for file in required_files(entry.name) if file.path in missing]
+    for folder in {root, *((root / path).parent for path in missing)}:
+        sweep(folder)
+    source = source_of(entry)
+    how = CONVERTED.get(entry.family) or (_from_archive if source.archive else _one_by_one)
     try:
-        root.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=root, prefix=".incoming-") as incoming:
-            DOWNLOADS[entry.family](entry, Path(incoming))
-            _move_in(Path(incoming) / entry.folder, root / entry.folder)
-    except Exception as reason:  # whatever a network does: the user is told which files are needed, and why it failed
-        missing = missing_files(entry.name, root)
+        how(entry, source, files, root)
+    except DataError:
+        raise
+    except Exception as reason:  # whatever a network or a stranger's archive does: the user is told what is needed
         sentence = missing_sentence(entry, root, missing)
-        raise DataError(f"{sentence} (the download failed: {type(reason).__name__}: {reason})") from None
+        raise DataError(f"{sentence} (the download failed: {reason})") from None
 
 
-def _move_in(incoming: Path, place: Path) -> None:
-    for file in sorted(path for path in incoming.rglob("*") if path.is_file()):
-        target = place / file.relative_to(incoming)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if not target.exists():
-            os.replace(file, target)
+def _one_by_one(entry: Entry, source: Source, files: Sequence[RawFile], root: Path) -> None:
+    for file in files:
+        address = source.address(entry, file)
+        with open_url(address) as stream:
+            _put(stream, file, root, address)
 
 
-def _pyg(cls: Any, root: Path, **attributes: str) -> Any:
-    """Run only the download step of a PyG class: its constructor would also unpickle what came."""
-    source = cls.__new__(cls)
-    vars(source).update(root=str(root), **attributes)
-    Path(source.raw_dir).mkdir(parents=True, exist_ok=True)
-    source.download()
-    return source
+def _from_archive(entry: Entry, source: Source, files: Sequence[RawFile], root: Path) -> None:
+    address = source.archive.format(folder=entry.folder)
+    with _archive(address, root) as archive:
+        for file in files:
+            with archive.open(source.member(entry, file)) as stream:
+                _put(stream, file, root, address)
 
 
-def _planetoid(entry: Entry, root: Path) -> None:
-    from torch_geometric.datasets import Planetoid
-
-    _pyg(Planetoid, root, name=entry.folder, split="public")
-
-
-def _amazon(entry: Entry, root: Path) -> None:
-    from torch_geometric.datasets import Amazon
-
-    _pyg(Amazon, root, name=entry.folder.lower())
-
-
-def _coauthor(entry: Entry, root: Path) -> None:
-    from torch_geometric.datasets import Coauthor
-
-    _pyg(Coauthor, root, name=entry.folder)
-
-
-def _flickr(entry: Entry, root: Path) -> None:
-    from torch_geometric.datasets import Flickr
-
-    _pyg(Flickr, root / entry.folder)
-
-
-def _tu(entry: Entry, root: Path) -> None:
-    from torch_geometric.datasets import TUDataset
-
-    _pyg(TUDataset, root, name=entry.folder, cleaned="")
-
-
-def _ogb(entry: Entry, root: Path) -> None:
-    from torch_geometric.data import download_url, extract_zip
-
-    url, folder = OGB_ARCHIVES[entry.name]
-    archive = download_url(url, str(root))
-    extract_zip(archive, str(root))
-    (root / folder).rename(root / entry.folder)
-
-
-def _peptides(entry: Entry, root: Path) -> None:
-    from torch_geometric.datasets import LRGBDataset
-
+def _peptides(entry: Entry, source: Source, files: Sequence[RawFile], root: Path) -> None:
+    """LRGB's three tensor files become the compact npz; they themselves are not kept."""
     from rade.data.readers.peptides import repack
 
-    source = _pyg(LRGBDataset, root, name=entry.folder)
-    repack(Path(source.raw_dir), root / entry.folder / "source")
+    with ExitStack() as stack:
+        archive = stack.enter_context(_archive(source.archive, root))
+        parts = {}
+        for part in ("train", "val", "test"):
+            copy = stack.enter_context(temporary(root))
+            with archive.open(source.inside.format(part=part)) as stream:
+                shutil.copyfileobj(stream, copy)
+            copy.flush()
+            parts[part] = Path(copy.name)
+        packed = stack.enter_context(temporary(root))
+        repack(parts, packed)
+        packed.seek(0)
+        _put(packed, files[0], root, source.archive)
 
 
-DOWNLOADS: Mapping[str, Callable[[Entry, Path], None]] = {
-    "planetoid": _planetoid,
-    "amazon": _amazon,
-    "coauthor": _coauthor,
-    "flickr": _flickr,
-    "tu": _tu,
-    "ogb-node": _ogb,
-    "ogb-graph": _ogb,
-    "peptides": _peptides,
-}
+CONVERTED: Mapping[str, Callable[[Entry, Source, Sequence[RawFile], Path], None]] = {"peptides": _peptides}
+
+
+def _put(stream: IO[bytes], file: RawFile, root: Path, origin: str) -> None:
+    # The bytes of a public packing are not known; its content is checked when it is read.
+    expected = replace(file, sha256=None, bytes=None) if file.repacked else file
+    reason = place(stream, expected, root, origin)
+    if reason:
+        raise DataError(reason)
+
+
+@contextmanager
+def _archive(address: str, root: Path) -> Iterator[zipfile.ZipFile]:
+    with open_url(address) as stream, temporary(root) as copy:
+        shutil.copyfileobj(stream, copy)
+        copy.flush()
+        with zipfile.ZipFile(copy) as archive:
+            yield archive

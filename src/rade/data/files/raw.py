@@ -76,7 +76,7 @@ def missing_sentence(entry: Entry, root: Path, paths: Sequence[str]) -> str:
     )
 
 
-def altered_sentence(fact: RawFile, sha256: str, size: int, root: Path) -> str:
+def altered_sentence(fact: RawFile, sha256: str, size: int, root: object) -> str:
     """What to say when the bytes of a raw file are not the manifest's."""
     kind = "truncated" if fact.bytes is not None and size < fact.bytes else "altered"
     return (
