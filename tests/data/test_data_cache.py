@@ -75,4 +75,4 @@ def test_a_root_that_cannot_be_written_to_is_used_without_a_cache(mutag: Path):
 def test_the_cache_holds_nothing_but_tensors_and_plain_values(mutag: Path):
     """Read with weights_only=True: no class of ours or PyG's is needed, no code can run."""
     state = torch.load(cache_of(mutag), weights_only=True)
-    assert {"x", "edge_index", "y", "node_ptr", "edge_ptr", "split", "fingerprint", "files"} == set(state)
+    assert {"x", "edge_index", "y", "node_ptr", "edge_ptr", "splits", "fingerprint", "files"} == set(state)

@@ -13,7 +13,7 @@ from rade.data.files.raw import RawFolder, missing_sentence
 from rade.data.files.root import data_root
 from rade.data.graphs import GraphList, node_data
 from rade.data.readers import READERS
-from rade.data.splits import FixedSplit, RandomSplit, Split, Splits, StratifiedFolds
+from rade.data.splits import FixedSplit, NumberedSplits, RandomSplit, Split, Splits, StratifiedFolds
 from rade.data.synthetic import generate
 from rade.data.tables import Tables
 
@@ -88,8 +88,9 @@ def _assemble(raw: RawFolder, tables: Tables) -> Dataset:
 
 
 def _splits(entry: Entry, tables: Tables) -> Splits:
-    if tables.split is not None:
-        return FixedSplit(Split(*tables.split))
+    fixed = tuple(Split(*parts) for parts in tables.splits)
+    if fixed:
+        return FixedSplit(fixed[0]) if len(fixed) == 1 else NumberedSplits(fixed)
     if entry.level == "graph":
         return StratifiedFolds(tables.y)
     return RandomSplit(tables.y.size(0))

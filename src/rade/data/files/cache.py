@@ -11,12 +11,12 @@ import torch
 from rade.data.files.raw import RawFolder
 from rade.data.tables import Tables
 
-VERSION = 1  # raise it when a reader's result changes
+VERSION = 2  # raise it when a reader's result changes
 
 
 def cache_path(raw: RawFolder) -> Path:
     """Where the processed form of a data set is kept; beside raw/, apart from PyG's processed/."""
-    return raw.root / raw.entry.folder / "rade" / f"v{VERSION}.pt"
+    return raw.root / raw.entry.folder / "rade" / f"{raw.entry.name}.v{VERSION}.pt"
 
 
 def read_cache(raw: RawFolder) -> Tables | None:

@@ -2,13 +2,14 @@
 
 import shutil
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import IO
 
-from rade.data.catalogue import Entry
+from rade.data.catalogue import Entry, resolve
 from rade.data.errors import DataError
 from rade.data.files.manifest import RawFile, missing_files, required_files
 from rade.data.files.placing import place
@@ -18,13 +19,15 @@ from rade.data.files.web import Source, open_url, source_of
 
 
 def fetch(entry: Entry, root: Path) -> None:
-    """Download the files of a data set that are missing below the data root."""
+    """Download the files of a data set, and of the one it is based on, that are missing below the data root."""
+    if entry.base and missing_files(entry.base, root):
+        fetch(resolve(entry.base), root)
     missing = missing_files(entry.name, root)
     files = [file for file in required_files(entry.name) if file.path in missing]
     for folder in {root, *((root / path).parent for path in missing)}:
         sweep(folder)
     source = source_of(entry)
-    how = CONVERTED.get(entry.family) or (_from_archive if source.archive else _one_by_one)
+    how = _converted if source.members else _from_archive if source.archive else _one_by_one
     try:
         how(entry, source, files, root)
     except DataError:
@@ -49,26 +52,21 @@ def _from_archive(entry: Entry, source: Source, files: Sequence[RawFile], root: 
                 _put(stream, file, root, address)
 
 
-def _peptides(entry: Entry, source: Source, files: Sequence[RawFile], root: Path) -> None:
-    """LRGB's three tensor files become the compact npz; they themselves are not kept."""
-    from rade.data.readers.peptides import repack
-
+def _converted(entry: Entry, source: Source, files: Sequence[RawFile], root: Path) -> None:
+    """Some members of an archive become the one file that the reader wants; they themselves are not kept."""
     with ExitStack() as stack:
         archive = stack.enter_context(_archive(source.archive, root))
         parts = {}
-        for part in ("train", "val", "test"):
+        for member in source.members:
             copy = stack.enter_context(temporary(root))
-            with archive.open(source.inside.format(part=part)) as stream:
+            with archive.open(member) as stream:
                 shutil.copyfileobj(stream, copy)
             copy.flush()
-            parts[part] = Path(copy.name)
+            parts[Path(member).name] = Path(copy.name)
         packed = stack.enter_context(temporary(root))
-        repack(parts, packed)
+        import_module(f"rade.data.readers.{entry.family}").repack(parts, packed)
         packed.seek(0)
         _put(packed, files[0], root, source.archive)
-
-
-CONVERTED: Mapping[str, Callable[[Entry, Source, Sequence[RawFile], Path], None]] = {"peptides": _peptides}
 
 
 def _put(stream: IO[bytes], file: RawFile, root: Path, origin: str) -> None:

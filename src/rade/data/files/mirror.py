@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from rade.data.catalogue import catalogue, resolve
+from rade.data.catalogue import catalogue, members
 from rade.data.errors import DataError
 from rade.data.files.manifest import RawFile, raw_files, sha256_of
 from rade.data.files.placing import place
@@ -38,12 +38,16 @@ def import_mirror(
     mirror, home = Path(folder).expanduser(), data_root(root)
     if not mirror.is_dir():
         raise DataError(f"the mirror '{mirror}' is not a folder; give the folder that holds Cora/, MUTAG/, …")
-    wanted = [resolve(name) for name in names] or [entry for entry in catalogue().values() if not entry.embedded]
-    files = [(entry.name, file) for entry in wanted for file in raw_files(entry.name)]
-    for parent in {(home / file.path).parent for _, file in files}:
+    everything = [entry for entry in catalogue().values() if not entry.embedded]
+    wanted = [entry for name in names for entry in members(name)] or everything
+    files: dict[str, tuple[str, RawFile]] = {}
+    for entry in wanted:
+        for file in raw_files(entry.name):
+            files.setdefault(file.path, (entry.name, file))  # perturbed graphs share their clean one
+    for parent in {(home / path).parent for path in files}:
         sweep(parent)
     generated = [Imported(e.name, "", "generated", True, "generated, needs no file") for e in wanted if e.embedded]
-    results = [_import(name, file, mirror, home) for name, file in files]
+    results = [_import(name, file, mirror, home) for name, file in files.values()]
     if results and all(result.state == "missing" for result in results):
         titles = ", ".join(entry.title for entry in wanted)
         raise DataError(f"the mirror '{mirror}' has no file of {titles}; expected for example {results[0].path}")

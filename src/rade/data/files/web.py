@@ -30,10 +30,12 @@ class Source:
     files: dict[str, str] = field(default_factory=dict)
     archive: str = ""
     inside: str = ""
+    members: tuple[str, ...] = ()
 
     def address(self, entry: Entry, file: RawFile) -> str:
         """The address of a file that is not in an archive."""
-        return self.files.get(Path(file.path).name) or _filled(self.url, entry, file)
+        place = Path(file.path)
+        return _filled(self.files.get(place.name) or self.files.get(place.parent.name) or self.url, entry, file)
 
     def member(self, entry: Entry, file: RawFile) -> str:
         """The name of a file inside the archive."""
@@ -81,7 +83,7 @@ def _opener() -> Any:
 @cache
 def _sources() -> dict[str, Source]:
     facts = tomllib.loads(Path(__file__).with_name("sources.toml").read_text(encoding="utf-8"))
-    return {name: Source(**fields) for name, fields in facts.items()}
+    return {name: Source(**fields | {"members": tuple(fields.get("members", ()))}) for name, fields in facts.items()}
 
 
 def _filled(template: str, entry: Entry, file: RawFile) -> str:

@@ -24,14 +24,15 @@ def read_peptides(raw: RawFolder) -> Tables:
     node_ptr = pointer(integers["num_nodes"])
     edge_index, edge_ptr = union_edges(arrays["edge"].astype(np.int64), integers["num_edges"], node_ptr)
     split = (integers["train"], integers["val"], integers["test"])
-    return Tables(torch.from_numpy(arrays["x"]), edge_index, integers["y"].float(), node_ptr, edge_ptr, split)
+    return Tables(torch.from_numpy(arrays["x"]), edge_index, integers["y"].float(), node_ptr, edge_ptr, (split,))
 
 
 def repack(files: Mapping[str, Path], out: IO[bytes]) -> None:
     """Turn LRGB's three tensor files (lists of x, edge_attr, edge_index, y) into the compact npz of the reader."""
     graphs: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
     parts: dict[str, Any] = {}
-    for part, path in files.items():
+    for name, path in files.items():
+        part = name.removesuffix(".pt")
         loaded = torch.load(path, weights_only=True)
         parts[part] = np.arange(len(graphs), len(graphs) + len(loaded))
         graphs += loaded
