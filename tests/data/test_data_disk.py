@@ -1,31 +1,15 @@
 """Full disks and killed writers: a sentence, nothing half-written, nothing left behind."""
 
 import os
-import resource
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from data_disk import files_up_to
 
 import rade.data
 from rade.data.files.temporary import PREFIX, publish, sweep, temporary
-
-
-@contextmanager
-def files_up_to(size: int) -> Iterator[None]:
-    """No file of this process can grow beyond a size: writing fails as it does on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, before)
 
 
 def files_below(place: Path) -> list[str]:

@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from rade.data.catalogue import Entry, resolve
+from rade.data.content import require_known
 from rade.data.dataset import Dataset, Provenance
 from rade.data.errors import DataError
 from rade.data.files.cache import read_cache, write_cache
@@ -53,21 +54,10 @@ def _tables(raw: RawFolder, download: bool) -> Tables:
     if cached is not None:
         return cached
     tables = READERS[raw.entry.family](raw)
-    if raw.verify and raw.differs():
-        _require_known_sizes(raw.entry, tables)
+    if raw.verify:
+        require_known(raw.entry, tables)
     write_cache(raw, tables)
     return tables
-
-
-def _require_known_sizes(entry: Entry, tables: Tables) -> None:
-    """A public packing has bytes of its own, so its content must at least have the known sizes."""
-    graphs, nodes, edges = len(tables.node_ptr) - 1, int(tables.node_ptr[-1]), tables.edge_index.size(1) // 2
-    expected = (entry.graphs, entry.nodes, entry.edges, entry.features)
-    if (found := (graphs, nodes, edges, tables.x.size(1))) != expected:
-        raise DataError(
-            f"{entry.title} should have (graphs, nodes, edges, features) = {expected}, its file has {found}; "
-            f"delete the file and import or download it again"
-        )
 
 
 def _assemble(raw: RawFolder, tables: Tables) -> Dataset:

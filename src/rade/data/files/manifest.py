@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from rade.data.catalogue import catalogue
 
@@ -46,10 +46,15 @@ def missing_files(name: str, root: Path) -> tuple[str, ...]:
 
 def sha256_of(path: Path) -> str:
     """The sha256 of a file, read in pieces."""
-    digest = hashlib.sha256()
     with path.open("rb") as stream:
-        while piece := stream.read(PIECE):
-            digest.update(piece)
+        return sha256_of_stream(stream)
+
+
+def sha256_of_stream(stream: IO[bytes]) -> str:
+    """The sha256 of the rest of a stream."""
+    digest = hashlib.sha256()
+    while piece := stream.read(PIECE):
+        digest.update(piece)
     return digest.hexdigest()
 
 

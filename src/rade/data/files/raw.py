@@ -38,10 +38,6 @@ class RawFolder:
         self._accept(fact, sha256_of(place), place.stat().st_size)
         return place
 
-    def differs(self) -> bool:
-        """Whether a file that was read is a public packing with bytes other than the manifest's."""
-        return any(file.repacked and self.seen.get(file.path, file.sha256) != file.sha256 for file in self._files())
-
     def fingerprint(self) -> str:
         """Changes whenever a required raw file is replaced; cheap, because it reads none of them."""
         stats = [(file.path, self._place(file).stat()) for file in required_files(self.entry.name)]
