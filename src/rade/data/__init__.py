@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rade.data.loading import load
     from rade.data.neighbor.loader import full_graph_rate, mean_batch_nodes, neighbor_loader
     from rade.data.neighbor.sampler import VectorisedNeighborSampler
+    from rade.data.neighbor.workers import WorkerGenerator
     from rade.data.splits import Split
     from rade.data.synthetic import csbm, far_pair, ring_transfer, tree_neighbors_match
 
@@ -27,6 +28,7 @@ _HOMES = {
     "rade.data.files.mirror": ("import_mirror",),
     "rade.data.neighbor.loader": ("full_graph_rate", "mean_batch_nodes", "neighbor_loader"),
     "rade.data.neighbor.sampler": ("VectorisedNeighborSampler",),
+    "rade.data.neighbor.workers": ("WorkerGenerator",),
     "rade.data.files.root": ("data_root",),
     "rade.data.splits": ("Split",),
     "rade.data.synthetic": ("csbm", "far_pair", "ring_transfer", "tree_neighbors_match"),
@@ -42,6 +44,7 @@ __all__ = [
     "Provenance",
     "Split",
     "VectorisedNeighborSampler",
+    "WorkerGenerator",
     "csbm",
     "data_root",
     "far_pair",
