@@ -97,3 +97,13 @@ def test_a_mirror_file_that_cannot_be_read_is_named(mirror: Path, tmp_path: Path
     monkeypatch.setattr(Path, "open", refused)
     with pytest.raises(rade.data.DataError, match=r"cannot read .*MUTAG_A\.txt: Permission denied; make it readable"):
         rade.data.import_mirror(mirror, tmp_path, ["mutag"])
+
+
+def test_a_raw_file_that_cannot_be_read_is_named(mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def refused(self: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    rade.data.import_mirror(mirror, tmp_path, ["mutag"])
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    with pytest.raises(rade.data.DataError, match=r"cannot read .*MUTAG_.*\.txt: Permission denied; make it readable"):
+        rade.data.load("mutag", tmp_path, download=False)

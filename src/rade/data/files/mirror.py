@@ -10,6 +10,7 @@ from rade.data.catalogue import catalogue, members
 from rade.data.errors import DataError
 from rade.data.files.manifest import RawFile, raw_files, sha256_of
 from rade.data.files.placing import place
+from rade.data.files.raw import unreadable_sentence
 from rade.data.files.root import data_root
 from rade.data.files.temporary import sweep
 
@@ -63,11 +64,14 @@ def _import(name: str, file: RawFile, mirror: Path, root: Path) -> Imported:
     try:
         stream = source.open("rb")
     except OSError as error:
-        raise DataError(f"cannot read {source}: {error.strerror}; make it readable, or use another mirror") from None
+        raise DataError(unreadable_sentence(source, error)) from None
     with stream:
         reason = place(stream, file, root, mirror)
     return Imported(name, file.path, "refused" if reason else "imported", file.optional, reason)
 
 
 def _holds(target: Path, file: RawFile) -> bool:
-    return target.is_file() and file.sha256 in (None, sha256_of(target))
+    try:
+        return target.is_file() and file.sha256 in (None, sha256_of(target))
+    except OSError:  # not readable: the copy replaces it
+        return False

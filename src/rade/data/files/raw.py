@@ -26,7 +26,11 @@ class RawFolder:
     def read(self, path: str) -> bytes:
         """The content of a file; what was checked is what is returned, not a second look at the disk."""
         fact = self._fact(path)
-        content = self._place(fact).read_bytes()
+        place = self._place(fact)
+        try:
+            content = place.read_bytes()
+        except OSError as error:
+            raise DataError(unreadable_sentence(place, error)) from None
         self._accept(fact, hashlib.sha256(content).hexdigest(), len(content))
         return content
 
@@ -35,7 +39,10 @@ class RawFolder:
         fact = self._fact(path)
         assert not fact.pickled
         place = self._place(fact)
-        self._accept(fact, sha256_of(place), place.stat().st_size)
+        try:
+            self._accept(fact, sha256_of(place), place.stat().st_size)
+        except OSError as error:
+            raise DataError(unreadable_sentence(place, error)) from None
         return place
 
     def fingerprint(self) -> str:
@@ -70,6 +77,11 @@ def missing_sentence(entry: Entry, root: Path, paths: Sequence[str]) -> str:
         f"{entry.title} needs {files} below the data root '{root}', and it is not there; "
         f"put it there, or run `rade datasets import DIR` with a mirror that has it"
     )
+
+
+def unreadable_sentence(place: Path, error: OSError) -> str:
+    """What to say when a file is there and cannot be read."""
+    return f"cannot read {place}: {error.strerror or error}; make it readable, or use another folder"
 
 
 def altered_sentence(fact: RawFile, sha256: str, size: int, root: object) -> str:
