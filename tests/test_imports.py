@@ -12,6 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "rade"
 # Modules and packages of `rade` from the ground up; those of one line do not know each other.
 LAYERS = [
     ["errors"],
+    ["seal"],
     ["sparse"],
     ["pairs"],
     ["graph"],

@@ -1,5 +1,33 @@
-"""The root of every error that is meant for the user."""
+"""The roots of every error that is meant for the user; their `code` is the exit code of the command line."""
+
+import errno
+
+# What the machine refuses, not what the user wrote: no space, no permission, no memory, broken hardware.
+_MACHINE = {
+    number
+    for name in (
+        "ENOSPC EDQUOT EFBIG EACCES EPERM EROFS EIO ENOMEM EMFILE ENFILE ESTALE ETIMEDOUT ENODEV ENXIO EBUSY ETXTBSY"
+    ).split()
+    if (number := errno.__dict__.get(name)) is not None
+}
 
 
 class RadeError(Exception):
     """One clear sentence for the user: what was expected, what came, and the way out."""
+
+    code = 2
+
+
+class EnvironmentFault(RadeError):
+    """The machine refuses: disk, memory, permissions."""
+
+    code = 3
+
+
+def is_machine(error: OSError) -> bool:
+    """Whether the machine refused, rather than a path being wrong.
+
+    >>> is_machine(OSError(errno.ENOSPC, "No space left on device")), is_machine(FileNotFoundError(errno.ENOENT, ""))
+    (True, False)
+    """
+    return error.errno in _MACHINE
