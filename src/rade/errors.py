@@ -2,14 +2,10 @@
 
 import errno
 
-# What the machine refuses, not what the user wrote: no space, no permission, no memory, broken hardware.
-_MACHINE = {
-    number
-    for name in (
-        "ENOSPC EDQUOT EFBIG EACCES EPERM EROFS EIO ENOMEM EMFILE ENFILE ESTALE ETIMEDOUT ENODEV ENXIO EBUSY ETXTBSY"
-    ).split()
-    if (number := errno.__dict__.get(name)) is not None
-}
+# What the machine refuses, not what the user wrote; a system may lack some of them.
+_MACHINE = (
+    "ENOSPC", "EDQUOT", "EFBIG", "EACCES", "EPERM", "EROFS", "EIO", "ENOMEM", "EMFILE", "ENFILE", "ESTALE", "ETIMEDOUT"
+)  # fmt: skip
 
 
 class RadeError(Exception):
@@ -30,4 +26,4 @@ def is_machine(error: OSError) -> bool:
     >>> is_machine(OSError(errno.ENOSPC, "No space left on device")), is_machine(FileNotFoundError(errno.ENOENT, ""))
     (True, False)
     """
-    return error.errno in _MACHINE
+    return errno.errorcode.get(error.errno or 0) in _MACHINE
