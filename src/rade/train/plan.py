@@ -46,8 +46,10 @@ def make_plan(asked: Mapping[str, Any]) -> Plan:
         if method not in METHODS:
             raise unknown("method", method, METHODS)
     runs = asked.pop("runs", defaults(dataset, backbone, methods[0], source)["runs"])
-    if not isinstance(runs, int) or isinstance(runs, bool) or not 1 <= runs <= RUNS:
-        raise SettingsError(f"runs must be a whole number of at least 1 and at most {RUNS}, got {runs!r}")
+    if not isinstance(runs, int) or isinstance(runs, bool) or runs < 1:
+        raise SettingsError(f"runs must be a whole number of at least 1, got {runs!r}")
+    if runs > RUNS:
+        raise SettingsError(f"runs must be at most {RUNS}, got {runs}")
     _check(asked, methods)
     settings = tuple(resolve(dataset, backbone, method, source, **_meant_for(method, asked)) for method in methods)
     if "fanouts" in asked and (settings[0].batch_size == 0 or settings[0].pool != "none"):
