@@ -104,5 +104,6 @@ def _memory(error: BaseException) -> int:
 
 
 def _fail(sentence: str, code: int) -> int:
-    typer.echo(f"error: {' '.join(sentence.split())}", err=True)
+    printable = sentence.encode("utf-8", "replace").decode()  # names of files may hold what is no text
+    typer.echo(f"error: {' '.join(printable.split())}", err=True)
     return code

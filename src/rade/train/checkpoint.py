@@ -10,7 +10,7 @@ from torch import Tensor
 from rade.train.errors import Interrupted, RunError
 from rade.train.files import load_tensors, save_tensors
 from rade.train.loop import Trainee
-from rade.train.matching import check_alike, check_optimizer, same_settings
+from rade.train.matching import check_alike, check_dicts, check_optimizer, same_settings
 from rade.train.process import Solo
 
 StopAsked = Callable[[], bool]
@@ -49,6 +49,8 @@ class Checkpoint:
 
     def _continue(self, trainee: Trainee, state: dict[str, Any], generator: Tensor) -> None:
         """Take the saved state, once it is known to fit."""
+        check_dicts(state)
+        check_dicts(*state.values())
         check_optimizer(state["optimizer"], trainee.optimizer)
         check_alike(state["schedule"], trainee.schedule.state_dict())
         trainee.load_state_dict(state)

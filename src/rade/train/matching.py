@@ -47,11 +47,21 @@ def check_alike(saved: Any, fresh: Any) -> None:
         raise ValueError("another shape")
 
 
+def check_dicts(*values: Any) -> None:
+    """ValueError unless all are dictionaries; a tensor, too, can be indexed."""
+    if not all(isinstance(value, dict) for value in values):
+        raise ValueError("expected dictionaries")
+
+
 def check_optimizer(saved: Any, optimizer: Optimizer) -> None:
     """ValueError unless a saved optimizer fits: its groups as they are now, its state in the parameters' shapes."""
+    check_dicts(saved)
+    check_dicts(saved["state"], *saved["state"].values())
     check_alike(saved["param_groups"], optimizer.state_dict()["param_groups"])
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for number, entry in saved["state"].items():
-        for value in entry.values():
-            if not (isinstance(value, Tensor) and value.shape in ((), parameters[number].shape)):
-                raise ValueError("another shape")
+        shapes = {name: () if name == "step" else parameters[number].shape for name in ("step", *entry)}
+        if entry.keys() != next(iter(saved["state"].values())).keys() or entry.keys() != shapes.keys():
+            raise ValueError("other keys")
+        if not all(isinstance(value, Tensor) and value.shape == shapes[name] for name, value in entry.items()):
+            raise ValueError("another shape")

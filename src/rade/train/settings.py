@@ -67,7 +67,8 @@ class Settings(BaseModel):
     @classmethod
     def _available(cls, value: str) -> str:
         try:
-            torch.empty(0, device=value)
+            torch.zeros(1, device=value).item()  # the device "meta" holds no numbers
+            torch.Generator(value)
         except (RuntimeError, AssertionError):
             raise ValueError("must name a device that PyTorch can use here") from None
         return value
