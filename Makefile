@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: setup demo test check bench clean
+.PHONY: setup demo test fuzz check bench clean
 .DEFAULT_GOAL := test
 
 $(STAMP): pyproject.toml constraints.txt
@@ -24,6 +24,9 @@ check: $(STAMP)            ## lint and types only
 
 test: check                ## everything that CI runs
 	$(BIN)/pytest -n 2 --dist worksteal
+
+fuzz: $(STAMP)             ## random configurations, command lines and damaged files, for minutes
+	RADE_FUZZ=$${RADE_FUZZ:-300} $(BIN)/pytest -n 2 tests/fuzz
 
 bench: $(STAMP)            ## speed as ratios, on an otherwise idle machine
 	$(BIN)/rade bench
