@@ -29,7 +29,7 @@ def enough(name, root):
 
 def small(name, root):
     """The embedded data sets at a tenth of their size; any other as usual."""
-    return load(name, root, **{"csbm": {"nodes": 80, "words": 60}, "far-pair": {"graphs": 30}}.get(name, {}))
+    return load(name, root, **{"csbm": {"nodes": 250, "words": 60}, "far-pair": {"graphs": 30}}.get(name, {}))
 
 
 def rade(*arguments, data=small):
