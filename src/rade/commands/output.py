@@ -32,12 +32,11 @@ class Tolerant(io.RawIOBase):
     def write(self, content: Buffer, /) -> int:
         """Write what is accepted; after a failure nothing is tried any more."""
         content = memoryview(content)
-        if self.failure is None:
+        while self.failure is None:
             try:
                 return os.write(self.descriptor, content)
             except BlockingIOError:
                 select.select([], [self.descriptor], [])
-                return os.write(self.descriptor, content)
             except OSError as error:
                 self.failure = error
         return len(content)
