@@ -153,7 +153,7 @@ def test_scores_are_whole_at_any_width(width, terminal, monkeypatch, capsys, tmp
     monkeypatch.setenv("COLUMNS", str(width))
     if terminal:
         monkeypatch.setenv("FORCE_COLOR", "1")
-        monkeypatch.setenv("TERM", "dumb")
+        monkeypatch.setenv("TERM", "xterm")  # a dumb one has 80 columns, whatever is said
     both = [Summary(name, "accuracy", (0.81, 0.83), "best", 1.0) for name in ("none", "rade-of-uncorrected")]
     Lines().comparison(Comparison(tuple(both), {}, tmp_path, tmp_path))
     out = capsys.readouterr().out
