@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: setup demo test quick check bench clean
+.PHONY: setup demo test quick fuzz check bench clean
 .DEFAULT_GOAL := test
 
 $(STAMP): pyproject.toml constraints.txt
@@ -32,6 +32,9 @@ quick: check               ## lint, types, and a selection of tests in a minute 
 
 test: check                ## everything that CI runs
 	$(BIN)/pytest -n 2 --dist worksteal
+
+fuzz: $(STAMP)             ## random configurations, command lines and damaged files, for minutes
+	RADE_FUZZ=$${RADE_FUZZ:-300} $(BIN)/pytest -n 2 tests/fuzz
 
 bench: $(STAMP)            ## speed as ratios, on an otherwise idle machine
 	$(BIN)/rade bench

@@ -1,6 +1,7 @@
 """`rade datasets`: what there is, and importing it from an offline mirror."""
 
 import json as jsonlib
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -124,27 +125,20 @@ def _together(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _print_table(every: list[dict[str, Any]]) -> None:
     from rich.console import Console
-    from rich.measure import Measurement
 
-    rows = by_group(every)
-    console, wide = Console(), Console(width=1000)
-    if not console.is_terminal:
-        console = wide  # piped output must not be cut to 80 columns
-    hidden: list[str] = []
-    table = _table(rows, hidden)
-    for column in ("source", "licence", "split", "features", "metric", "classes"):
-        if Measurement.get(wide, wide.options, table).minimum <= console.width:
-            break
-        hidden.append(column)
-        table = _table(rows, hidden)
-    console.print(table)
+    from rade.commands.narrow import fitting, printable
+
+    rows, console = by_group(every), printable(Console())
+    order = ("source", "licence", "split", "features", "metric", "classes")
+    hidden = fitting(lambda hidden: _table(rows, hidden), order, console)
+    console.print(_table(rows, hidden))
     grouped = [row["name"] for row in every if row["group"] == every[-1]["group"]]
     console.print(f".. stands for several data sets, as in {', '.join(grouped)}", highlight=False)
     if hidden:
         console.print(f"for {', '.join(reversed(hidden))}: a wider terminal, or rade datasets --json")
 
 
-def _table(rows: list[dict[str, Any]], hidden: list[str]) -> Any:
+def _table(rows: list[dict[str, Any]], hidden: Collection[str]) -> Any:
     """All columns but the hidden ones; lines are not broken, except those of the files."""
     from rich.table import Table
 

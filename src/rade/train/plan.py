@@ -18,6 +18,7 @@ else:
     import tomli as tomllib
 
 COMPARED = ("none", "rade-of", "rade-ofs")
+RUNS = 10**6
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,10 @@ def make_plan(asked: Mapping[str, Any]) -> Plan:
         if method not in METHODS:
             raise unknown("method", method, METHODS)
     runs = asked.pop("runs", defaults(dataset, backbone, methods[0], source)["runs"])
-    if not isinstance(runs, int) or runs < 1:
+    if not isinstance(runs, int) or isinstance(runs, bool) or runs < 1:
         raise SettingsError(f"runs must be a whole number of at least 1, got {runs!r}")
+    if runs > RUNS:
+        raise SettingsError(f"runs must be at most {RUNS}, got {runs}")
     _check(asked, methods)
     settings = tuple(resolve(dataset, backbone, method, source, **_meant_for(method, asked)) for method in methods)
     if "fanouts" in asked and (settings[0].batch_size == 0 or settings[0].pool != "none"):
@@ -63,7 +66,7 @@ def read_config(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise SettingsError(f"cannot read {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of numbers with thousands of digits
         raise SettingsError(f"{path} is not valid TOML: {error}") from None
 
 
@@ -80,14 +83,19 @@ def parse_assignment(text: str) -> dict[str, Any]:
         value = value.lower()  # Python's spelling
     try:
         return {name.strip().replace("-", "_"): tomllib.loads(f"value = {value}")["value"]}
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return {name.strip().replace("-", "_"): value.strip()}
 
 
-def _names(methods: str | Sequence[str]) -> list[str]:
+def _names(methods: Any) -> list[str]:
     """Names from a list whose elements may hold several, separated by commas; each once."""
     given = [methods] if isinstance(methods, str) else methods
-    return list(dict.fromkeys(name.strip() for part in given for name in part.split(",") if name.strip()))
+    if not (isinstance(given, list | tuple) and all(isinstance(part, str) for part in given)):
+        raise SettingsError(f"method must be a name or a list of names, got {methods!r}")
+    names = list(dict.fromkeys(name.strip() for part in given for name in part.split(",") if name.strip()))
+    if not names:
+        raise SettingsError(f"method must name at least one method, got {methods!r}; known: {', '.join(METHODS)}")
+    return names
 
 
 def _meant_for(method: str, asked: Mapping[str, Any]) -> dict[str, Any]:
