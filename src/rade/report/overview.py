@@ -1,0 +1,53 @@
+"""The report's own sentences about itself: what is there, and what it adds up to."""
+
+from collections import Counter
+
+from rade.report.build import Report
+from rade.report.compare import BETTER, HINT, SAME, UNJUDGED, WORSE
+from rade.report.tables import Table
+
+WORDS = {
+    BETTER: "better",
+    WORSE: "worse",
+    HINT: "different only before correction for many comparisons",
+    SAME: "not told apart",
+    UNJUDGED: "too few runs to judge",
+}
+
+
+def summary(report: Report) -> str:
+    """How much there is and how the comparisons came out."""
+    datasets = {run.settings["dataset"] for run in report.runs}
+    cells = sum(len(table.cells) for table in report.tables)
+    run = sum(len(table.filled) for table in report.tables)
+    text = f"{_many(len(report.runs), 'run')} on {_many(len(datasets), 'data set')}"
+    text += f"; {run:,} of {cells:,} cells in {_many(len(report.tables), 'table')} have runs." if report.tables else "."
+    counted = Counter(one.code for one in report.comparisons if one.kind == "plain" and not one.cell.is_baseline)
+    if counted:
+        found = ", ".join(f"{counted[code]} {words}" for code, words in WORDS.items() if counted[code])
+        text += f" RADE and its variants against the plain backbone, {_many(counted.total(), 'comparison')}: {found}."
+    if report.problems:
+        text += f" {_many(len(report.problems), 'file')} could not be used."
+    return text
+
+
+def sentence(table: Table) -> str:
+    """How a table's runs were made and selected."""
+    rules = sorted({cell.filled.scores.rule for cell in table.filled if cell.filled}) if table.is_score else []
+    runs = sum(len(cell.filled.group.runs) for cell in table.filled if cell.filled)
+    text = f"{len(table.filled)} of {len(table.cells)} cells run, {_many(runs, 'run')}, "
+    text += f"protocol {table.experiment.protocol}."
+    if rules:
+        text += f" Score: {'; for data sets with folds, '.join(_folds_last(rules))}."
+    apart = sum(bool(cell.filled and cell.filled.departures) for cell in table.filled)
+    if apart:
+        text += f" {_many(apart, 'cell')}, marked *, depart from the protocol's settings."
+    return text
+
+
+def _folds_last(rules: list[str]) -> list[str]:
+    return sorted(rules, key=lambda rule: "fold" in rule)
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
