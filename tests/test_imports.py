@@ -30,6 +30,7 @@ LAYERS = [
     ["train"],
     ["experiment"],
     ["bench"],
+    ["report"],
     ["commands"],
     ["cli"],
     ["__main__"],

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from rade.report.compare import Comparison
 from rade.report.groups import Group, group
+from rade.report.match import PLAIN
 from rade.report.paper import Experiment
 from rade.report.rows import Problem, Run
 from rade.report.selection import score
@@ -64,6 +65,17 @@ def build(
         problems=tuple(problems),
         homes={key: tuple(dict.fromkeys(names)) for key, names in homes.items()},
     )
+
+
+def reading_order(experiments: Sequence[Experiment]) -> list[Experiment]:
+    """The paper's main tables first, those with a plain backbone and baselines; then its others; then any beyond."""
+
+    def rank(experiment: Experiment) -> tuple[bool, bool, str]:
+        methods = {row.method for row in experiment.rows}
+        main = PLAIN in methods and any(not method.startswith("rade") for method in methods - {PLAIN})
+        return not experiment.label, not main, experiment.name
+
+    return sorted(experiments, key=rank)
 
 
 _REPEATED = "repeats a run that is counted already (older numerics, other machine or threads)"

@@ -25,10 +25,10 @@ def markdown(report: Report) -> str:
 
 
 def headline(report: Report) -> str:
-    """The README's table, from the first table that has a plain backbone and RADE: scores, and paired gains over plain."""
-    for table in report.tables:
+    """The README's table, from the fullest one with a plain backbone and RADE: scores, and paired gains over plain."""
+    for table in sorted(report.tables, key=lambda table: -len(table.filled)):
         ours = list(dict.fromkeys(cell.row.name for cell in table.filled if _is_rade(cell)))
-        if ours and any(cell.is_plain for cell in table.filled):
+        if table.is_score and ours and any(cell.is_plain for cell in table.filled):
             gains = [text for name in ours for text in (escape(name), "gain [95 % interval]")]
             return _grid(["data set, backbone", "plain", "best baseline", *gains], _gains(table, ours))
     return "No table with a plain backbone and RADE has been run yet.\n"
@@ -42,8 +42,8 @@ def escape(text: object) -> str:
 
 _READING = (
     "Ours is mean ± standard deviation (n − 1) and in brackets the runs, in % unless said otherwise; below it the "
-    "paper's, and ours minus the paper's. Differences are paired: same seeds, splits and folds. How every number is computed: "
-    "[report.md](report.md)."
+    "paper's, and ours minus the paper's. Differences are paired: same seeds, splits and folds. "
+    "How every number is computed: [report.md](report.md)."
 )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from rade.report.expected import departures
@@ -74,9 +75,9 @@ def fill(experiment: Experiment, row: Row, backbone: str, dataset: str, groups: 
         return Cell(row, backbone, dataset, None)
     chosen, tried = ranked[0], 1
     if row.search:
-        candidates = [one for one in ranked if _is_candidate(one, row.search)]
         least = len(_departures(ranked[0], experiment, allowed))
-        candidates = [one for one in candidates if len(_departures(one, experiment, allowed)) == least]
+        near = [one for one in ranked if len(_departures(one, experiment, allowed)) == least]
+        candidates = _whole_candidates(near, row.search)
         if not candidates:
             return Cell(row, backbone, dataset, None)
         chosen, tried = max(candidates, key=_validation), len(candidates)
@@ -99,8 +100,14 @@ def _fits(group: Group, place: tuple[str, str], method: str, protocol: str, want
     return all(name in group.flat and _same(group.flat[name], value) for name, value in wanted.items())
 
 
-def _is_candidate(group: Group, search: Mapping[str, Sequence[Any]]) -> bool:
-    return all(any(_same(group.flat.get(name), value) for value in values) for name, values in search.items())
+def _whole_candidates(groups: Sequence[Group], search: Mapping[str, Sequence[Any]]) -> list[Group]:
+    """Groups of a search in its order; one that lacks runs which others have is not considered."""
+    found = []
+    for values in product(*search.values()):
+        candidate = dict(zip(search, values))
+        found += [one for one in groups if all(_same(one.flat.get(name), candidate[name]) for name in candidate)]
+    expected = {run.pair for one in found for run in one.runs}
+    return [one for one in found if {run.pair for run in one.runs} == expected]
 
 
 def _same(stored: Any, wanted: Any) -> bool:
@@ -113,4 +120,5 @@ def _departures(group: Group, experiment: Experiment, allowed: set[str]) -> tupl
 
 
 def _validation(group: Group) -> float:
-    return spread([run.val for run in group.runs]).mean
+    """Mean validation score; of folds, which are validated on what they report, the score itself."""
+    return spread(list(score(group).units.values()) if group.first.folds else [run.val for run in group.runs]).mean

@@ -51,3 +51,16 @@ def _folds_last(rules: list[str]) -> list[str]:
 
 def _many(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def tally(table: Table) -> dict[str, int]:
+    """How often a table's own methods came out how against the plain backbone."""
+    return dict(Counter(one.code for one in table.comparisons if one.kind == "plain" and not one.cell.is_baseline))
+
+
+def close_to_paper(table: Table) -> str:
+    """How many cells lie within the paper's standard deviation of the paper's mean."""
+    gaps = [(abs(cell.gap), cell.published.std) for cell in table.filled if cell.gap is not None and cell.published]
+    if not gaps or not table.is_score:
+        return "–"
+    return f"{sum(gap <= std for gap, std in gaps)} of {len(gaps)}"

@@ -1,5 +1,7 @@
 """Runs as the report sees them: rows of a store, checked once, with their curves thinned to what a picture needs."""
 
+from __future__ import annotations
+
 import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
@@ -170,7 +172,7 @@ def _whole(history: Mapping[str, Any]) -> array[float]:
     return curve
 
 
-def _curve(history: Mapping[str, Any], name: str) -> "array[float]":
+def _curve(history: Mapping[str, Any], name: str) -> array[float]:
     try:
         return array("d", history[name])
     except TypeError:
