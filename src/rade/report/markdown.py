@@ -73,8 +73,9 @@ def _cell(cell: Cell, digits: int) -> str:
     if cell.filled is None:
         return f"not run{paper}"
     gap = "" if cell.gap is None else f", {signed(cell.gap, digits)}"
-    mark = "*" * bool(cell.filled.departures)
-    return f"{mean_std(cell.filled.spread, digits)} ({len(cell.filled.group.runs)}){escape(mark)}{paper}{gap}"
+    mark = escape("*") if cell.filled.departures else ""
+    searched = f", {cell.filled.tried} of {cell.candidates} settings" if cell.candidates > 1 else ""
+    return f"{mean_std(cell.filled.spread, digits)} ({len(cell.filled.group.runs)}{searched}){mark}{paper}{gap}"
 
 
 def _differences(table: Table) -> Iterable[list[str]]:

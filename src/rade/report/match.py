@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Any
 
 from rade.report.expected import departures
@@ -49,6 +50,11 @@ class Cell:
         if self.filled is None or self.published is None:
             return None
         return self.filled.spread.mean - self.published.mean
+
+    @property
+    def candidates(self) -> int:
+        """How many settings the row searches through; 1 where it searches none."""
+        return prod(len(values) for values in self.row.search.values())
 
     @property
     def is_plain(self) -> bool:

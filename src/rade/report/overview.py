@@ -22,7 +22,7 @@ def summary(report: Report) -> str:
     run = sum(len(table.filled) for table in report.tables)
     text = f"{_many(len(report.runs), 'run')} on {_many(len(datasets), 'data set')}"
     text += f"; {run:,} of {cells:,} cells in {_many(len(report.tables), 'table')} have runs." if report.tables else "."
-    counted = Counter(one.code for one in report.comparisons if one.kind == "plain" and not one.cell.is_baseline)
+    counted = Counter(_first_verdicts(report).values())
     if counted:
         found = ", ".join(f"{counted[code]} {words}" for code, words in WORDS.items() if counted[code])
         text += f" RADE and its variants against the plain backbone, {_many(counted.total(), 'comparison')}: {found}."
@@ -43,6 +43,15 @@ def sentence(table: Table) -> str:
     if apart:
         text += f" {_many(apart, 'cell')}, marked *, depart from the protocol's settings."
     return text
+
+
+def _first_verdicts(report: Report) -> dict[tuple[str, str], str]:
+    """Verdicts on RADE against plain; runs that stand in several tables count once, by the first."""
+    found: dict[tuple[str, str], str] = {}
+    for one in report.comparisons:
+        if one.kind == "plain" and not one.cell.is_baseline and one.cell.filled and one.reference.filled:
+            found.setdefault((one.cell.filled.group.name, one.reference.filled.group.name), one.code)
+    return found
 
 
 def _folds_last(rules: list[str]) -> list[str]:

@@ -34,11 +34,10 @@ def styles(table: Table) -> dict[str, str]:
 def strip_panels(table: Table) -> list[Panel]:
     """Every run as a point, per data set and backbone."""
     style = styles(table)
-    unit = "%" if table.is_score else "s"
     panels = []
     for title, cells in _places(table):
         lines = [_strip(cell, cell.filled, style[cell.row.name], table.is_score) for cell in cells if cell.filled]
-        panels.append(Panel(title, (("", svg.strips(f"Every run, {title}", lines, unit)),)))
+        panels.append(Panel(title, (("", svg.strips(f"Every run, {title}", lines)),)))
     return panels
 
 

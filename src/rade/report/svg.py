@@ -34,7 +34,7 @@ class Trace:
     high: tuple[float, ...]
 
 
-def strips(title: str, lines: Sequence[Strip], unit: str) -> str:
+def strips(title: str, lines: Sequence[Strip]) -> str:
     """A panel of strips on one axis."""
     left, row, top = 118, 22, 6
     height = top + row * len(lines) + 22
@@ -43,7 +43,6 @@ def strips(title: str, lines: Sequence[Strip], unit: str) -> str:
     parts = [_ticks(scale, top, height - 20)]
     for index, line in enumerate(lines):
         parts.append(_strip(line, scale, top + row * index + row / 2))
-    parts.append(f'<text class="unit" x="{WIDTH - 8}" y="{height - 20 - 4}" text-anchor="end">{escape(unit)}</text>')
     return _svg(title, WIDTH, height, parts)
 
 
@@ -54,8 +53,8 @@ def curves(title: str, traces: Sequence[Trace], percent: bool) -> str:
     last = max((trace.epochs[-1] for trace in traces), default=1)
     x, y = Axis.between(1, max(last, 2), left, WIDTH - 8), Axis.around(values, bottom, top)
     parts = [_frame(x, y, left, bottom, percent)]
-    for trace in traces:
-        parts.append(_trace(trace, x, y))
+    parts += [_trace(trace, x, y) for trace in traces]
+    parts.append(f'<text class="unit" x="{WIDTH - 8}" y="{bottom + 15}" text-anchor="end">epoch</text>')
     return _svg(title, WIDTH, height, parts)
 
 
@@ -165,7 +164,7 @@ def _frame(x: Axis, y: Axis, left: float, bottom: float, percent: bool) -> str:
     parts += [
         f'<text class="tick" x="{_n(x(mark))}" y="{bottom + 15}" text-anchor="middle">{mark:.0f}</text>'
         for mark in x.marks(4)
-        if mark > 0
+        if mark > 0 and x(mark) < WIDTH - 50
     ]
     return "".join(parts)
 

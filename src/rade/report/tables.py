@@ -84,6 +84,7 @@ def judge(experiment: Experiment, groups: Sequence[Group]) -> Table:
     if experiment.measure != SCORE:
         return Table(experiment, lines, (), ())
     found = [one for line in lines for cell in line.cells for one in _comparisons(cell, lines, by_place)]
+    found.sort(key=lambda one: one.cell.is_baseline)  # what is under test comes first
     return Table(experiment, lines, adjust(found), tuple(_overall(lines, found)))
 
 
