@@ -110,13 +110,14 @@ def curves(score, epochs, best, method, run):
     val = [round(value + dice.gauss(0, 0.002), 5) for value in rising]
     val[best - 1] = score
     moving = method.startswith("rade")
+    drift = [epoch / epochs for epoch in range(epochs)]
     return {
         "loss": [round(2 * 0.97**epoch, 5) for epoch in range(epochs)],
         "val": val,
         "val_loss": [round(1.5 * 0.98**epoch, 5) for epoch in range(epochs)],
         "train": [round(min(1.0, value + 0.15), 5) for value in val],
-        "p": [round(0.5 + 0.3 * epoch / epochs + dice.gauss(0, 0.004), 5) if moving else 0.0 for epoch in range(epochs)],
-        "q": [round(0.0007 * (1 - 0.4 * epoch / epochs), 7) if moving else 0.0 for epoch in range(epochs)],
+        "p": [round(0.5 + 0.3 * part + dice.gauss(0, 0.004), 5) if moving else 0.0 for part in drift],
+        "q": [round(0.0007 * (1 - 0.4 * part), 7) if moving else 0.0 for part in drift],
     }
 
 

@@ -55,7 +55,8 @@ class Elements(html.parser.HTMLParser):
 def poisoned(value):
     """The same row with an attack in every text, and in every key that a run may choose."""
     if isinstance(value, dict):
-        return {f"{key}{ATTACK}" if key in ("cpu", "torch", "raw.x") else key: poisoned(one) for key, one in value.items()}
+        free = ("cpu", "torch", "raw.x")
+        return {f"{key}{ATTACK}" if key in free else key: poisoned(one) for key, one in value.items()}
     if isinstance(value, list):
         return [poisoned(one) for one in value]
     return value + ATTACK if isinstance(value, str) else value
@@ -70,7 +71,7 @@ def test_everything_from_the_store_is_escaped():
     assert found.names.count("script") == 2
     assert "img" not in found.names
     assert not [name for name in found.attributes if name.startswith("on")]
-    assert ATTACK in json.dumps(json.loads(found.scripts[0]), ensure_ascii=False).encode().decode().replace('\\"', '"').replace("\\\\", "\\")
+    assert any(one["command"].endswith(ATTACK) for one in json.loads(found.scripts[0]))
     assert "<script>alert" not in text
     assert "<img" not in text
 

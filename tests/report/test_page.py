@@ -52,7 +52,8 @@ def test_colours_follow_the_wish_for_dark(browser, page):
     assert colours[0] != colours[1]
 
 
-COLUMN = "[...document.querySelector('table.differences').tBodies[0].rows].map(row => row.cells[{}].getAttribute('data-v'))"
+ROWS = "[...document.querySelector('table.differences').tBodies[0].rows]"
+COLUMN = ROWS + ".map(row => row.cells[{}].getAttribute('data-v'))"
 
 
 def test_sorting_by_a_number(browser, page):
@@ -72,7 +73,7 @@ def test_filtering_by_words(browser, page):
     typed = (
         "(() => {{ const input = document.querySelector('input[type=search]'); input.value = '{}';"
         " input.dispatchEvent(new Event('input')); return new Promise(done => setTimeout(() => done("
-        "[...document.querySelector('table.differences').tBodies[0].rows].filter(row => !row.hidden)"
+        f"{ROWS}.filter(row => !row.hidden)"
         ".map(row => row.cells[1].textContent)), 50)); }})()"
     )
     shown = browser.run(typed.format("rade-ofs plain"))

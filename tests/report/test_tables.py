@@ -90,7 +90,7 @@ def test_no_run_is_left_out():
 
 
 def test_the_newest_numerics_count_and_older_ones_are_kept_apart():
-    rows = [row(0.8, method="none", numerics=1), row(0.9, method="none", numerics=3), row(0.7, method="none", numerics=2)]
+    rows = [row(score, method="none", numerics=age) for score, age in ((0.8, 1), (0.9, 3), (0.7, 2))]
     found = report(rows)
     assert filled(found.tables[0])["GCN"].spread.mean == pytest.approx(90)
     assert [other.spread.mean for other in found.others] == pytest.approx([70, 80])
@@ -112,15 +112,18 @@ def test_plain_runs_from_the_store_serve_tables_without_a_plain_row():
 
 
 def test_depths_are_compared_with_their_own_depth():
-    rows = [Row(f"{name} {n}", method, settings={"layers": n}) for n in (2, 8) for name, method in (("Plain", "none"), ("RADE-OF", "rade-of"))]
+    methods = {"Plain": "none", "RADE-OF": "rade-of"}
+    rows = tuple(Row(f"{name} {n}", methods[name], settings={"layers": n}) for n in (2, 8) for name in methods)
+    depth = Experiment("depth", "Depth", rows)
     data = [
         *cell(0.8, 0.01, 4, method="none"), *cell(0.8, 0.01, 4, method="rade-of"),
         *cell(0.5, 0.01, 4, method="none", layers=8), *cell(0.6, 0.01, 4, method="rade-of", layers=8),
     ]  # fmt: skip
-    (table,) = report(data, Experiment("depth", "Depth", tuple(rows))).tables
-    assert table.comparisons[1].result.mean == pytest.approx(10, abs=1)
-    (table,) = report([line for line in data if line["settings"] != data[8]["settings"]], replace(MAIN, rows=tuple(rows))).tables
+    (table,) = report(data, depth).tables
     assert [one.cell.row.name for one in table.comparisons] == ["RADE-OF 2", "RADE-OF 8"]
+    assert table.comparisons[1].result.mean == pytest.approx(10, abs=1)
+    (table,) = report(data[:8] + data[12:], depth).tables  # no plain runs of depth 8
+    assert [one.cell.row.name for one in table.comparisons] == ["RADE-OF 2"]
 
 
 def test_seconds_are_shown_and_not_judged():

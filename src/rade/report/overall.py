@@ -61,7 +61,10 @@ def middle_half(values: Any) -> Any:
 
 def _weights(generator: Any, count: int) -> Any:
     """Bootstrap samples as how often each run was drawn: [replicates, runs], rows sum to 1."""
-    return generator.multinomial(count, [1 / count] * count, size=REPLICATES) / count
+    import numpy as np
+
+    drawn = generator.integers(count, size=(REPLICATES, count)) + count * np.arange(REPLICATES)[:, None]
+    return np.bincount(drawn.ravel(), minlength=REPLICATES * count).reshape(REPLICATES, count) / count
 
 
 def _interval(value: float, replicates: Any) -> Interval:

@@ -13,6 +13,7 @@ from rade.report.compare import AGAINST, Comparison
 from rade.report.costs import costs
 from rade.report.csv import record
 from rade.report.environment import environment, settings_words
+from rade.report.lines import HEAD, NUMERIC, run_lines
 from rade.report.overview import WORDS, close_to_paper, sentence, summary, tally
 from rade.report.panels import curve_panels, strip_panels, styles
 from rade.report.svg import interval
@@ -48,6 +49,9 @@ def page(report: Report) -> str:
         script=markupsafe.Markup(script),
         policy=_policy(style, script),
         rows=markupsafe.Markup(_embedded(report)),
+        run_head=HEAD,
+        run_numeric=NUMERIC,
+        run_lines=markupsafe.Markup(run_lines(report)),
         signs=SIGNS,
         words=WORDS,
         against=AGAINST,

@@ -103,12 +103,12 @@ def _comparisons(
     place = [
         one for line in lines if line.backbone == cell.backbone for one in line.cells if one.dataset == cell.dataset
     ]
-    baselines = [one for one in place if one.is_baseline and one.filled]
+    baselines = [one for one in place if one.is_baseline]
     chosen = {"plain": _plain(cell, cell.filled, place, by_place.get((cell.dataset, cell.backbone), ()))}
     if not cell.is_baseline:
         chosen["baseline"] = max(_alike(baselines, cell.filled), key=_mean, default=None)
-        full = [one for one in place if one.filled and cell.row.method.startswith(one.row.method + "-")]
-        chosen["full"] = next(iter(_alike([one for one in full if not one.is_plain], cell.filled)), None)
+        full = [one for one in place if cell.row.method.startswith(one.row.method + "-")]
+        chosen["full"] = next(iter(_alike(full, cell.filled)), None)
     for kind, reference in chosen.items():
         found = compare(cell, reference, kind) if reference else None
         if found:
@@ -117,7 +117,7 @@ def _comparisons(
 
 def _plain(cell: Cell, filled: Filled, place: Sequence[Cell], groups: Sequence[Group]) -> Cell | None:
     """The table's plain line, else plain runs of the same surroundings in the store."""
-    own = _alike([one for one in place if one.is_plain and one.filled], filled)
+    own = _alike([one for one in place if one.is_plain], filled)
     if own:
         return own[0]
     for group in groups:
@@ -132,10 +132,11 @@ def _filled(group: Group, scores: Scores) -> Filled:
 
 
 def _alike(cells: Sequence[Cell], filled: Filled) -> list[Cell]:
-    """Cells that share all but the method; where every method occurs once, the table means just that one."""
-    same = [one for one in cells if one.filled and one.filled.group.surroundings == filled.group.surroundings]
+    """Cells that were run and share all but the method; where every method has one row, the table means just that."""
+    run = [one for one in cells if one.filled]
+    same = [one for one in run if one.filled and one.filled.group.surroundings == filled.group.surroundings]
     methods = [one.row.method for one in cells]
-    return same or (list(cells) if len(set(methods)) == len(methods) else [])
+    return same or (run if len(set(methods)) == len(methods) else [])
 
 
 def _mean(cell: Cell) -> float:
