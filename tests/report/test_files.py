@@ -140,6 +140,20 @@ def test_every_run_is_in_the_rows(tmp_path):
     assert {one["key"] for one in json.loads(Elements(text).scripts[0])} == {line["key"] for line in rows}
 
 
+def test_many_runs_are_listed_in_parts():
+    rows = [row(0.8, run=run, dataset=name, method="none") for name in ("cora", "mine") for run in range(501)]
+    text = page(report(rows))
+    assert text.count('<details class="long">') == 2
+    assert all(line["key"][:12] in text for line in rows)
+
+
+def test_a_papers_mean_off_the_panel_points_there():
+    near = page(report(cell(0.8, 0.01, 5, method="none")))
+    far = page(report(cell(0.2, 0.01, 5, method="none")))
+    assert "l4.5 4.5l-4.5 4.5l-4.5 -4.5z\"><title>the paper: 80.10" in near
+    assert "v9l6 -4.5z\"><title>the paper: 80.10" in far
+
+
 def test_csv_has_all_cells_and_comparisons(tmp_path):
     write(report(store(5)[:-5]), tmp_path, ["csv"])
     cells = list(csv.DictReader(io.StringIO((tmp_path / "cells.csv").read_text())))

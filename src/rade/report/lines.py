@@ -1,5 +1,6 @@
 """The long table of all runs, written without a template: ten thousand lines must not take seconds."""
 
+from dataclasses import dataclass
 from html import escape
 
 from rade.report.build import Report
@@ -13,9 +14,29 @@ HEAD = (
 NUMERIC = frozenset(HEAD[4:13])
 
 
-def run_lines(report: Report) -> str:
-    """One table row per run, every text escaped."""
-    return "\n".join(_line(run, report.homes.get(run.key, ())) for run in report.runs)
+MOST = 1000  # lines of one table: browsers take seconds to lay out many more
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Table rows of some runs as HTML, every text escaped."""
+
+    title: str
+    count: int
+    html: str
+
+
+def run_lines(report: Report) -> tuple[Lines, ...]:
+    """One table row per run; beyond a thousand runs in one table per data set and backbone."""
+    apart = len(report.runs) > MOST
+    parts: dict[str, list[Run]] = {}
+    for run in report.runs:
+        place = f"{run.settings['dataset']}, {run.settings['backbone']}" if apart else ""
+        parts.setdefault(place, []).append(run)
+    return tuple(
+        Lines(place, len(runs), "\n".join(_line(run, report.homes.get(run.key, ())) for run in runs))
+        for place, runs in sorted(parts.items())
+    )
 
 
 def _line(run: Run, homes: tuple[str, ...]) -> str:

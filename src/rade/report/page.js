@@ -30,9 +30,10 @@
           var found = order(a.key, b.key);
           return (down && a.key !== null && b.key !== null ? -found : found) || a.place - b.place;
         });
-        var all = document.createDocumentFragment();
-        rows.forEach(function (entry) { all.appendChild(entry.row); });
-        body.appendChild(all);
+        // Out of the page while rows move: ten thousand moves in sight would each touch the layout.
+        table.removeChild(body);
+        rows.forEach(function (entry) { body.appendChild(entry.row); });
+        table.appendChild(body);
       });
     });
   }

@@ -51,7 +51,7 @@ def page(report: Report) -> str:
         rows=markupsafe.Markup(_embedded(report)),
         run_head=HEAD,
         run_numeric=NUMERIC,
-        run_lines=markupsafe.Markup(run_lines(report)),
+        run_lines=run_lines(report),
         signs=SIGNS,
         words=WORDS,
         against=AGAINST,
@@ -67,7 +67,7 @@ def _filters(markup: Any) -> dict[str, Any]:
         "mean_std": numbers.mean_std,
         "p_value": numbers.p_value,
         "duration": numbers.duration,
-        "drawn": markup,  # only for what rade.report.svg made, which escapes its texts itself
+        "drawn": markup,  # only for what rade.report.svg and lines made, which escape their texts themselves
     }
 
 

@@ -112,11 +112,14 @@ class Axis:
 
 
 def _extent(line: Strip) -> list[float]:
-    ends = [value for value in (line.low, line.high, line.paper) if value is not None]
-    # An interval of two runs may be huge: it may leave the panel, the runs may not.
+    """What the panel must show: all runs, and what else lies near; a paper's mean or an interval may leave it."""
     values = [value for _, value in line.points]
-    reach = 1.5 * (max(values) - min(values) or 1.0)
-    return [*values, *(min(max(end, min(values) - reach), max(values) + reach) for end in ends)]
+    low, high = min(values), max(values)
+    reach = 1.5 * (high - low or 1.0)
+    ends = [value for value in (line.low, line.high) if value is not None]
+    near = [min(max(end, low - reach), high + reach) for end in ends]
+    paper = [line.paper] if line.paper is not None and low - reach <= line.paper <= high + reach else []
+    return [*values, *near, *paper]
 
 
 def _strip(line: Strip, scale: Axis, middle: float) -> str:
@@ -127,9 +130,20 @@ def _strip(line: Strip, scale: Axis, middle: float) -> str:
     parts.append(_points(line.points, scale, middle))
     parts.append(f'<path class="mean" d="M{_n(scale(line.mean))} {_n(middle - 7)}v14"/>')
     if line.paper is not None:
-        place = min(max(scale(line.paper), scale.start), scale.end)
-        parts.append(f'<path class="paper" d="M{_n(place)} {_n(middle - 4.5)}l4.5 4.5l-4.5 4.5l-4.5 -4.5z"/>')
+        parts.append(_paper(line.paper, scale, middle))
     return f'<g class="strip {escape(line.style)}">{"".join(parts)}</g>'
+
+
+def _paper(value: float, scale: Axis, middle: float) -> str:
+    """A diamond, or a triangle that points off the panel."""
+    place, tip = scale(value), f"<title>the paper: {value:.2f}</title>"
+    if place < scale.start:
+        shape = f"M{_n(scale.start + 5)} {_n(middle - 4.5)}v9l-6 -4.5z"
+    elif place > scale.end:
+        shape = f"M{_n(scale.end - 1)} {_n(middle - 4.5)}v9l6 -4.5z"
+    else:
+        shape = f"M{_n(place)} {_n(middle - 4.5)}l4.5 4.5l-4.5 4.5l-4.5 -4.5z"
+    return f'<path class="paper" d="{shape}">{tip}</path>'
 
 
 def _points(points: Sequence[tuple[str, float]], scale: Axis, middle: float) -> str:
