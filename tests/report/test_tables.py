@@ -44,6 +44,7 @@ def test_departures_from_the_protocol_are_told():
     found = report(cell(0.8, 0.01, 3, method="none", epochs=50))
     assert filled(found.tables[0])["GCN"].departures == ("epochs 50 instead of 500",)
     assert "1 cell, marked *" in markdown(found)
+    assert "- \\* GCN, cora, gcn: epochs 50 instead of 500" in markdown(found)
 
 
 def test_a_rows_own_settings_are_no_departure_and_must_fit():

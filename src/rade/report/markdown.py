@@ -53,6 +53,9 @@ def _table(table: Table) -> list[str]:
     parts += [escape(experiment.note)] if experiment.note else []
     head = ["backbone", "method", *(escape(name) for name in experiment.datasets)]
     parts.append(_grid(head, _cells(table)).rstrip())
+    apart = [cell for cell in table.filled if cell.filled and cell.filled.departures]
+    if apart:
+        parts.append("\n".join(_departures(cell, cell.filled.departures) for cell in apart if cell.filled))
     if table.comparisons:
         head = ["data set", "backbone", "method", "against", "difference", "95 % interval", "d", "p (Holm)", "pairs"]
         parts += ["### Paired differences", _grid([*head, "seeds for 80 % power"], _differences(table)).rstrip()]
@@ -76,6 +79,10 @@ def _cell(cell: Cell, digits: int) -> str:
     mark = escape("*") if cell.filled.departures else ""
     searched = f", {cell.filled.tried} of {cell.candidates} settings" if cell.candidates > 1 else ""
     return f"{mean_std(cell.filled.spread, digits)} ({len(cell.filled.group.runs)}{searched}){mark}{paper}{gap}"
+
+
+def _departures(cell: Cell, found: Sequence[str]) -> str:
+    return f"- \\* {escape(cell.row.name)}, {escape(cell.dataset)}, {escape(cell.backbone)}: {escape('; '.join(found))}"
 
 
 def _differences(table: Table) -> Iterable[list[str]]:
