@@ -118,6 +118,13 @@ def test_markdown_tables_are_whole():
     assert "ab" * 32 in text
 
 
+def test_commands_of_equal_runs_are_one():
+    rows = store(3)
+    for line in rows:
+        line["command"] = f"rade train --method {line['settings']['method']} --run {line['run']} --seed 0"
+    assert "- rade train --method none --run R --seed 0 (3 runs)\n" in markdown(report(rows))
+
+
 def test_the_same_store_gives_the_same_bytes(tmp_path):
     rows = store(4) + cell(0.7, 0.01, 2, dataset="mine", method="none")
     first = report(rows)

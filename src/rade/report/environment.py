@@ -1,5 +1,6 @@
 """With what the runs were made, counted: versions, commits, machines, data, commands."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,6 +8,10 @@ from typing import Any
 
 from rade.report.groups import NEUTRAL, Group
 from rade.report.rows import Run
+
+
+# Commands that differ by the number of their run only are one command, with R in its place.
+_RUN = re.compile(r"(--run)[ =]\d+\b")
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ def environment(runs: Sequence[Run]) -> Environment:
         versions=_counted(words(run.made.versions) for run in runs),
         commits=_counted(f"{run.made.commit or 'unknown'}{' with changes' if run.made.dirty else ''}" for run in runs),
         machines=_counted(_machine(run) for run in runs),
-        commands=_counted(run.made.command or "unknown" for run in runs),
+        commands=_counted(_RUN.sub(r"\1 R", run.made.command) or "unknown" for run in runs),
         data=_data(runs),
         seconds=sum(sorted(run.seconds for run in runs)),
         epochs=sum(run.epochs for run in runs),

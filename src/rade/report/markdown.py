@@ -7,7 +7,7 @@ from rade.report.build import Report
 from rade.report.compare import Comparison
 from rade.report.environment import environment, settings_words
 from rade.report.match import Cell
-from rade.report.numbers import duration, mean_std, minus, number, p_value, seeds, signed
+from rade.report.numbers import duration, many, mean_std, minus, number, p_value, seeds, signed
 from rade.report.overview import sentence, summary
 from rade.report.tables import Table
 
@@ -170,10 +170,11 @@ def _others(report: Report) -> list[str]:
 def _made(report: Report) -> list[str]:
     found = environment(report.runs)
     parts = ["## How it was made"]
-    parts.append(f"{len(report.runs):,} runs, {found.epochs:,} epochs, {duration(found.seconds)} of training.")
+    parts.append(f"{many(len(report.runs), 'run')}, {found.epochs:,} epochs, {duration(found.seconds)} of training.")
     for name, counted in (("Commits", found.commits), ("Versions", found.versions), ("Machines", found.machines)):
-        parts.append(f"{name}: " + "; ".join(f"{escape(text)} ({count:,} runs)" for text, count in counted) + ".")
-    parts.append("Commands:\n\n" + "\n".join(f"- {escape(text)} ({count:,} runs)" for text, count in found.commands))
+        parts.append(f"{name}: " + "; ".join(_times(text, count) for text, count in counted) + ".")
+    listed = [f"- {_times(text, count)}" for text, count in found.commands]
+    parts.append("Commands, R being the number of the run:\n\n" + "\n".join(listed))
     if found.data:
         head = ["data set", "source", "licence", "files and checksums", "runs"]
         rows = [
@@ -186,6 +187,10 @@ def _made(report: Report) -> list[str]:
         listed = "\n".join(f"- {escape(one.name)}: {escape(one.reason)}" for one in report.problems)
         parts.append(f"Not used:\n\n{listed}")
     return parts
+
+
+def _times(text: str, count: int) -> str:
+    return f"{escape(text)} ({many(count, 'run')})"
 
 
 def _grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -62,6 +62,15 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
+def many(count: int, what: str) -> str:
+    """A count with its noun.
+
+    >>> many(1, "run"), many(12000, "run")
+    ('1 run', '12,000 runs')
+    """
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 def seeds(needed: int | None, effect: float | None, folds: int) -> str:
     """Seeds for 80 % power in a table's field."""
     if folds or effect is None:

@@ -4,6 +4,7 @@ from collections import Counter
 
 from rade.report.build import Report
 from rade.report.compare import BETTER, HINT, SAME, UNJUDGED, WORSE
+from rade.report.numbers import many
 from rade.report.tables import Table
 
 WORDS = {
@@ -20,14 +21,14 @@ def summary(report: Report) -> str:
     datasets = {run.settings["dataset"] for run in report.runs}
     cells = sum(len(table.cells) for table in report.tables)
     run = sum(len(table.filled) for table in report.tables)
-    text = f"{_many(len(report.runs), 'run')} on {_many(len(datasets), 'data set')}"
-    text += f"; {run:,} of {cells:,} cells in {_many(len(report.tables), 'table')} have runs." if report.tables else "."
+    text = f"{many(len(report.runs), 'run')} on {many(len(datasets), 'data set')}"
+    text += f"; {run:,} of {cells:,} cells in {many(len(report.tables), 'table')} have runs." if report.tables else "."
     counted = Counter(_first_verdicts(report).values())
     if counted:
         found = ", ".join(f"{counted[code]} {words}" for code, words in WORDS.items() if counted[code])
-        text += f" RADE and its variants against the plain backbone, {_many(counted.total(), 'comparison')}: {found}."
+        text += f" RADE and its variants against the plain backbone, {many(counted.total(), 'comparison')}: {found}."
     if report.problems:
-        text += f" {_many(len(report.problems), 'file')} could not be used."
+        text += f" {many(len(report.problems), 'file')} could not be used."
     return text
 
 
@@ -35,13 +36,13 @@ def sentence(table: Table) -> str:
     """How a table's runs were made and selected."""
     rules = sorted({cell.filled.scores.rule for cell in table.filled if cell.filled}) if table.is_score else []
     runs = sum(len(cell.filled.group.runs) for cell in table.filled if cell.filled)
-    text = f"{len(table.filled)} of {len(table.cells)} cells run, {_many(runs, 'run')}, "
+    text = f"{len(table.filled)} of {len(table.cells)} cells run, {many(runs, 'run')}, "
     text += f"protocol {table.experiment.protocol}."
     if rules:
         text += f" Score: {'; for data sets with folds, '.join(_folds_last(rules))}."
     apart = sum(bool(cell.filled and cell.filled.departures) for cell in table.filled)
     if apart:
-        text += f" {_many(apart, 'cell')}, marked *, depart from the protocol's settings."
+        text += f" {many(apart, 'cell')}, marked *, depart from the protocol's settings."
     return text
 
 
@@ -56,10 +57,6 @@ def _first_verdicts(report: Report) -> dict[tuple[str, str], str]:
 
 def _folds_last(rules: list[str]) -> list[str]:
     return sorted(rules, key=lambda rule: "fold" in rule)
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def tally(table: Table) -> dict[str, int]:

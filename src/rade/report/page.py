@@ -14,6 +14,7 @@ from rade.report.costs import costs
 from rade.report.csv import record
 from rade.report.environment import environment, settings_words
 from rade.report.lines import HEAD, NUMERIC, run_lines
+from rade.report.overall import Interval
 from rade.report.overview import WORDS, close_to_paper, sentence, summary, tally
 from rade.report.panels import curve_panels, strip_panels, styles
 from rade.report.svg import interval
@@ -67,6 +68,7 @@ def _filters(markup: Any) -> dict[str, Any]:
         "mean_std": numbers.mean_std,
         "p_value": numbers.p_value,
         "duration": numbers.duration,
+        "many": numbers.many,
         "drawn": markup,  # only for what rade.report.svg and lines made, which escape their texts themselves
     }
 
@@ -82,6 +84,7 @@ def _functions() -> dict[str, Any]:
         "costs": costs,
         "reach": reach,
         "drawn_interval": drawn_interval,
+        "drawn_change": drawn_change,
         "seeds": numbers.seeds,
         "settings_words": settings_words,
     }
@@ -96,6 +99,11 @@ def reach(table: Table) -> float:
 def drawn_interval(one: Comparison, width: float) -> str:
     """The picture of a comparison."""
     return interval(one.result.mean, one.result.low, one.result.high, width, one.code)
+
+
+def drawn_change(found: Interval, zero: float, width: float) -> str:
+    """The picture of a bootstrapped number around the value that means no change."""
+    return interval(found.value - zero, found.low - zero, found.high - zero, width, "same")
 
 
 def _packaged(name: str) -> str:

@@ -145,7 +145,7 @@ def _mean(cell: Cell) -> float:
 
 def _overall(lines: Sequence[Line], comparisons: Sequence[Comparison]) -> Iterable[Overall]:
     to_plain = {id(one.cell): one for one in comparisons if one.kind == "plain"}
-    for line in lines:
+    for line in sorted(lines, key=lambda line: line.cells[0].is_baseline):
         pairs = {
             cell.dataset: (cell.filled, to_plain[id(cell)].reference.filled)
             for cell in line.cells
