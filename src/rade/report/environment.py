@@ -9,7 +9,6 @@ from typing import Any
 from rade.report.groups import NEUTRAL, Group
 from rade.report.rows import Run
 
-
 # Commands that differ by the number of their run only are one command, with R in its place.
 _RUN = re.compile(r"(--run)[ =]\d+\b")
 

@@ -173,8 +173,8 @@ def _made(report: Report) -> list[str]:
     parts.append(f"{many(len(report.runs), 'run')}, {found.epochs:,} epochs, {duration(found.seconds)} of training.")
     for name, counted in (("Commits", found.commits), ("Versions", found.versions), ("Machines", found.machines)):
         parts.append(f"{name}: " + "; ".join(_times(text, count) for text, count in counted) + ".")
-    listed = [f"- {_times(text, count)}" for text, count in found.commands]
-    parts.append("Commands, R being the number of the run:\n\n" + "\n".join(listed))
+    commands = "\n".join(f"- {_times(text, count)}" for text, count in found.commands)
+    parts.append(f"Commands, R being the number of the run:\n\n{commands}")
     if found.data:
         head = ["data set", "source", "licence", "files and checksums", "runs"]
         rows = [

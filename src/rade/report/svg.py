@@ -1,9 +1,10 @@
 """Small pictures as inline SVG; colours come from the page's style sheet, so they follow dark mode and print."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+
+from rade.report.axis import Axis, digits
 
 WIDTH = 360
 MOST_CIRCLES = 60  # in one strip: beyond, points are one path without tips
@@ -77,40 +78,6 @@ def interval(mean: float, low: float | None, high: float | None, reach: float, c
     )
 
 
-@dataclass(frozen=True)
-class Axis:
-    """A linear map from values to places, and round values to mark."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    @staticmethod
-    def between(low: float, high: float, start: float, end: float) -> "Axis":
-        """Exactly these limits."""
-        return Axis(low, high if high > low else low + 1, start, end)
-
-    @staticmethod
-    def around(values: Sequence[float], start: float, end: float) -> "Axis":
-        """Limits that leave some air around the values."""
-        low, high = min(values, default=0.0), max(values, default=1.0)
-        air = 0.06 * (high - low) or max(abs(high) * 0.01, 1e-6)
-        return Axis(low - air, high + air, start, end)
-
-    def __call__(self, value: float) -> float:
-        """Where a value lies."""
-        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
-
-    def marks(self, count: int) -> list[float]:
-        """About `count` round values inside the limits."""
-        rough = (self.high - self.low) / count
-        power = 10.0 ** math.floor(math.log10(rough))
-        step = next(power * size for size in (1, 2, 5, 10) if power * size >= rough * 0.999)
-        first = math.ceil(self.low / step - 1e-9)
-        return [index * step for index in range(first, math.floor(self.high / step + 1e-9) + 1)]
-
-
 def _extent(line: Strip) -> list[float]:
     """What the panel must show: all runs, and what else lies near; a paper's mean or an interval may leave it."""
     values = [value for _, value in line.points]
@@ -159,20 +126,20 @@ def _points(points: Sequence[tuple[str, float]], scale: Axis, middle: float) -> 
 
 def _ticks(scale: Axis, top: float, bottom: float) -> str:
     marks = scale.marks(4)
-    digits = _digits(marks)
+    places = digits(marks)
     return "".join(
         f'<path class="grid" d="M{_n(scale(mark))} {top}V{bottom}"/>'
-        f'<text class="tick" x="{_n(scale(mark))}" y="{bottom + 14}" text-anchor="middle">{mark:.{digits}f}</text>'
+        f'<text class="tick" x="{_n(scale(mark))}" y="{bottom + 14}" text-anchor="middle">{mark:.{places}f}</text>'
         for mark in marks
     )
 
 
 def _frame(x: Axis, y: Axis, left: float, bottom: float, percent: bool) -> str:
     marks = y.marks(4)
-    digits = _digits([100 * mark for mark in marks] if percent else marks)
+    places = digits([100 * mark for mark in marks] if percent else marks)
     parts = [
         f'<path class="grid" d="M{left} {_n(y(mark))}H{WIDTH - 8}"/><text class="tick" x="{left - 5}" '
-        f'y="{_n(y(mark) + 3.5)}" text-anchor="end">{100 * mark if percent else mark:.{digits}f}</text>'
+        f'y="{_n(y(mark) + 3.5)}" text-anchor="end">{100 * mark if percent else mark:.{places}f}</text>'
         for mark in marks
     ]
     parts += [
@@ -204,11 +171,6 @@ def _svg(title: str, width: int, height: float, parts: Sequence[str]) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= 20 else text[:19] + "…"
-
-
-def _digits(marks: Sequence[float]) -> int:
-    """As few digits as keep the marks apart and exact."""
-    return next((n for n in range(6) if all(abs(mark - round(mark, n)) < 1e-9 for mark in marks)), 6)
 
 
 def _n(value: float) -> str:
