@@ -14,6 +14,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "rade"
 # ask for the variance of logits, so `testing` stands above `control`.
 LAYERS = [
     ["errors", "memory", "distributed"],
+    ["seal"],
     ["graph"],
     ["view"],
     ["moments"],
