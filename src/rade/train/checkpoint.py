@@ -68,7 +68,8 @@ REPEAT = "repeat those settings or choose another folder with --out"
 
 def same_settings(saved: dict[str, Any], wanted: dict[str, Any], path: Path, advice: str = REPEAT) -> None:
     """Refuse to mix the results of different settings; a file from before a setting was there has its default."""
-    optional = {name: field.default for name, field in Settings.model_fields.items() if not field.is_required()}
+    known = Settings.model_fields.items()
+    optional = {name: field.default for name, field in known if not field.is_required() and not field.exclude}
     there, here = _flat(optional | saved), _flat(wanted)
     for name in {**here, **there}:
         if there.get(name) != here.get(name):

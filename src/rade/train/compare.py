@@ -100,25 +100,27 @@ def compare(
     checkpoint_every: int = 50,
     process: Solo | None = None,
     stop_asked: StopAsked = never,
+    first: int = 0,
 ) -> Comparison:
-    """Train every plan `runs` times below `out`; leave `summary.json` and `curves.png` there.
+    """Train every plan `runs` times below `out`, from run number `first`; leave `summary.json` and `curves.png` there.
 
     Unless asked to `resume` or to `overwrite`, refuse a folder with unfinished runs or results of other settings.
     """
     process, watcher = process or Solo(), watcher or Together()
     for settings in plans:
         check_level(dataset, settings)
-    check_folds(dataset, runs)
+    numbers = range(first, first + runs)
+    check_folds(dataset, numbers.stop)
     if not resume and not overwrite:
         for settings in plans:
-            for run in range(runs):
+            for run in numbers:
                 _refuse_to_lose(run_folder(out, settings.method, run), settings)
     ensure_writable(out)
     results: dict[str, list[Result]] = {settings.method: [] for settings in plans}
     for settings in plans:
         if settings.threads:
             torch.set_num_threads(settings.threads)
-        for run in range(runs):
+        for run in numbers:
             watcher.begin(settings, run)
             result = train_run(
                 dataset,

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import torch
-
 from rade.train.errors import RunError
 
 
@@ -27,7 +25,11 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
             write(file)
             file.flush()
             os.fsync(file.fileno())
+        os.chmod(name, 0o644)  # mkstemp makes it private; a shared folder is read by others
         os.replace(name, path)
+    except OSError as error:
+        Path(name).unlink(missing_ok=True)
+        raise RunError(f"cannot write {path}: {error.strerror}; make room there or choose another folder") from None
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
@@ -36,11 +38,15 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
 def save_tensors(path: Path, state: Any) -> None:
     """Write a nest of tensors and plain values."""
+    import torch  # here, so that reports can use the other functions without it
+
     write_whole(path, lambda file: torch.save(state, file))
 
 
 def load_tensors(path: Path) -> Any:
     """Read what `save_tensors` wrote; nothing in the file is executed."""
+    import torch
+
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:

@@ -10,15 +10,18 @@ import torch
 from rade.data import Dataset, Split
 from rade.train.batches import batches_of
 from rade.train.checkpoint import Checkpoint, StopAsked, never, same_settings
+from rade.train.command import repeat_command
 from rade.train.errors import SettingsError
-from rade.train.files import ensure_writable, load_json, save_json
+from rade.train.files import ensure_writable, load_json, write_whole
 from rade.train.loop import Trainee, fit
 from rade.train.model import Shape, Trained, build_learner, load_model, save_model
+from rade.train.numerics import NUMERICS
 from rade.train.process import Solo
 from rade.train.progress import Progress, Stopping
-from rade.train.provenance import commit, origin, versions
+from rade.train.provenance import commit, machine, origin, versions
+from rade.train.row import FORMAT, encode, key_of, sealed
 from rade.train.schedule import SCHEDULES
-from rade.train.settings import Settings
+from rade.train.settings import Settings, all_options
 from rade.train.task import Task
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
@@ -59,11 +62,11 @@ def train_run(
             (folder / name).unlink(missing_ok=True)
     checkpoint = Checkpoint(folder / "checkpoint.pt", wanted, checkpoint_every, process, stop_asked)
     progress = _train(dataset, settings, run, checkpoint, resume, observe)
-    result = _result(dataset, settings, run, progress)
+    result = _result(dataset, settings, run, progress, process.world)
     if process.rank == 0:
         shape = Shape.of(dataset)
         save_model(folder / "model.pt", settings, shape, settings.seed + run, progress.best_state)
-        save_json(folder / "result.json", result)
+        write_whole(folder / "result.json", lambda file: file.write(encode(result)))
         (folder / "checkpoint.pt").unlink(missing_ok=True)
     return result
 
@@ -123,10 +126,20 @@ def _check_split(dataset: Dataset, split: Split) -> None:
             )
 
 
-def _result(dataset: Dataset, settings: Settings, run: int, progress: Progress) -> Result:
+def run_key(settings: Settings, run: int, data: dict[str, Any], processes: int = 1) -> str:
+    """The name under which a run is stored; data: the data set's `origin`."""
+    return key_of(settings.model_dump(mode="json"), all_options(settings), run, data, processes)
+
+
+def _result(dataset: Dataset, settings: Settings, run: int, progress: Progress, processes: int) -> Result:
     """Everything about a run; only `timing` differs between two runs of the same settings on the same machine."""
-    return {
+    threads, data, (revision, dirty) = torch.get_num_threads(), origin(dataset), commit()
+    row = {
+        "format": FORMAT,
+        "key": run_key(settings, run, data, processes),
+        "numerics": NUMERICS,
         "settings": settings.model_dump(mode="json"),
+        "protocol": settings.protocol,
         "run": run,
         "seed": settings.seed + run,
         "metric": dataset.metric,
@@ -135,14 +148,18 @@ def _result(dataset: Dataset, settings: Settings, run: int, progress: Progress) 
         "test": progress.best_test,
         "best_epoch": progress.best_epoch,
         "epochs": progress.epoch,
-        "threads": torch.get_num_threads(),
-        "versions": versions(),
-        "commit": commit(),
-        "data": origin(dataset),
         "history": progress.history,
         "timing": {
             "seconds": sum(progress.seconds),
             "seconds_per_epoch": sum(progress.seconds) / len(progress.seconds),
             "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         },
+        "versions": dict(versions()),
+        "commit": revision,
+        "dirty": dirty,
+        "machine": {**machine(), "processes": processes},
+        "threads": threads,
+        "command": repeat_command(settings, run, threads),
+        "data": data,
     }
+    return sealed(row)
