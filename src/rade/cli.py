@@ -9,7 +9,7 @@ import typer
 
 from rade.errors import RadeError
 
-COMMANDS = ("train", "predict", "reproduce", "report", "datasets", "bench")
+COMMANDS = ("train", "predict", "reproduce", "results", "report", "datasets", "bench")
 
 # Typer brings its own copy of click or uses the installed one; both derive BadParameter from the usage error.
 UsageError: type[Any] = typer.BadParameter.__mro__[1]

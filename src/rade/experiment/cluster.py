@@ -1,0 +1,89 @@
+"""Jobs on the workers of a Dask scheduler, which may come and go. Needs the extra `cluster`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rade.experiment.engine import Action, Event, attempt
+from rade.experiment.jobs import Job
+from rade.train.checkpoint import StopAsked, never
+from rade.train.errors import RunError
+
+# Seconds to wait for the scheduler's first answer, and between two looks at a request to stop.
+_PATIENCE, _TICK = 10, 0.5
+
+
+@dataclass
+class Cluster:
+    """A scheduler by its address.
+
+    Dask repeats the job of a lost worker elsewhere, and gives up one that has killed too many (the scheduler's
+    `distributed.scheduler.allowed-failures`, 3 by default). What is finished is in the store, whatever happens here.
+    """
+
+    address: str
+
+    def __post_init__(self) -> None:
+        try:
+            from distributed import Client
+        except ImportError:
+            raise RunError(
+                "--scheduler needs the package distributed; install it with pip install 'rade-gnn[cluster]'"
+            ) from None
+        try:
+            self.client: Any = Client(self.address, timeout=_PATIENCE, set_as_default=False)
+        except (OSError, ValueError, ImportError) as error:
+            reason = " ".join(str(error).split())
+            raise RunError(
+                f"no Dask scheduler answers at {self.address} ({reason}); start one with `dask scheduler`, "
+                "or leave --scheduler out"
+            ) from None
+
+    @property
+    def workers(self) -> int:
+        """Workers that are there now, at least one."""
+        return max(1, len(self.client.scheduler_info(n_workers=-1)["workers"]))
+
+    def run(self, jobs: Iterator[Job], action: Action, stop_asked: StopAsked) -> Iterator[Event]:
+        """Keep one job more than there are workers under way, so that none waits for us."""
+        running: dict[Any, Job] = {}
+        try:
+            while True:
+                while not stop_asked() and len(running) <= self.workers and (job := next(jobs, None)) is not None:
+                    future = self.client.submit(attempt, job, action, _nobody, never, key=f"rade-{job.key}", pure=False)
+                    running[future] = job
+                    yield Event("started", job)
+                if stop_asked() or not running:
+                    break
+                for future in self._ended(list(running)):
+                    yield self._outcome(future, running.pop(future))
+            for job in running.values():
+                yield Event("stopped", job)
+        finally:
+            self.client.cancel(list(running), force=True)
+
+    def _ended(self, futures: list[Any]) -> list[Any]:
+        from distributed import wait
+
+        try:
+            done: list[Any] = list(wait(futures, timeout=_TICK, return_when="FIRST_COMPLETED").done)
+        except TimeoutError:
+            return []
+        return done
+
+    def _outcome(self, future: Any, job: Job) -> Event:
+        from distributed import KilledWorker
+
+        try:
+            event: Event = future.result()
+        except KilledWorker:
+            return Event("failed", job, "it killed every worker that tried it, as often as the scheduler allows")
+        except Exception as error:
+            return Event("failed", job, f"Dask lost it: {type(error).__name__}: {' '.join(str(error).split())}")
+        finally:
+            future.release()
+        return event
+
+
+def _nobody(epoch: int) -> None:
+    """Epochs on other machines are not watched."""
