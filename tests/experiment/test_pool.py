@@ -21,43 +21,57 @@ def jobs():
     return [Job(f"{run:032x}", settings, run) for run in range(6)]
 
 
+@pytest.fixture
+def pool():
+    """Builds pools, and leaves none of their processes behind."""
+    pools = []
+
+    def build(*arguments, **options):
+        pools.append(LocalPool(*arguments, **options))
+        return pools[-1]
+
+    yield build
+    for made in pools:
+        made.close()
+
+
 def ends(events, kind):
     return {event.job.run: event.value for event in events if event.kind == kind}
 
 
-def test_a_job_whose_process_was_killed_is_done_again(jobs, tmp_path):
-    events = list(LocalPool(2).run(iter(jobs), Kill(tmp_path, run=2, deaths=1), never))
+def test_a_job_whose_process_was_killed_is_done_again(jobs, pool, tmp_path):
+    events = list(pool(2).run(iter(jobs), Kill(tmp_path, run=2, deaths=1), never))
     assert ends(events, "done") == {run: run for run in range(6)}
     assert "its process died by signal 9" in ends(events, "lost")[2]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0-0", "1-0", "2-0", "2-1", "3-0", "4-0", "5-0"]
 
 
-def test_a_job_that_kills_every_process_is_given_up_and_the_others_are_done_once(jobs, tmp_path):
-    events = list(LocalPool(2, tries=2).run(iter(jobs), Kill(tmp_path, run=1, deaths=9), never))
+def test_a_job_that_kills_every_process_is_given_up_and_the_others_are_done_once(jobs, pool, tmp_path):
+    events = list(pool(2, tries=2).run(iter(jobs), Kill(tmp_path, run=1, deaths=9), never))
     assert ends(events, "failed") == {1: "its process died 2 times, the last time by signal 9"}
     assert ends(events, "done") == {run: run for run in range(6) if run != 1}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0-0", "1-0", "1-1", "2-0", "3-0", "4-0", "5-0"]
 
 
-def test_errors_are_one_line_each_and_stop_nobody(jobs):
-    events = list(LocalPool(1).run(iter(jobs), Fail(), never))
+def test_errors_are_one_line_each_and_stop_nobody(jobs, pool):
+    events = list(pool(1).run(iter(jobs), Fail(), never))
     failed = ends(events, "failed")
     assert failed[1] == "it cannot be done"
     assert failed[2].startswith("ZeroDivisionError: by nothing (actions.py:")
     assert sorted(ends(events, "done")) == [0, 3, 4, 5]
 
 
-def test_a_request_to_stop_reaches_those_under_way_and_starts_no_other(jobs):
-    asked, events = [], []
-    for event in LocalPool(2).run(iter(jobs), Wait(), lambda: bool(asked)):
+def test_a_request_to_stop_reaches_those_under_way_and_starts_no_other(jobs, pool):
+    asked, events, two = [], [], pool(2)
+    for event in two.run(iter(jobs), Wait(), lambda: bool(asked)):
         events.append(event)
         if len({event.job.run for event in events if event.kind == "epoch"}) == 2:
             asked.append(True)
     assert ends(events, "stopped") == {0: "saved", 1: "saved"}
     assert sorted(ends(events, "started")) == [0, 1]
-    assert psutil.Process().children(recursive=True) == [] or all(
-        "spawn_main" not in " ".join(child.cmdline()) for child in psutil.Process().children(recursive=True)
-    )
+    two.close()
+    left = [" ".join(child.cmdline()) for child in psutil.Process().children(recursive=True)]
+    assert not any("spawn_main" in command for command in left)
 
 
 ORPHAN = """

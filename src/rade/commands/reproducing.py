@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from math import inf
@@ -93,7 +94,7 @@ def execute(order: Order) -> None:
     for problem in damaged:
         typer.echo(f"skipped: {problem}", err=True)
     done = {row["key"] for row in rows}
-    with stop_on_interrupt() as stop_asked:
+    with closing(engine), stop_on_interrupt() as stop_asked:
         trials = _trials(order, missing_jobs(tasks, done, shard), rows, engine, display, stop_asked)
         grid = ready(tasks, done, shard, Timings.of(rows, trials), store)
         display.plan(grid, engine.workers, store.folder, problems)

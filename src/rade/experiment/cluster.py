@@ -17,7 +17,7 @@ _PATIENCE, _TICK = 10, 0.5
 class Cluster:
     """A scheduler by its address.
 
-    Dask repeats the job of a lost worker elsewhere, and gives up one that has killed too many (the scheduler's
+    Dask repeats the job of a lost worker elsewhere, and gives up one that has lost too many (the scheduler's
     `distributed.scheduler.allowed-failures`, 3 by default). What is finished is in the store, whatever happens here.
     """
 
@@ -45,13 +45,22 @@ class Cluster:
         return max(1, len(self.client.scheduler_info(n_workers=-1)["workers"]))
 
     def run(self, jobs: Iterator[Job], action: Action, stop_asked: StopAsked) -> Iterator[Event]:
-        """Keep one job more than there are workers under way, so that none waits for us."""
+        """One job per worker; those that Dask gives up are tried once more, alone: another may be to blame."""
+        suspects = []
+        for event in self._round(jobs, action, stop_asked):
+            if event.kind == "lost":
+                suspects.append(event.job)
+            yield event
+        for job in suspects:
+            for event in self._round(iter([job]), action, stop_asked):
+                yield Event("failed", job, event.value) if event.kind == "lost" else event
+
+    def _round(self, jobs: Iterator[Job], action: Action, stop_asked: StopAsked) -> Iterator[Event]:
         running: dict[Any, Job] = {}
         try:
             while True:
-                while not stop_asked() and len(running) <= self.workers and (job := next(jobs, None)) is not None:
-                    future = self.client.submit(attempt, job, action, _nobody, never, key=f"rade-{job.key}", pure=False)
-                    running[future] = job
+                while not stop_asked() and len(running) < self.workers and (job := next(jobs, None)) is not None:
+                    running[self.client.submit(attempt, job, action, _nobody, never, pure=False)] = job
                     yield Event("started", job)
                 if stop_asked() or not running:
                     break
@@ -61,6 +70,10 @@ class Cluster:
                 yield Event("stopped", job)
         finally:
             self.client.cancel(list(running), force=True)
+
+    def close(self) -> None:
+        """Leave the scheduler and its workers to others."""
+        self.client.close()
 
     def _ended(self, futures: list[Any]) -> list[Any]:
         from distributed import wait
@@ -77,7 +90,7 @@ class Cluster:
         try:
             event: Event = future.result()
         except KilledWorker:
-            return Event("failed", job, "it killed every worker that tried it, as often as the scheduler allows")
+            return Event("lost", job, "every worker that tried it died, as often as the scheduler allows")
         except Exception as error:
             return Event("failed", job, f"Dask lost it: {type(error).__name__}: {' '.join(str(error).split())}")
         finally:

@@ -45,6 +45,10 @@ class Engine(Protocol):
         """Take a job whenever there is room for one, until there are none or somebody asks to stop."""
         ...
 
+    def close(self) -> None:
+        """Let go of what was started."""
+        ...
+
 
 def attempt(job: Job, action: Action, observe: Callable[[int], None], stop_asked: StopAsked) -> Event:
     """Do a job and turn its end, whatever it is, into an event."""

@@ -29,18 +29,18 @@ _TICK, _PACE = 0.2, 0.5
 class _Worker:
     """A process and the job that it has."""
 
-    def __init__(self, action: Action) -> None:
+    def __init__(self) -> None:
         self.connection, theirs = _CONTEXT.Pipe()
-        self.process = _CONTEXT.Process(target=_serve, args=(theirs, action), daemon=True)
+        self.process = _CONTEXT.Process(target=_serve, args=(theirs,), daemon=True)
         with _ignoring_interrupts():
             self.process.start()
         theirs.close()
         self.job: Job | None = None
 
-    def give(self, job: Job) -> None:
+    def give(self, job: Job, action: Action) -> None:
         self.job = job
         with suppress(OSError):  # it has died: reading from it will tell
-            self.connection.send(job)
+            self.connection.send((job, action))
 
     def end(self) -> str:
         """Let it go, and say how it ended."""
@@ -55,7 +55,7 @@ class _Worker:
 
 @dataclass
 class LocalPool:
-    """Up to `workers` processes; a job that kills `tries` of them is given up."""
+    """Up to `workers` processes, kept from one `run` to the next; a job that kills `tries` of them is given up."""
 
     workers: int
     tries: int = TRIES
@@ -80,7 +80,7 @@ class LocalPool:
                 for connection in wait(list(busy), timeout=_TICK):
                     yield self._listen(busy[connection], again, deaths, told)  # type: ignore[index]
         finally:
-            self._close()
+            self._drop_busy()
 
     def _fill(self, again: deque[Job], jobs: Iterator[Job], action: Action) -> Iterator[Event]:
         """Give a job to everyone who has none."""
@@ -90,9 +90,9 @@ class LocalPool:
                 return
             idle = [worker for worker in self._all if worker.job is None]
             if not idle:
-                idle = [_Worker(action)]
+                idle = [_Worker()]
                 self._all += idle
-            idle[0].give(job)
+            idle[0].give(job, action)
             yield Event("started", job)
 
     def _listen(self, worker: _Worker, again: deque[Job], deaths: Counter[str], told: bool) -> Event:
@@ -115,23 +115,29 @@ class LocalPool:
             worker.job = None
         return event
 
-    def _close(self) -> None:
-        """Leave no process behind, whatever has happened."""
+    def close(self) -> None:
+        """Leave no process behind."""
+        self._drop_busy()
         for worker in self._all:
-            if worker.job is not None:
-                worker.process.kill()
             worker.end()
         self._all.clear()
 
+    def _drop_busy(self) -> None:
+        """Whoever is still at work when nobody listens any more is killed; its checkpoint remains."""
+        for worker in [worker for worker in self._all if worker.job is not None]:
+            worker.process.kill()
+            worker.end()
+            self._all.remove(worker)
 
-def _serve(connection: Connection, action: Action) -> None:
+
+def _serve(connection: Connection) -> None:
     """The life of a process: jobs one after the other until the pipe closes."""
     threading.Thread(target=_die_with_parent, daemon=True).start()
     asked: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
     while True:
         try:
-            job = connection.recv()
+            job, action = connection.recv()
         except (EOFError, OSError):
             return
         last = [0.0]
