@@ -45,6 +45,10 @@ def test_a_grid_is_planned_run_and_not_run_again(rade, table, tmp_path):
     assert out.count("the loss became nan") == 4  # when it happens, and at the end
     assert len(stored(store)) == 6
     assert {key for cell in plan["cells"] for key in cell["keys"]} == set(stored(store))
+    assert stored(store)[plan["cells"][0]["keys"][0]]["command"] == (
+        "rade train --dataset csbm --backbone gcn --method none --protocol released --run 0 --seed 0 --threads 1 "
+        "--set hidden=4 --set epochs=4"
+    )
     assert [path.name for path in (store / ".work").iterdir()] == ["trials.json"]
 
     before = times(store)
@@ -63,11 +67,6 @@ def test_a_grid_is_planned_run_and_not_run_again(rade, table, tmp_path):
 
     code, out, _ = rade("results", "--runs", "--method", "none")
     assert (code, out.count("csbm")) == (0, 2)
-    command = stored(store)[plan["cells"][0]["keys"][0]]["command"]
-    assert command == (
-        "rade train --dataset csbm --backbone gcn --method none --protocol released --run 0 --seed 0 --threads 1 "
-        "--set hidden=4 --set epochs=4"
-    )
 
 
 @pytest.mark.slow
