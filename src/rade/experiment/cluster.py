@@ -1,5 +1,6 @@
 """Jobs on the workers of a Dask scheduler, which may come and go. Needs the extra `cluster`."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -42,7 +43,7 @@ class Cluster:
     @property
     def workers(self) -> int:
         """Workers that are there now, at least one."""
-        return max(1, len(self.client.scheduler_info(n_workers=-1)["workers"]))
+        return max(1, len(self.client.nthreads()))
 
     def run(self, jobs: Iterator[Job], action: Action, stop_asked: StopAsked) -> Iterator[Event]:
         """One job per worker; those that Dask gives up are tried once more, alone: another may be to blame."""
@@ -76,12 +77,10 @@ class Cluster:
         self.client.close()
 
     def _ended(self, futures: list[Any]) -> list[Any]:
-        from distributed import wait
-
-        try:
-            done: list[Any] = list(wait(futures, timeout=_TICK, return_when="FIRST_COMPLETED").done)
-        except TimeoutError:
-            return []
+        """Those that are done; after a moment's rest if there are none."""
+        done = [future for future in futures if future.done()]
+        if not done:
+            time.sleep(_TICK)
         return done
 
     def _outcome(self, future: Any, job: Job) -> Event:

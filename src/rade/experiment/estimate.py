@@ -86,8 +86,8 @@ def try_out(
     for event in engine.run(iter(jobs), Trial(place), stop_asked):
         if event.kind == "done":
             trials = trials | {similar(event.job.settings.model_dump(mode="json")): event.value}
-    if place.store.is_dir():
-        save_json(_path(Store(place.store)), trials)
+            if place.store.is_dir():  # at once, so that a grid that is killed here begins where it was
+                save_json(_path(Store(place.store)), trials)
     return trials
 
 
