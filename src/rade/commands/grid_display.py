@@ -72,7 +72,8 @@ class GridLines(GridDisplay):
             self.console.print(escape(f"cannot run {problem}"))
         left = _total(list(grid.expected.values()), workers)
         what = f"{len(grid.queue)} runs to do" if grid.queue else "nothing to do"
-        self.console.print(escape(f"{what}, {len(grid.jobs)} in all; {left} with {workers} at a time; store: {store}"))
+        time_left = f"; {left} with {workers} at a time" if left else ""
+        self.console.print(escape(f"{what}, {len(grid.jobs)} in all{time_left}; store: {store}"))
 
     def event(self, event: Event, grid: Grid, workers: int) -> None:
         """A line when a run ends, and now and then for those under way."""
