@@ -1,0 +1,121 @@
+"""The exact law of attention's denominator by cells of scores: for graphs too large to list all pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from rade.graph.operator import Operator, complement
+from rade.moments.attention import lattice
+from rade.moments.attention.all_nodes import AttentionKernel, AttentionSums
+from rade.moments.attention.cells import POINTS
+from rade.moments.attention.lattice import FAINT, LN2, SILENT, mixed, variance_from
+from rade.view.view import Rates, number
+
+Table = Callable[[Tensor, Tensor], Tensor]  # (y, e^−y) → a function of them
+
+
+class CellLaw:
+    """E[1/X^r] with X_i = c_i + Σ_k A'_ik w_ik, without the pair in question, on one lattice for each cell of kinks.
+
+        L_i(t)     = Σ_edges log(p + (1−p)e^−y) + Σ_others log(1−q + q e^−y) − t c_i,       y = t w_ij
+        E[α'_ij^r] = π Σ_k ω_k e^{L_i(2^k)} y^r e^−y / (1 − π + π e^−y),                    r = 1, 2
+
+    Both sums are matrix products: of who stands where with tables of the logarithms, and of ω e^L with tables of the
+    integrands. Tables depend on the cells alone, so they are small, and so is the time: O(n · columns · levels).
+    """
+
+    def __init__(self, sums: AttentionSums, rates: Rates) -> None:
+        self.sums, self.scores, self.rates = sums, sums.scores, rates
+        self.parts = [_Part(self, cell) for cell in range(sums.cells.kink_at.numel())]
+        order = torch.cat([part.rows for part in self.parts])
+        self.position = torch.empty_like(order).index_copy_(0, order, torch.arange(order.numel(), device=order.device))
+
+    def edge_inverse(self) -> Tensor:
+        """E[M_i/X_i] given that the edge is on, [E, H]; M_i is the largest weight that i hears."""
+        return self.sums.edges(self._columns(lambda y, u: u / mixed(1.0 - self.rates.p, u), relative=True))
+
+    def edge_variance(self) -> Tensor:
+        """Var[α'_ij], [E, H]."""
+        stay = 1.0 - self.rates.p
+        mean, square = (self.sums.edges(self._given_on(power, stay)) for power in (1, 2))
+        return variance_from(mean, square, stay)
+
+    def loop_inverse(self) -> Tensor:
+        """E[M_i/X_i], [n, H]."""
+        return self._rows([part.weights(relative=True).sum(1) for part in self.parts]).view_as(self.scores.loop)
+
+    def nonedge_mean(self, dtype: torch.dtype) -> Operator:
+        """Σ_{j∉N(i)} E[α'_ij] x_j."""
+        return self._over_nonedges(self.rates.q * self._given_on(1, self.rates.q), dtype)
+
+    def nonedge_variance(self, dtype: torch.dtype) -> Operator:
+        """Σ_{j∉N(i)} Var[α'_ij] x_j."""
+        mean, square = (self._given_on(power, self.rates.q) for power in (1, 2))
+        return self._over_nonedges(variance_from(mean, square, self.rates.q), dtype)
+
+    def _given_on(self, power: int, rate: float | Tensor) -> Tensor:
+        """E[α'^power] of a pair at that rate, given that it is on, at the points of all columns."""
+        return self._columns(lambda y, u: y**power * u / mixed(rate, u))
+
+    def _over_nonedges(self, values: Tensor, dtype: torch.dtype) -> Operator:
+        return complement(self.sums.graph, AttentionKernel(self.sums, values, dtype))
+
+    def _columns(self, table: Table, relative: bool = False) -> Tensor:
+        """Σ_k ω_k e^{L_i} table(y) at the points of all columns, [R, B + 1, POINTS]; y relative to M_i or not at all."""
+        return self._rows([part.columns(table, relative) for part in self.parts])
+
+    def _rows(self, parts: list[Tensor]) -> Tensor:
+        return torch.cat(parts).index_select(0, self.position)
+
+
+class _Part:
+    """The rows whose kinks share a cell, and the lattice for them."""
+
+    def __init__(self, law: CellLaw, cell: int) -> None:
+        sums, scores, rates = law.sums, law.scores, law.rates
+        self.sums = sums
+        self.rows = (sums.cells.kink_cell == cell).nonzero().squeeze(1)
+        self.log_weight = sums.cells.log_weights(cell, scores.slope)  # [POINTS, B + 1, POINTS]
+        own = scores.own.flatten()[self.rows]
+        level = self._levels(own.detach(), rates)
+        self.tau = level * LN2  # [K]
+        self.kink_weight = sums.cells.kink_weight.index_select(0, self.rows)  # [rows, POINTS]
+        y, u = self._terms()
+        shape = (len(self.tau) * POINTS, -1)
+        exponent = self._binned(sums.neighbors) @ mixed(1.0 - rates.p, u).log().view(shape).t()
+        exponent = exponent + self._binned(sums.others) @ mixed(rates.q, u).log().view(shape).t()
+        exponent = (exponent.view(-1, len(self.tau), POINTS) * self.kink_weight[:, None]).sum(2)
+        loop = (self.tau + own[:, None]).clamp(max=lattice.LARGEST).exp()
+        self.density = lattice.node_weights(len(level), level) * torch.exp(exponent - loop)  # ω_k e^L, [rows, K]
+        self.largest = scores.largest.flatten()[self.rows]
+
+    def weights(self, relative: bool) -> Tensor:
+        """ω_k e^L, or 2^k M_i times it, [rows, K]."""
+        # Beyond e^300 the clean coefficient is below e^−300 and its factor, 1 over this, no matter.
+        return self.density * (self.tau + self.largest[:, None]).clamp(max=300.0).exp() if relative else self.density
+
+    def columns(self, table: Table, relative: bool) -> Tensor:
+        """Integrals of a table at the points of all columns, [rows, B + 1, POINTS]."""
+        weights = (self.weights(relative)[..., None] * self.kink_weight[:, None]).flatten(1)
+        return (weights @ table(*self._terms()).view(weights.shape[1], -1)).view(len(self.rows), -1, POINTS)
+
+    def _terms(self) -> tuple[Tensor, Tensor]:
+        return lattice.terms(self.tau[:, None, None, None] + self.log_weight)  # [K, POINTS, B + 1, POINTS]
+
+    def _binned(self, who: Tensor) -> Tensor:
+        return who.index_select(0, self.rows).flatten(1)
+
+    def _levels(self, own: Tensor, rates: Rates) -> Tensor:
+        """The levels of these rows, [K]: without those at which no source is neither faint nor silent."""
+        low, high = self.log_weight.amin((0, 2)), self.log_weight.amax((0, 2))  # [B + 1]
+        graph, heads = self.sums.graph, self.sums.heads
+        expected = 1.0 + (1.0 - number(rates.p)) * graph.degree + (number(rates.q) * graph.nonneighbors).clamp(min=1.0)
+        top = high.max() + expected.repeat_interleave(heads)[self.rows].max().log()
+        bottom = own.min() if self.sums.scores.self_loops else low.min()
+        first, last = (int(k) for k in (lattice.first_level(top), lattice.last_level(bottom)))
+        level = torch.arange(first, last + 1, dtype=own.dtype, device=own.device)
+        awake = (level[:, None] * LN2 + high > FAINT) & (level[:, None] * LN2 + low < SILENT)
+        return level[awake.any(1)]
