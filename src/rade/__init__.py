@@ -6,36 +6,47 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rade.graph.graph import Graph
-    from rade.view.view import Correction, Law, MeanView, Rates, Variant, View, sample_view
-    from rade.wrapper.conversion import convert, revert
-    from rade.wrapper.module import RADE
+    from rade.control import Constant, GradNorm, Labelled, Readout, Rule
+    from rade.graph import Adjacency, Graph
+    from rade.view import Correction, Law, MeanView, Rates, Variant, View, Views, sample_view
+    from rade.wrapper import RADE, Ensemble, Expected, Inference, LayerReport, convert, revert
 
 __version__ = "0.1.0"
 
+_NAMES = {
+    "control": ("Constant", "GradNorm", "Labelled", "Readout", "Rule"),
+    "graph": ("Adjacency", "Graph"),
+    "view": ("Correction", "Law", "MeanView", "Rates", "Variant", "View", "Views", "sample_view"),
+    "wrapper": ("RADE", "Ensemble", "Expected", "Inference", "LayerReport", "convert", "revert"),
+}
+# No name here may equal a module of this package, or importing that module would hide it.
+_HOMES = {name: f"rade.{folder}" for folder, names in _NAMES.items() for name in names}
+_MODULES = ("augment", "control", "data", "experiment", "graph", "moments", "nn", "testing", "train", "view")
+
 __all__ = [
     "RADE",
+    "Adjacency",
+    "Constant",
     "Correction",
+    "Ensemble",
+    "Expected",
+    "GradNorm",
     "Graph",
+    "Inference",
+    "Labelled",
     "Law",
+    "LayerReport",
     "MeanView",
     "Rates",
+    "Readout",
+    "Rule",
     "Variant",
     "View",
+    "Views",
     "convert",
     "revert",
     "sample_view",
 ]
-
-# No name here may equal a module of this package, or importing that module would hide it.
-_HOMES = {
-    "RADE": "rade.wrapper.module",
-    "Graph": "rade.graph.graph",
-    "convert": "rade.wrapper.conversion",
-    "revert": "rade.wrapper.conversion",
-    **dict.fromkeys(("Correction", "Law", "MeanView", "Rates", "Variant", "View", "sample_view"), "rade.view.view"),
-}
-_MODULES = ("augment", "control", "data", "graph", "moments", "nn", "train", "view")
 
 
 def __getattr__(name: str) -> Any:

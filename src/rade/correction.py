@@ -1,112 +1,130 @@
-"""RADE-OF and RADE-OFS, once for every aggregator: the corrected operator, and the variance of what it computes."""
+"""RADE-OF and RADE-OFS, once for every aggregator: correction factors, and the operator that sums messages."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import singledispatch
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.graph.operator import Diagonal, Operator, Sparse
+from rade.memory import Memo, remembered
 from rade.moments.base import Coefficients, Moments, Weights
-from rade.view.view import FreshViews, Law, MeanView, Variant, View
-
-
-@singledispatch
-def propagate(adjacency: Any, coefficients: Coefficients, messages: Tensor) -> Tensor:
-    """Aggregate messages [n, F] or [n, H, F] over whatever travels as ``edge_index``.
-
-    A `Graph` gives the clean aggregation (Eq. 3), a `View` the corrected one of training (Eq. 5–7, 10), a `MeanView`
-    that of inference (Eq. 11). Other adjacencies can be registered.
-    """
-    raise TypeError(f"expected a Graph, View or MeanView to aggregate over, got {type(adjacency).__name__}")
-
-
-@propagate.register
-def _(adjacency: Graph, coefficients: Coefficients, messages: Tensor) -> Tensor:
-    return _shared(adjacency, coefficients, lambda: clean_operator(coefficients)).apply(messages)
-
-
-@propagate.register
-def _(adjacency: View, coefficients: Coefficients, messages: Tensor) -> Tensor:
-    return _shared(adjacency, coefficients, lambda: view_operator(coefficients, adjacency)).apply(messages)
-
-
-@propagate.register
-def _(adjacency: MeanView, coefficients: Coefficients, messages: Tensor) -> Tensor:
-    out = propagate(adjacency.graph, coefficients, messages)
-    if adjacency.law.correction.variant is Variant.OFS:
-        out = out + coefficients.mean(adjacency.law).nonedges.apply(messages)
-    return out
-
-
-@propagate.register
-def _(adjacency: FreshViews, coefficients: Coefficients, messages: Tensor) -> Tensor:
-    return propagate(adjacency.draw(), coefficients, messages)
-
-
-def _shared(adjacency: Graph | View, coefficients: Coefficients, build: Any) -> Operator:
-    """Layers whose coefficients do not depend on features share one operator per graph or view."""
-    key = coefficients.key
-    operator: Operator = build() if key is None else adjacency.once(key, build)
-    return operator
-
-
-def clean_operator(coefficients: Coefficients) -> Operator:
-    """Σ_j α_ij m_j + α_ii m_i on the clean graph."""
-    return _weighted(coefficients.realised(coefficients.clean()), coefficients.graph)
-
-
-def view_operator(coefficients: Coefficients, view: View) -> Operator:
-    """The training-time aggregation on a view: Eq. 6–7 (RADE-OF), Eq. 10 (RADE-OFS), or uncorrected."""
-    seen = coefficients.on(view)
-    realised = coefficients.realised(seen)
-    if view.law.correction.variant is Variant.NONE:
-        return _weighted(realised, view.graph) + Operator((Sparse(view.added, realised.added),))
-    mean = coefficients.mean(view.law)
-    factor = correction_factor(coefficients, mean, view.law)
-    corrected = Weights(realised.edges * factor.edges, realised.loop * factor.loop, realised.added)
-    operator = _weighted(corrected, view.graph) + Operator((Sparse(view.added, corrected.added),))
-    if view.law.correction.variant is Variant.OFS:
-        return operator
-    # Centering: μ_i = (Σ_nonedges E[α'] m_j) / Z_i, once for each unit of added weight at i.
-    total = nonedge_total(view.graph, mean)
-    added = view.added.row_sum(corrected.added)
-    share = added / torch.where(total != 0, total, 1.0)  # nothing is added where the total vanishes
-    return operator + mean.nonedges.scaled(-share)
-
-
-def _weighted(weights: Weights, graph: Graph) -> Operator:
-    return Operator((Sparse(graph.pattern, weights.edges), Diagonal(weights.loop)))
+from rade.view.law import Law
+from rade.view.sampling import FreshViews
+from rade.view.view import MeanView, View
 
 
 @dataclass(frozen=True, eq=False)
-class Factor:
-    """Correction factors α/E[α'] on edges and loops, and which edge factors were clipped."""
+class Terms:
+    """All that corrects an aggregator under a law, whatever view is drawn from it."""
 
-    edges: Tensor
-    loop: Tensor
-    clipped: Tensor
+    graph: Graph
+    mean: Moments  # E[α']
+    edges: Tensor  # factor α/E[α'] on edges; 1 without correction
+    loop: Tensor  # the same on loops
+    clipped: Tensor  # which edge factors were cut at the cap
+    memo: Memo = field(default_factory=Memo, init=False, repr=False)
 
-
-def correction_factor(coefficients: Coefficients, mean: Moments, law: Law) -> Factor:
-    """α_ij / E[α'_ij] (Eq. 6), at most ``max_correction``."""
-    edges, loop = coefficients.ratio(law, mean)
-    cap = coefficients.max_correction(law)
-    return Factor(edges.clamp(max=cap), loop.clamp(max=cap), (edges > cap).detach())
-
-
-def nonedge_total(graph: Graph, mean: Moments) -> Tensor:
-    """Z_i = Σ_{j∉N(i)} E[α'_ij], [n] or [n, H]; 0 where there is no non-neighbor (Eq. 7)."""
-    ones = mean.edges.new_ones(graph.num_nodes, *mean.edges.shape[1:], 1)
-    total = mean.nonedges.apply(ones).squeeze(-1)
-    # All pairs − loops − edges leaves rounding error where nothing is left.
-    return torch.where(_like(graph.nonneighbors > 0, total), total, 0.0)
+    @remembered
+    def total(self) -> Tensor:
+        """Z_i = Σ_{j∉N(i)} E[α'_ij], [n] or [n, H]; 0 where there is no non-neighbor (Eq. 9)."""
+        ones = self.mean.edges.new_ones(self.graph.num_nodes, *self.mean.edges.shape[1:], 1)
+        total = self.mean.nonedges.apply(ones).squeeze(-1)
+        # All pairs − loops − edges leaves rounding error where nothing is left.
+        return torch.where((self.graph.nonneighbors > 0).view(-1, *[1] * (total.dim() - 1)), total, 0.0)
 
 
-def _like(mask: Tensor, values: Tensor) -> Tensor:
-    """A node mask [n] shaped to broadcast against values [n, ...]."""
-    return mask.view(-1, *[1] * (values.dim() - 1))
+def terms(coefficients: Coefficients, law: Law) -> Terms:
+    """Factors α/E[α'] (Eq. 8) of an aggregator under a law; computed once, for all layers where they agree."""
+    return coefficients.once(law, "terms", lambda: _terms(coefficients, law))
+
+
+def _terms(coefficients: Coefficients, law: Law) -> Terms:
+    mean = coefficients.expected(law)
+    if not law.variant.corrects:
+        edges, loop = torch.ones_like(mean.edges), torch.ones_like(mean.loop)
+        return Terms(law.graph, mean, edges, loop, torch.zeros_like(edges, dtype=torch.bool))
+    edges, loop = coefficients.ratio(law)
+    cap = coefficients.cap(law)
+    return Terms(law.graph, mean, edges.clamp(max=cap), loop.clamp(max=cap), (edges > cap).detach())
+
+
+class Aggregation(Protocol):
+    """How messages become sums: an operator, or whatever a method puts in its place."""
+
+    def apply(self, x: Tensor) -> Tensor:
+        """Σ_j over the adjacency of messages x, [n, F] or [n, H, F]."""
+
+
+@singledispatch
+def aggregation(adjacency: Adjacency, coefficients: Coefficients) -> Aggregation:
+    """How an aggregator sums messages over an adjacency; register a function for an adjacency of your own.
+
+    A `Graph` gives the clean aggregation (Eq. 3), a `View` the corrected one of training (Eq. 8–10), a `MeanView`
+    that of inference (Eq. 11).
+    """
+    raise TypeError(
+        f"expected a Graph, View or MeanView to aggregate over, got {type(adjacency).__name__}; register how messages "
+        "are summed over it with rade.correction.aggregation.register"
+    )
+
+
+@aggregation.register
+def _(adjacency: Graph, coefficients: Coefficients) -> Operator:
+    """Σ_j α_ij m_j + α_ii m_i."""
+    weights = coefficients.realised(coefficients.clean())
+    return Operator((Sparse(adjacency.pattern, weights.edges), Diagonal(weights.loop)))
+
+
+@aggregation.register
+def _(adjacency: View, coefficients: Coefficients) -> Operator:
+    """The training-time aggregation: Eq. 8–9 (RADE-OF), Eq. 10 (RADE-OFS), or uncorrected."""
+    law = adjacency.law
+    weights = coefficients.realised(coefficients.on(adjacency))
+    if law.variant.corrects:
+        of = terms(coefficients, law)
+        weights = Weights(weights.edges * of.edges, weights.loop * of.loop, weights.added)
+    parts = (Sparse(adjacency.graph.pattern, weights.edges), Diagonal(weights.loop))
+    operator = Operator(parts) + Operator((Sparse(adjacency.added, weights.added),))
+    if not law.variant.centres:
+        return operator
+    # Centering: μ_i = (Σ_nonedges E[α'] m_j) / Z_i, once for each unit of added weight at i.
+    added = adjacency.added.row_sum(weights.added)
+    per_unit = added / torch.where(of.total != 0, of.total, 1.0)  # nothing is added where the total vanishes
+    return operator + of.mean.nonedges.scaled(-per_unit)
+
+
+@aggregation.register
+def _(adjacency: MeanView, coefficients: Coefficients) -> Aggregation:
+    """The clean aggregation, and for RADE-OFS Σ_nonedges E[α'] m_j in the same operator."""
+    clean = _shared(adjacency.graph, coefficients)
+    if not adjacency.law.variant.keeps_additions:
+        return clean
+    assert isinstance(clean, Operator)
+    return clean + coefficients.expected(adjacency.law).nonedges
+
+
+@aggregation.register
+def _(adjacency: FreshViews, coefficients: Coefficients) -> Aggregation:
+    raise TypeError(
+        "every layer has a view of its own here: a convolution must aggregate with self.send(adjacency, coefficients, "
+        "messages), which finds the view of its layer, instead of rade.correction.propagate"
+    )
+
+
+def propagate(adjacency: Adjacency, coefficients: Coefficients, messages: Tensor) -> Tensor:
+    """Aggregate messages [n, F] or [n, H, F] over what travels as ``edge_index``."""
+    return _shared(adjacency, coefficients).apply(messages)
+
+
+def _shared(adjacency: Adjacency, coefficients: Coefficients) -> Aggregation:
+    """Layers whose coefficients have equal keys share one operator per adjacency."""
+    key = coefficients.key
+    if key is None:
+        return aggregation(adjacency, coefficients)
+    return adjacency.once(("aggregation", key), lambda: aggregation(adjacency, coefficients))

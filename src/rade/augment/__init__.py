@@ -1,47 +1,59 @@
-"""Regularisers by name: the baselines of the paper, RADE, and RADE's ablations.
+"""Methods by name: the baselines of the paper, RADE, and RADE's ablations.
 
 A new baseline is one file with a `Method` and one line in `METHODS`.
 """
 
-from dataclasses import dataclass, fields, replace
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from rade.augment.base import Context, Labelled, Learner, Method
+from rade.augment.base import Context, Learner, Method
 from rade.augment.drop_edge import DropEdge
 from rade.augment.drop_message import DropMessage
 from rade.augment.drop_node import DropNode
 from rade.augment.dropout import Dropout
 from rade.augment.plain import Plain
-from rade.augment.random_add_drop import ADAPTATION, RandomAddDrop
+from rade.augment.random_add_drop import RandomAddDrop
+from rade.control.labelled import Labelled
 
-__all__ = ["ADAPTATION", "METHODS", "Context", "Entry", "Labelled", "Learner", "Method", "make"]
+__all__ = ["ADAPTATION", "METHODS", "Context", "Labelled", "Learner", "Method", "NamedMethod", "make"]
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A named method: its value, a line of help, and the fields that the name itself fixes or leaves without use."""
+class NamedMethod:
+    """A method with a name: its value, a line of help, and the settings that the name itself fixes."""
 
-    value: Any
+    value: Method
     help: str
     fixed: tuple[str, ...] = ()
 
     @property
     def options(self) -> frozenset[str]:
-        """The fields a user may set."""
-        return frozenset(field.name for field in fields(self.value)) - set(self.fixed)
+        """The settings that a user may give."""
+        return self.offered({})
+
+    def offered(self, asked: Mapping[str, Any]) -> frozenset[str]:
+        """The settings that a user may give beside those ``asked``: some leave others without use."""
+        chosen = {name: asked[name] for name in _CHOICES if name in asked and name not in self.fixed}
+        offered = self.value.configured(chosen) if chosen.keys() <= self.value.options.keys() else self.value
+        return frozenset(offered.options) - set(self.fixed)
 
 
-def _rade(help: str, **fixed: Any) -> Entry:
-    unused = () if fixed.get("adaptive", True) else ADAPTATION
-    return Entry(RandomAddDrop(**fixed), help, (*fixed, *unused))
+_CHOICES = ("adaptive", "inference")  # settings that decide which others there are
 
 
-METHODS: dict[str, Entry] = {
-    "none": Entry(Plain(), "the backbone alone"),
-    "dropout": Entry(Dropout(), "dropout on hidden features"),
-    "drop-edge": Entry(DropEdge(), "drop edges, uncorrected"),
-    "drop-node": Entry(DropNode(), "zero the features of whole nodes"),
-    "drop-message": Entry(DropMessage(), "dropout on every message"),
+def _rade(help: str, **fixed: Any) -> NamedMethod:
+    return NamedMethod(RandomAddDrop().configured(fixed), help, tuple(fixed))
+
+
+METHODS: dict[str, NamedMethod] = {
+    "none": NamedMethod(Plain(), "the backbone alone"),
+    "dropout": NamedMethod(Dropout(), "dropout on hidden features"),
+    "drop-edge": NamedMethod(DropEdge(), "drop edges, uncorrected"),
+    "drop-node": NamedMethod(DropNode(), "zero the features of whole nodes"),
+    "drop-message": NamedMethod(DropMessage(), "dropout on every message"),
     "rade-of": _rade("drop and add edges, clean inference", variant="of"),
     "rade-ofs": _rade("drop and add edges, expected additions kept at inference", variant="ofs"),
     "rade-of-fixed": _rade("RADE-OF with constant rates", variant="of", adaptive=False),
@@ -56,19 +68,20 @@ METHODS: dict[str, Entry] = {
     "rade-of-layered": _rade("RADE-OF with an independent view per layer", variant="of", share_view=False),
     "rade-ofs-layered": _rade("RADE-OFS with an independent view per layer", variant="ofs", share_view=False),
 }
+# Settings that only steer rates that adapt.
+ADAPTATION = METHODS["rade-of"].options - METHODS["rade-of"].offered({"adaptive": False})
 
 
 def make(name: str, **options: Any) -> Method:
     """The method called `name` with the given settings; a setting that the name fixes or lacks is an error."""
     entry = METHODS[name]
-    foreign = sorted(set(options) - entry.options)
-    if foreign:
-        offered = ", ".join(sorted(entry.options)) or "none"
-        raise ValueError(f"method {name} has no option {foreign[0]}; its options: {offered}")
+    offered = entry.offered(options)
     for option, value in options.items():
-        _check_kind(option, value, getattr(entry.value, option))
-    method: Method = replace(entry.value, **options)
-    return method
+        if option not in offered:
+            words = ", ".join(sorted(offered)) or "none"
+            raise ValueError(f"method {name} has no option {option}; its options: {words}")
+        _check_kind(option, value, entry.value.options.get(option))
+    return entry.value.configured(options)
 
 
 def _check_kind(option: str, value: Any, default: Any) -> None:

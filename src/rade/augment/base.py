@@ -1,31 +1,21 @@
-"""What a regulariser is to the trainer: a value (`Method`) that turns a backbone into a `Learner`."""
+"""What a method is to the trainer: a value (`Method`) that turns a backbone into a `Learner`."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from rade.control.labelled import Labelled
+from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.nn.backbones import Backbone
 from rade.view.randomness import packed, unpack
-from rade.view.view import Rates
-
-Loss = Callable[[Tensor], Tensor]
-
-
-@dataclass(frozen=True, eq=False)
-class Labelled:
-    """What a step's loss was taken over: rows of the logits, which of their labels are known, and the loss itself.
-
-    weight: the step's share among processes, by which the loss was multiplied.
-    """
-
-    rows: Tensor  # [k]
-    known: Tensor | None
-    loss: Loss
-    weight: float = 1.0
+from rade.view.rates import Rates
 
 
 @dataclass(frozen=True)
@@ -55,13 +45,17 @@ class Learner(nn.Module):
         logits: Tensor = self.net(inputs, adjacency, batch=batch)
         return logits
 
-    def perturb(self, x: Tensor, graph: Graph) -> tuple[Tensor, object]:
+    def perturb(self, x: Tensor, graph: Graph) -> tuple[Tensor, Adjacency]:
         """The features and the adjacency of one training step."""
         return x, graph
 
+    def at(self, factor: float) -> Learner:
+        """The learner for graphs on which each pair of nodes is joined at inference ``factor`` times as often."""
+        return self
+
     def adapts_after(self, last: bool) -> bool:
         """Whether to call `adapt` after a step, the `last` of its epoch or another."""
-        return True
+        return False
 
     def adapt(self, x: Tensor, graph: Graph, batch: Tensor | None, labelled: Labelled) -> Tensor | None:
         """Adapt the method's own rates after a step; return the evaluation logits if that produced them anyway."""
@@ -81,12 +75,22 @@ class Learner(nn.Module):
         unpack(self.generator, state)
 
 
-class Method(Protocol):
-    """A regulariser as a value; its fields are its settings."""
+@dataclass(frozen=True)
+class Method(ABC):
+    """A method as a value; its fields are its settings."""
 
+    @abstractmethod
     def wrap(self, net: Backbone, context: Context) -> Learner:
         """The learner that trains `net` with this method."""
-        ...
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The settings and their present values."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def configured(self, options: Mapping[str, Any]) -> Method:
+        """The same method with other settings."""
+        return replace(self, **options)
 
 
 def check_rate(rate: float) -> None:

@@ -5,10 +5,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rade.augment.base import Context, Learner, check_rate
+from rade.augment.base import Context, Learner, Method, check_rate
+from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.nn.backbones import Backbone
-from rade.view.view import Correction, Rates, sample_view
+from rade.view.law import Law, Variant
+from rade.view.rates import Rates
+from rade.view.sampling import sample
 
 
 class DropEdgeLearner(Learner):
@@ -18,9 +21,9 @@ class DropEdgeLearner(Learner):
         super().__init__(net, generator)
         self.dropping = Rates(rate, 0.0)
 
-    def perturb(self, x: Tensor, graph: Graph) -> tuple[Tensor, object]:
+    def perturb(self, x: Tensor, graph: Graph) -> tuple[Tensor, Adjacency]:
         """Drop each undirected edge independently."""
-        return x, sample_view(graph, self.dropping, self.generator, correction=Correction(variant="none"))
+        return x, sample(Law(graph, self.dropping, Variant.NONE, generator=self.generator))
 
     @property
     def rates(self) -> Rates:
@@ -29,7 +32,7 @@ class DropEdgeLearner(Learner):
 
 
 @dataclass(frozen=True)
-class DropEdge:
+class DropEdge(Method):
     """Drop each undirected edge with probability `rate`."""
 
     rate: float = 0.5

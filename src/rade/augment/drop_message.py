@@ -1,15 +1,16 @@
 """DropMessage (Fang et al., 2023): element-wise dropout on every message, after its coefficient."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from rade.augment.base import Context, Learner, check_rate
+from rade.augment.base import Context, Learner, Method, check_rate
 from rade.augment.dropout import thin
-from rade.correction import propagate
+from rade.correction import aggregation
+from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
+from rade.moments.base import Coefficients, Weights
 from rade.nn import GINConv
 from rade.nn.backbones import Backbone
 
@@ -18,23 +19,39 @@ SPARSE_BELOW = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class ThinnedMessages:
+class ThinnedMessages(Adjacency):
     """An adjacency whose messages each lose elements at random."""
 
-    graph: Graph
+    clean: Graph
     rate: float
     generator: torch.Generator
 
+    @property
+    def graph(self) -> Graph:
+        """The clean graph."""
+        return self.clean
 
-@propagate.register
-def _(adjacency: ThinnedMessages, coefficients: Any, messages: Tensor) -> Tensor:
-    """Σ_j dropout(α_ij m_j) + dropout(α_ii m_i); messages: [n, F] or [n, H, F]."""
-    weights = coefficients.realised(coefficients.clean())
-    own = thin(weights.loop.unsqueeze(-1) * messages, adjacency.rate, adjacency.generator)
-    if not messages.requires_grad and messages.count_nonzero() < SPARSE_BELOW * messages.numel():
-        return own + _receive_entries(adjacency, weights.edges, messages)
-    sent = weights.edges.unsqueeze(-1) * messages[adjacency.graph.pattern.source]
-    return own + adjacency.graph.pattern.row_sum(thin(sent, adjacency.rate, adjacency.generator))
+
+@dataclass(frozen=True, eq=False)
+class ThinnedSum:
+    """Σ_j dropout(α_ij m_j) + dropout(α_ii m_i)."""
+
+    adjacency: ThinnedMessages
+    weights: Weights
+
+    def apply(self, messages: Tensor) -> Tensor:
+        """messages: [n, F] or [n, H, F]; fresh draws on every call."""
+        adjacency, weights = self.adjacency, self.weights
+        own = thin(weights.loop.unsqueeze(-1) * messages, adjacency.rate, adjacency.generator)
+        if not messages.requires_grad and messages.count_nonzero() < SPARSE_BELOW * messages.numel():
+            return own + _receive_entries(adjacency, weights.edges, messages)
+        sent = weights.edges.unsqueeze(-1) * messages[adjacency.graph.pattern.source]
+        return own + adjacency.graph.pattern.row_sum(thin(sent, adjacency.rate, adjacency.generator))
+
+
+@aggregation.register
+def _(adjacency: ThinnedMessages, coefficients: Coefficients) -> ThinnedSum:
+    return ThinnedSum(adjacency, coefficients.realised(coefficients.clean()))
 
 
 def _receive_entries(adjacency: ThinnedMessages, weights: Tensor, messages: Tensor) -> Tensor:
@@ -59,13 +76,13 @@ class DropMessageLearner(Learner):
         super().__init__(net, generator)
         self.rate = rate
 
-    def perturb(self, x: Tensor, graph: Graph) -> tuple[Tensor, object]:
+    def perturb(self, x: Tensor, graph: Graph) -> tuple[Tensor, Adjacency]:
         """Send the messages of this step through dropout."""
         return x, ThinnedMessages(graph, self.rate, self.generator)
 
 
 @dataclass(frozen=True)
-class DropMessage:
+class DropMessage(Method):
     """Zero each element of each message with probability `rate`."""
 
     rate: float = 0.5

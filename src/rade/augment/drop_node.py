@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from rade.augment.base import Context, Learner, check_rate
+from rade.augment.base import Context, Learner, Method, check_rate
 from rade.augment.dropout import thin
 from rade.nn.backbones import Backbone
 
@@ -35,7 +35,7 @@ class RowDropout(nn.Module):
 
 
 @dataclass(frozen=True)
-class DropNode:
+class DropNode(Method):
     """Zero the features of each node with probability `rate`."""
 
     rate: float = 0.5

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from rade.augment.base import Context, Learner, check_rate
+from rade.augment.base import Context, Learner, Method, check_rate
 from rade.nn.backbones import Backbone
 
 
@@ -30,7 +30,7 @@ class FeatureDropout(nn.Module):
 
 
 @dataclass(frozen=True)
-class Dropout:
+class Dropout(Method):
     """Zero hidden features with probability `rate`."""
 
     rate: float = 0.5

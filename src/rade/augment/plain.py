@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from rade.augment.base import Context, Learner
+from rade.augment.base import Context, Learner, Method
 from rade.nn.backbones import Backbone
 
 
 @dataclass(frozen=True)
-class Plain:
+class Plain(Method):
     """Train on the clean graph."""
 
     def wrap(self, net: Backbone, context: Context) -> Learner:

@@ -1,22 +1,31 @@
 """RADE as a method of the trainer; its ablations are other values of the same fields."""
 
-from dataclasses import asdict, dataclass
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from rade.augment.base import Context, Labelled, Learner
-from rade.control.rules import LARGEST_P
+from rade.augment.base import Context, Learner, Method
+from rade.control.labelled import Labelled
+from rade.control.readout import Readout
+from rade.control.rules import GradNorm, Rule
+from rade.errors import choose
 from rade.graph.graph import Graph
-from rade.nn import GINConv
 from rade.nn.backbones import Backbone
-from rade.view.view import ComplementName, MomentsName, Rates, SamplingName, choose
+from rade.view.law import Correction, Variant, Views
+from rade.view.rates import Rates
+from rade.wrapper.inference import Expected, Inference
 from rade.wrapper.module import RADE
+from rade.wrapper.settings import flat, from_flat
 
 Cadence = Literal["batch", "epoch"]
-# Fields that mean nothing where the rates are constant.
-ADAPTATION = ("penalty", "rate_lr", "max_p", "adapt_every", "data_gradient", "pooling_rule")
+# What the task decides, and what means nothing where the rates are constant.
+OF_THE_TASK = ("task", "pool", "head")
+OF_ADAPTATION = ("data_gradient", "pooling_rule", "adapt_every")
 
 
 class RandomAddDropLearner(Learner):
@@ -24,69 +33,93 @@ class RandomAddDropLearner(Learner):
 
     net: RADE
 
+    def __init__(self, net: RADE, generator: torch.Generator, every: Cadence) -> None:
+        super().__init__(net, generator)
+        self.every = every
+        # The logits of a rate step are clean: they are the evaluation logits if evaluation is.
+        self.clean_evaluation = not net.variant.keeps_additions and type(net.inference) is Expected
+
     @property
     def rates(self) -> Rates:
         """The present rates."""
         return self.net.rates
 
-
-class AdaptiveLearner(RandomAddDropLearner):
-    """The same with rates that follow every step, or the last one of an epoch."""
-
-    def __init__(self, net: RADE, generator: torch.Generator, clean_evaluation: bool, every: Cadence) -> None:
-        super().__init__(net, generator)
-        self.clean_evaluation, self.every = clean_evaluation, every
+    def at(self, factor: float) -> Learner:
+        """Predict with ``factor`` times as many additions per pair of nodes."""
+        return ScaledLearner(self, factor)
 
     def adapts_after(self, last: bool) -> bool:
         """Whether the rates move after this step."""
-        return last or self.every == "batch"
+        return self.net.rule.adapts and (last or self.every == "batch")
 
     def adapt(self, x: Tensor, graph: Graph, batch: Tensor | None, labelled: Labelled) -> Tensor | None:
         """One rate step; its clean logits are the evaluation logits if evaluation is clean."""
-        rows, known, loss, weight = labelled.rows, labelled.known, labelled.loss, labelled.weight
-        clean = self.net.adapt(x, graph, batch=batch, index=rows, mask=known, loss=loss, share=weight)
+        clean = self.net.adapt(x, graph, batch=batch, labelled=labelled)
         return clean if self.clean_evaluation else None
 
 
-@dataclass(frozen=True)
-class RandomAddDrop:
-    """Random Add-Drop Edge; the fields are those of `rade.RADE`, and after which steps the rates adapt."""
+class ScaledLearner(Learner):
+    """A learner that predicts at q times a factor; for graphs of another size than those of training."""
 
-    variant: str = "of"
-    p: float = 0.5
-    rho: float = 0.5
-    adaptive: bool = True
-    penalty: float = 1.0
-    rate_lr: float = 1e-3
-    max_p: float = LARGEST_P
+    def __init__(self, learner: RandomAddDropLearner, factor: float) -> None:
+        super().__init__(learner.net, learner.generator)
+        self.factor = factor
+
+    def forward(self, x: Tensor, graph: Graph, batch: Tensor | None = None) -> Tensor:
+        """Evaluation logits."""
+        model: RADE = self.net  # type: ignore[assignment]
+        logits: Tensor = model.at(model.rates.scaled(self.factor))(x, graph, batch=batch)
+        return logits
+
+
+@dataclass(frozen=True)
+class RandomAddDrop(Method):
+    """Random Add-Drop Edge: the values of `rade.RADE`, and after which steps the rates adapt.
+
+    Its settings have the flat names of `rade.wrapper.settings`; those that the chosen values lack are not offered.
+    """
+
+    variant: Variant | str = Variant.OF
+    rule: Rule = GradNorm()  # noqa: RUF009 - a frozen value
+    views: Views = Views()  # noqa: RUF009
+    correction: Correction = Correction()  # noqa: RUF009
+    readout: Readout = Readout()  # noqa: RUF009
+    inference: Inference = Expected()  # noqa: RUF009
     adapt_every: Cadence = "batch"
-    moments: MomentsName = "exact"
-    sampling: SamplingName = "bernoulli"
-    complement: ComplementName = "exact"
-    samples: int = 256
-    share_view: bool = True
-    max_correction: float | str = "auto"
-    pooling_rule: str = "exact"
-    data_gradient: str = "training"
-    inference: str = "expected"
-    views: int = 8
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "variant", Variant(self.variant))
         choose("adapt_every", self.adapt_every, get_args(Cadence))
-        # RADE checks the rest, but only once there is a model: find out before the data are loaded.
-        self._model(GINConv(nn.Identity()), generator=torch.Generator())
+        self.rule.check(self.correction)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The flat settings and their present values."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        found = {"variant": Variant(self.variant).value, **flat(values), "adapt_every": self.adapt_every}
+        hidden = OF_THE_TASK if self.rule.adapts else OF_THE_TASK + OF_ADAPTATION
+        return {name: value for name, value in found.items() if name not in hidden}
+
+    def configured(self, options: Mapping[str, Any]) -> RandomAddDrop:
+        """The same method with other flat settings."""
+        own = {name: value for name, value in options.items() if name in ("variant", "adapt_every")}
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in own}
+        values = {name: value for name, value in values.items() if name not in ("variant", "adapt_every")}
+        return replace(self, **own, **from_flat(values, {k: v for k, v in options.items() if k not in own}))
 
     def wrap(self, net: Backbone, context: Context) -> Learner:
         """The backbone inside `rade.RADE`."""
-        pool = None if context.pool == "none" else context.pool
-        common = {"task": context.task, "pool": pool, "head": net.head, "generator": context.generator}
-        model = self._model(net, density=context.density, **common)
-        if not self.adaptive:
-            return RandomAddDropLearner(model, context.generator)
-        clean = self.variant != "ofs" and self.inference == "expected"
-        return AdaptiveLearner(model, context.generator, clean, self.adapt_every)
-
-    def _model(self, net: nn.Module, **context: Any) -> RADE:
-        options: dict[str, Any] = asdict(self) | context
-        del options["adapt_every"]
-        return RADE(net, **options)
+        pool: Any = None if context.pool == "none" else context.pool
+        task: Any = context.task
+        model = RADE(
+            net,
+            self.variant,
+            rule=self.rule,
+            views=self.views,
+            correction=self.correction,
+            readout=replace(self.readout, task=task, pool=pool, head="head"),
+            inference=self.inference,
+            density=context.density,
+            generator=context.generator,
+        )
+        return RandomAddDropLearner(model, context.generator, self.adapt_every)

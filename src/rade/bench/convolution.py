@@ -12,7 +12,8 @@ from torch import Tensor
 from rade.bench.graphs import ARXIV, random_graph
 from rade.bench.measure import Contestant, Row, Setting, interleaved
 from rade.nn import GCNConv
-from rade.view.view import Rates, sample_view
+from rade.view.rates import Rates
+from rade.view.sampling import sample_view
 
 
 def train_step(conv: torch.nn.Module, x: Tensor, adjacency: Any) -> None:

@@ -11,7 +11,8 @@ from rade.bench.graphs import random_graph
 from rade.bench.measure import Contestant, Row, Setting, interleaved, peak_bytes
 from rade.graph.graph import Graph
 from rade.nn import GCNConv
-from rade.view.view import Rates, sample_view
+from rade.view.rates import Rates
+from rade.view.sampling import sample_view
 
 MEAN_DEGREE = 10
 WIDTH = 16

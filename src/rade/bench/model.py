@@ -89,7 +89,7 @@ def adapt(setting: Setting) -> Iterator[Row]:
         contestants = {
             "plain": Contestant(plain.step),
             "RADE-OF step": Contestant(corrected.step),
-            "rate step": Contestant(lambda _: model.adapt(x, graph, index=train)),  # noqa: B023 (called in this turn)
+            "rate step": Contestant(lambda _: model.adapt(x, graph, labelled=train)),  # noqa: B023 (called in this turn)
         }
         seconds = interleaved(contestants, setting.repeats)
         yield Row("adapt", f"plain step on {case.data}", seconds["plain"])

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from rade.bench.graphs import ARXIV, random_graph
 from rade.bench.measure import Contestant, Row, Setting, interleaved
-from rade.graph.pairs import unrank_pairs
-from rade.view.view import Rates, _bernoulli_ranks, sample_view
+from rade.graph.pairs import bernoulli_positions, unrank_pairs
+from rade.view.rates import Rates
+from rade.view.sampling import sample_view
 
 
 def sampling(setting: Setting) -> Iterator[Row]:
@@ -17,9 +18,9 @@ def sampling(setting: Setting) -> Iterator[Row]:
     nodes, edges = (2_000, 10_000) if setting.quick else ARXIV
     generator = setting.generator()
     graph = random_graph(nodes, edges, generator)
-    edge_index = graph.edge_index
+    edge_index, walk = graph.edge_index, (graph.num_pairs, graph.density, generator, graph.device)
     contestants = {
-        "pairs": Contestant(lambda _: unrank_pairs(_bernoulli_ranks(graph, graph.density, generator), graph.sizes)),
+        "pairs": Contestant(lambda _: unrank_pairs(bernoulli_positions(*walk), graph.sizes)),
         "view": Contestant(lambda _: sample_view(graph, Rates(0.5, graph.density), generator)),
         "PyG negative_sampling": Contestant(lambda _: negative_sampling(edge_index, nodes, edges, method="sparse")),
     }

@@ -1,1 +1,23 @@
 """Rates that adapt: the variance of the logits, the regulariser, and the rules that move p and q."""
+
+from rade.control.labelled import Labelled
+from rade.control.readout import Readout
+from rade.control.regulariser import CleanPass, Regulariser, regulariser
+from rade.control.rules import Constant, GradNorm, Rule
+from rade.control.state import RateState
+from rade.control.variance import LogitVariance, pooled_variance, variance
+
+__all__ = [
+    "CleanPass",
+    "Constant",
+    "GradNorm",
+    "Labelled",
+    "LogitVariance",
+    "RateState",
+    "Readout",
+    "Regulariser",
+    "Rule",
+    "pooled_variance",
+    "regulariser",
+    "variance",
+]

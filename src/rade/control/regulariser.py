@@ -1,4 +1,4 @@
-"""The RADE regulariser R of a batch, the norm of its gradient, and how that norm changes with the rates (Eq. 12–14)."""
+"""The RADE regulariser R of a batch, the norm of its gradient, and how that norm changes with the rates (Eq. 13–14)."""
 
 from __future__ import annotations
 
@@ -9,16 +9,30 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from rade.control.labelled import Labelled
+from rade.control.readout import Readout
 from rade.control.variance import LogitVariance
-from rade.moments.base import Coefficients
-from rade.view.view import Law, Rates
+from rade.distributed import average
+from rade.graph.graph import Graph
+from rade.moments.base import RateFactors, Sent
+from rade.view.law import Law
+from rade.view.rates import Rates
 
 REFERENCE = Rates(p=0.5, q=0.5)  # where the two base variances of a separable aggregator are read off
 
 
 @dataclass(frozen=True, eq=False)
+class CleanPass:
+    """A pass over the input graph in evaluation mode: its logits, and what its last convolution sent to them."""
+
+    logits: Tensor
+    graph: Graph
+    sent: Sent
+
+
+@dataclass(frozen=True, eq=False)
 class Regulariser:
-    """R(p, q) = 1/(2|B|) Σ_{i∈B} Σ_c w_ic Var(δ_ic), w = prob(1−prob) on the input graph (Eq. 12).
+    """R(p, q) = 1/(2|B|) Σ_{i∈B} Σ_c w_ic Var(δ_ic), w = prob(1−prob) on the input graph (Eq. 13).
 
     ``weight`` [|B|, C] carries the gradients to θ; ``variance`` gives the detached Var(δ) [|B|, C] under a law.
     """
@@ -26,19 +40,20 @@ class Regulariser:
     weight: Tensor
     variance: Callable[[Law], LogitVariance]
     law: Law
+    parameters: Sequence[Parameter]
 
     def __call__(self, rates: Rates) -> Tensor:
         """R at the given rates."""
         return self._mean(self.variance(self.law.at(rates)).total)
 
-    def norm(self, rates: Rates, parameters: Sequence[Parameter]) -> tuple[Tensor, Tensor]:
+    def norm(self, rates: Rates) -> tuple[Tensor, Tensor]:
         """G = ‖∇θR‖ and [dG/dp, dG/dq], by one backward and one double-backward pass.
 
         With v = ∇θR, dG/dp = ⟨v, ∂v/∂p⟩/‖v‖ is the derivative of ⟨v, v held fixed⟩, over ‖v‖. Under data-parallel
         training v is averaged over the ranks first, then the inner products are.
         """
         p, q = torch.as_tensor(rates.p), torch.as_tensor(rates.q)
-        v = _gradient(self(rates), parameters, create_graph=True)
+        v = _gradient(self(rates), self.parameters, create_graph=True)
         fixed = average(_flat(v).detach())
         norm = fixed.double().norm()
         wanted = [rate for rate in (p, q) if rate.requires_grad]
@@ -60,14 +75,14 @@ class SeparableRegulariser(Regulariser):
     ``factors`` gives a and b. Two plain backward passes serve any rates; nothing is differentiated twice.
     """
 
-    factors: Callable[[Rates], tuple[Tensor | float, Tensor | float]]
+    factors: RateFactors
 
-    def norm(self, rates: Rates, parameters: Sequence[Parameter]) -> tuple[Tensor, Tensor]:
+    def norm(self, rates: Rates) -> tuple[Tensor, Tensor]:
         """G² = a²‖v_drop‖² + b²‖v_add‖² + 2ab⟨v_drop, v_add⟩."""
         base = self.variance(self.law.at(REFERENCE))
         at_reference = self.factors(REFERENCE)
         parts = [self._mean(v / f) for v, f in zip((base.drop, base.add), at_reference)]
-        drop, add = (average(_flat(_gradient(part, parameters, retain_graph=True)).double()) for part in parts)
+        drop, add = (average(_flat(_gradient(part, self.parameters, retain_graph=True)).double()) for part in parts)
         p, q = (torch.as_tensor(rate, dtype=torch.double).detach().requires_grad_() for rate in (rates.p, rates.q))
         a, b = self.factors(Rates(p, q))
         square = torch.as_tensor(a * a * drop.dot(drop) + b * b * add.dot(add) + 2.0 * a * b * drop.dot(add))
@@ -77,13 +92,20 @@ class SeparableRegulariser(Regulariser):
 
 
 def regulariser(
-    weight: Tensor, variance: Callable[[Law], LogitVariance], law: Law, coefficients: Coefficients
+    clean: CleanPass, readout: Readout, labelled: Labelled, law: Law, parameters: Sequence[Parameter]
 ) -> Regulariser:
-    """The closed form where the aggregator has one, the general form otherwise."""
-    factors = coefficients.rate_factors(law)
+    """R of a clean pass over its labelled rows, as a function of the rates; in closed form where there is one."""
+    scores = readout.scores(clean.logits, clean.graph)
+    rows = labelled.chosen(scores.shape[0], scores.device)
+    weight = labelled.masked(readout.curvature(scores[rows]))
+
+    def variance(law: Law) -> LogitVariance:
+        return readout.variance(clean.sent, law, rows)
+
+    factors = clean.sent.coefficients.rate_factors(law)
     if factors is None:
-        return Regulariser(weight, variance, law)
-    return SeparableRegulariser(weight, variance, law, factors)
+        return Regulariser(weight, variance, law, parameters)
+    return SeparableRegulariser(weight, variance, law, parameters, factors)
 
 
 def _gradient(
@@ -109,12 +131,3 @@ def _pulled_back(moves: list[tuple[Tensor, Tensor]], wanted: list[Tensor]) -> tu
         return tuple(torch.zeros_like(rate) for rate in wanted)
     outputs, cotangents = zip(*moves)
     return torch.autograd.grad(outputs, wanted, cotangents, allow_unused=True, materialize_grads=True)
-
-
-def average(values: Tensor) -> Tensor:
-    """The mean over the ranks of a distributed run; the values themselves otherwise."""
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-        return values
-    total = values.clone()
-    torch.distributed.all_reduce(total)
-    return total / torch.distributed.get_world_size()

@@ -1,70 +1,71 @@
-"""Rate rules: constant rates, and the gradient-norm rule that adapts p and ρ = q/D   (Eq. 14–15)."""
+"""Rate rules: how p and ρ = q/D move after a training step (Eq. 14–15). A rule is a value; its state is tensors."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor
-from torch.nn import Module, Parameter
 
-from rade.control.regulariser import Regulariser, average
-from rade.graph.graph import Graph
-from rade.view.view import Rates
+from rade.control.regulariser import Regulariser
+from rade.errors import choose
+from rade.view.law import Correction
+from rade.view.rates import Rates
 
+DataGradient = Literal["training", "clean"]
+State = dict[str, Tensor]
 LARGEST_P = 1.0 - 1e-6  # p = 1 has no correction
 JUST_INSIDE = 1e-8  # at a rate of exactly 0 the norm has only a one-sided derivative: take it here
 EPSILON = 1e-12  # the paper's ε: keeps the logarithm finite when a gradient vanishes
 BETAS, ADAM_EPSILON = (0.9, 0.999), 1e-8
 
 
-class RateController(Module):
-    """Holds (p, ρ, D) as buffers; ``step`` is what a rule adds."""
+@dataclass(frozen=True)
+class Rule(ABC):
+    """How rates move. A rule of one's own is a frozen dataclass with `step`, and `init` where it keeps more than rates.
 
-    p: Tensor
-    rho: Tensor
-    density: Tensor
+    Attributes:
+        p: first drop rate; 0 switches dropping off for good.
+        rho: first add rate as a multiple of the density, ρ = q/D; 0 switches adding off for good.
+        data_gradient: whether G_data is the norm of the gradient that the ``"training"`` step left, or that of the loss
+            on the ``"clean"`` graph, as in the published code (needs ``labelled.loss`` in `adapt`).
+    """
 
-    def __init__(self, p: float, rho: float, density: float | None) -> None:
-        super().__init__()
-        Rates(p, 0.0)
-        if not rho >= 0.0:
-            raise ValueError(f"rho = q/density must be at least 0, got {rho}")
-        if density is not None and not 0.0 <= density <= 1.0:
-            raise ValueError(f"density must lie in [0, 1], got {density}; it is edges over pairs of nodes")
-        self.register_buffer("p", torch.tensor(float(p), dtype=torch.double))
-        self.register_buffer("rho", torch.tensor(float(rho), dtype=torch.double))
-        self.register_buffer("density", torch.tensor(math.nan if density is None else density, dtype=torch.double))
+    p: float = 0.5
+    rho: float = 0.5
+    data_gradient: DataGradient = field(default="training", kw_only=True)
+    adapts: ClassVar[bool] = True
 
-    @property
-    def rates(self) -> Rates:
-        """Current (p, q = ρD); q is 0 until the density is known."""
-        return self.rates_at(0.0)
+    def __post_init__(self) -> None:
+        Rates(self.p, 0.0)
+        if not 0.0 <= self.rho < math.inf:
+            raise ValueError(f"rho = q/density must be a finite number of at least 0, got {self.rho}")
+        choose("data_gradient", self.data_gradient, get_args(DataGradient))
 
-    def rates_at(self, density: float) -> Rates:
-        """Current (p, q = ρD), with the given density as long as none is known."""
-        density = density if math.isnan(float(self.density)) else float(self.density)
-        return Rates(float(self.p), min(max(float(self.rho) * density, 0.0), 1.0))
+    def check(self, correction: Correction) -> None:  # noqa: B027 - most rules can use any
+        """Refuse a correction that this rule cannot use."""
 
-    def see(self, graph: Graph) -> None:
-        """Take the pooled density of the first training graph, over all ranks, unless one was given."""
-        if math.isnan(float(self.density)):
-            edges, pairs = average(torch.tensor([graph.num_edges, int(graph.pair_offset[-1])]).to(self.density))
-            self.density.copy_(edges / pairs.clamp(min=1.0))
+    def init(self) -> State:
+        """The first state: double-precision scalars ``p`` and ``rho``, and whatever else the rule keeps."""
+        return {"p": _double(self.p), "rho": _double(self.rho)}
 
-    def step(self, regulariser: Regulariser, data_norm: Tensor, parameters: Sequence[Parameter]) -> None:
-        """One update of the rates; constant here."""
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> RateController:
-        """Follow the model to its device but keep double precision: in bfloat16 a step of 1e-3 would be lost."""
-        super()._apply(lambda tensor: tensor.to(fn(tensor).device), recurse)  # type: ignore[no-untyped-call]
-        return self
+    @abstractmethod
+    def step(self, state: State, density: Tensor, found: Regulariser, data_norm: Tensor) -> State:
+        """The state after one training step; ``found`` is R as a function of the rates, ``data_norm`` is ‖∇θL‖."""
 
 
-class ConstantRates(RateController):
+@dataclass(frozen=True)
+class Constant(Rule):
     """Rates that stay as given."""
+
+    adapts: ClassVar[bool] = False
+
+    def step(self, state: State, density: Tensor, found: Regulariser, data_norm: Tensor) -> State:
+        """The same."""
+        return state
 
 
 @dataclass(frozen=True)
@@ -76,97 +77,90 @@ class Pull:
     norm: Tensor
 
 
-class GradNormRates(RateController):
+@dataclass(frozen=True)
+class GradNorm(Rule):
     """One Adam step at a time on J(p, ρ) = [log((G_reg+ε)/(G_data+ε))]² + λρ², then projection (Algorithm 1).
 
-    A rate given as 0 is switched off and stays off; one that adapts down to 0 may come back.
+    A rate that adapts down to 0 may come back. A step that is not finite is skipped and counted.
+
+    Attributes:
+        penalty: λ. The paper has 1 at node level and 0.1 on graphs.
+        lr: Adam's step on the rates.
+        max_p: upper bound of the drop rate; the published code has 0.9 on graphs.
     """
 
-    first: Tensor
-    second: Tensor
-    steps: Tensor
-    skipped: Tensor
+    penalty: float = 1.0
+    lr: float = 1e-3
+    max_p: float = LARGEST_P
 
-    def __init__(
-        self,
-        p: float,
-        rho: float,
-        density: float | None,
-        penalty: float = 1.0,
-        lr: float = 1e-3,
-        max_p: float = LARGEST_P,
-    ) -> None:
-        super().__init__(p, rho, density)
-        if not 0.0 <= max_p <= LARGEST_P:
-            raise ValueError(f"max_p must lie in [0, {LARGEST_P}], got {max_p}; it bounds the drop rate that adapts")
-        if p > max_p:
-            raise ValueError(f"the first drop rate p must be at most max_p = {max_p}, got {p}")
-        if not penalty >= 0.0:
-            raise ValueError(f"penalty must be at least 0, got {penalty}")
-        if not lr > 0.0:
-            raise ValueError(f"rate_lr must be positive, got {lr}; pass adaptive=False for constant rates")
-        self.penalty, self.lr, self.max_p = penalty, lr, max_p
-        self.active = (p > 0.0, rho > 0.0)
-        self.register_buffer("first", torch.zeros(2, dtype=torch.double))
-        self.register_buffer("second", torch.zeros(2, dtype=torch.double))
-        self.register_buffer("steps", torch.zeros((), dtype=torch.long))
-        self.register_buffer("skipped", torch.zeros((), dtype=torch.long))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0.0 <= self.max_p <= LARGEST_P:
+            raise ValueError(
+                f"max_p must lie in [0, {LARGEST_P}], got {self.max_p}; it bounds the drop rate that adapts"
+            )
+        if self.p > self.max_p:
+            raise ValueError(f"the first drop rate p must be at most max_p = {self.max_p}, got {self.p}")
+        if not 0.0 <= self.penalty < math.inf:
+            raise ValueError(f"penalty must be a finite number of at least 0, got {self.penalty}")
+        if not 0.0 < self.lr < math.inf:
+            raise ValueError(
+                f"the rates' lr must be a finite positive number, got {self.lr}; rade.Constant keeps rates constant"
+            )
 
-    def step(self, regulariser: Regulariser, data_norm: Tensor, parameters: Sequence[Parameter]) -> None:
-        """Move (p, ρ) down the slope of J; a step that is not finite is skipped and counted."""
-        pull = self.pull(regulariser, data_norm, parameters)
+    def check(self, correction: Correction) -> None:
+        """Averages over samples have no slope."""
+        if correction.moments == "monte-carlo":
+            raise ValueError(
+                "moments='monte-carlo' has no derivative in the rates; pass rule=rade.Constant(...) as well"
+            )
+
+    def init(self) -> State:
+        """The rates, Adam's averages, and how many steps were taken and skipped."""
+        averages = {name: torch.zeros(2, dtype=torch.double) for name in ("first", "second")}
+        counts = {name: torch.zeros((), dtype=torch.long) for name in ("steps", "skipped")}
+        return super().init() | averages | counts
+
+    def step(self, state: State, density: Tensor, found: Regulariser, data_norm: Tensor) -> State:
+        """Move (p, ρ) down the slope of J."""
+        pull = self.pull(state, density, found, data_norm)
         if not bool(torch.isfinite(pull.slope).all()):
-            self.skipped += 1
-            return
-        self._adam(pull.slope * pull.slope.new_tensor(self.active))
+            return state | {"skipped": state["skipped"] + 1}
+        return self._adam(state, density, pull.slope * pull.slope.new_tensor(self._active))
 
-    def pull(self, regulariser: Regulariser, data_norm: Tensor, parameters: Sequence[Parameter]) -> Pull:
-        """J and dJ/d(p, ρ) at the current rates."""
-        p, rho = (self._leaf(value, on) for value, on in zip((self.p, self.rho), self.active))
-        q = (rho.detach() * self.density).clamp(max=1.0).requires_grad_(self.active[1])
-        norm, along = regulariser.norm(Rates(p, q), parameters)
-        return self._objective(norm, along * torch.stack([torch.ones_like(p), self.density]), data_norm.double(), rho)
-
-    def _objective(self, norm: Tensor, along: Tensor, data_norm: Tensor, rho: Tensor) -> Pull:
-        rho = rho.detach()
-        ratio = torch.log((norm + EPSILON) / (data_norm + EPSILON))
+    def pull(self, state: State, density: Tensor, found: Regulariser, data_norm: Tensor) -> Pull:
+        """J and dJ/d(p, ρ) at the rates of a state."""
+        p, rho = (_leaf(value, on) for value, on in zip((state["p"], state["rho"]), self._active))
+        q = (rho.detach() * density).clamp(max=1.0).requires_grad_(self._active[1])
+        norm, along = found.norm(Rates(p, q))
+        rho, along = rho.detach(), along * torch.stack([torch.ones_like(p), density])
+        ratio = torch.log((norm + EPSILON) / (data_norm.double() + EPSILON))
         slope = 2.0 * ratio / (norm + EPSILON) * along
         slope = slope + slope.new_tensor([0.0, 2.0 * self.penalty]) * rho
         return Pull(ratio.square() + self.penalty * rho.square(), slope, norm)
 
-    def _leaf(self, value: Tensor, active: bool) -> Tensor:
-        inside = value.detach().clamp(min=JUST_INSIDE) if active else value.detach()
-        return inside.clone().requires_grad_(active)
+    @property
+    def _active(self) -> tuple[bool, bool]:
+        """Which rates are on: the rule's own p and ρ tell, not the state, which may reach 0 and come back."""
+        return self.p > 0.0, self.rho > 0.0
 
-    def _adam(self, slope: Tensor) -> None:
-        self.steps += 1
-        self.first.lerp_(slope, 1.0 - BETAS[0])
-        self.second.lerp_(slope.square(), 1.0 - BETAS[1])
-        mean = self.first / (1.0 - BETAS[0] ** int(self.steps))
-        spread = self.second / (1.0 - BETAS[1] ** int(self.steps))
-        move = self.lr * mean / (spread.sqrt() + ADAM_EPSILON)
-        self.p.sub_(move[0]).clamp_(0.0, self.max_p)
+    def _adam(self, state: State, density: Tensor, slope: Tensor) -> State:
+        steps = state["steps"] + 1
+        first = state["first"].lerp(slope, 1.0 - BETAS[0])
+        second = state["second"].lerp(slope.square(), 1.0 - BETAS[1])
+        mean = first / (1.0 - BETAS[0] ** int(steps))
+        square = second / (1.0 - BETAS[1] ** int(steps))
+        move = self.lr * mean / (square.sqrt() + ADAM_EPSILON)
+        p = (state["p"] - move[0]).clamp(0.0, self.max_p)
         # q = ρD is at most 1; without edges D is 0 and ρ unbounded.
-        self.rho.sub_(move[1]).clamp_(torch.zeros_like(self.rho), self.density.reciprocal())
+        rho = (state["rho"] - move[1]).clamp(torch.zeros_like(state["rho"]), density.reciprocal())
+        return state | {"p": p, "rho": rho, "first": first, "second": second, "steps": steps}
 
 
-def gradient_norm(parameters: Sequence[Parameter]) -> Tensor:
-    """‖∇θL‖ of the gradients that ``loss.backward()`` left."""
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    if not gradients:
-        raise RuntimeError(
-            "adapt() needs the gradients of the training step: call it after loss.backward() and before zero_grad()"
-        )
-    norms: Tensor = torch.stack([gradient.detach().double().norm() for gradient in gradients]).norm()
-    return norms
+def _double(value: float) -> Tensor:
+    return torch.tensor(float(value), dtype=torch.double)
 
 
-def clean_gradient_norm(
-    logits: Tensor, loss: Callable[[Tensor], Tensor] | None, parameters: Sequence[Parameter], share: float = 1.0
-) -> Tensor:
-    """‖∇θL‖ on the input graph, the authors' choice, for comparison; ``share`` weighs this process's part."""
-    if loss is None:
-        raise ValueError("data_gradient='clean' needs the loss on the input graph: adapt(..., loss=lambda logits: ...)")
-    gradients = torch.autograd.grad(share * loss(logits), parameters, retain_graph=True, allow_unused=True)
-    norm: Tensor = average(torch.cat([g.flatten().double() for g in gradients if g is not None])).norm()
-    return norm
+def _leaf(value: Tensor, active: bool) -> Tensor:
+    inside = value.detach().clamp(min=JUST_INSIDE) if active else value.detach()
+    return inside.clone().requires_grad_(active)

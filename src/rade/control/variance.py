@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
-from rade.correction import correction_factor
+from rade.correction import terms
 from rade.graph.graph import Graph
 from rade.graph.operator import Operator, Sparse
-from rade.moments.base import Coefficients
-from rade.view.view import Law, Variant
-
-PoolingRule = Literal["exact", "paper"]
+from rade.moments.base import Coefficients, Sent
+from rade.view.law import Law
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,9 +31,40 @@ class LogitVariance:
         return LogitVariance(self.drop.index_select(0, index), self.add.index_select(0, index))
 
 
+def variance(sent: Sent, law: Law, rows: Tensor | None = None) -> LogitVariance:
+    """Var(δ_ic) = Σ_j m̃_ijc² Var(α'_ij) at every node, or at some ``rows`` (Eq. 12).
+
+    Messages are those of the last convolution, pushed through the linear head. Heads share A': on edges their
+    covariance is (1−π)/π E_h E_k; on non-edges they are taken as independent.
+    """
+    found = _node_variance(_corrected(sent, law), sent.coefficients, law)
+    return found if rows is None else found.rows(rows)
+
+
+def pooled_variance(sent: Sent, law: Law, mean: bool, exact: bool, rows: Tensor | None = None) -> LogitVariance:
+    """Variance of the graph logit under sum or ``mean`` pooling, [B, C], or of some ``rows``.
+
+    An undirected edge reaches both endpoints, so the exact rule adds Cov(α'_ij, α'_ji) m̃_ij m̃_ji over ordered pairs
+    to the sum of node variances, which alone is the paper's rule.
+    """
+    corrected = _corrected(sent, law)
+    graph = corrected.graph
+    node = _node_variance(corrected, sent.coefficients, law)
+    drop, add = graph.pool(node.drop), graph.pool(node.add)
+    if exact:
+        covariance = sent.coefficients.covariance(law)
+        drop = drop + graph.pool(_edge_cross(corrected, _per_head(covariance.edges)))
+        add = add + graph.pool(_nonedge_cross(corrected, covariance.nonedges))
+    if mean:
+        scale = graph.sizes.clamp(min=1).to(drop.dtype).square()[:, None]
+        drop, add = drop / scale, add / scale
+    found = LogitVariance(drop, add)
+    return found if rows is None else found.rows(rows)
+
+
 @dataclass(frozen=True, eq=False)
-class _Terms:
-    """What both levels share: the corrected messages m̃ of edges (as factors) and of non-edges (as a centre μ_i)."""
+class _Corrected:
+    """The corrected messages m̃: of edges (as factors) and of non-edges (as a centre μ_i)."""
 
     graph: Graph
     messages: Tensor  # [n, H, C]
@@ -46,60 +74,24 @@ class _Terms:
     centre: Tensor  # [n, H, C]: μ_i, likewise; zero for RADE-OFS and uncorrected views
 
 
-def variance(coefficients: Coefficients, law: Law, messages: Tensor) -> LogitVariance:
-    """Var(δ_ic) = Σ_j m̃_ijc² Var(α'_ij) at every node (Eq. 13).
-
-    ``messages`` [n, C] or [n, H, C] are those of the last convolution, pushed through the linear head. Heads share
-    A': on edges their covariance is (1−π)/π E_h E_k; on non-edges they are taken as independent.
-    """
-    return _node_variance(_terms(coefficients, law, messages), coefficients, law)
-
-
-def pooled_variance(
-    coefficients: Coefficients, law: Law, messages: Tensor, mean_pool: bool = False, rule: PoolingRule = "exact"
-) -> LogitVariance:
-    """Variance of the graph logit under sum or mean pooling, [B, C].
-
-    An undirected edge reaches both endpoints, so the exact rule adds Cov(α'_ij, α'_ji) m̃_ij m̃_ji over ordered pairs
-    to the sum of node variances, which alone is the paper's rule.
-    """
-    graph = coefficients.graph
-    terms = _terms(coefficients, law, messages)
-    node = _node_variance(terms, coefficients, law)
-    drop, add = graph.pool(node.drop), graph.pool(node.add)
-    if rule == "exact":
-        covariance = coefficients.cross_covariance(law)
-        drop = drop + graph.pool(_edge_cross(terms, _per_head(covariance.edges)))
-        add = add + graph.pool(_nonedge_cross(terms, covariance.nonedges))
-    if mean_pool:
-        scale = graph.sizes.clamp(min=1).to(drop.dtype).square()[:, None]
-        drop, add = drop / scale, add / scale
-    return LogitVariance(drop, add)
-
-
-def _terms(coefficients: Coefficients, law: Law, messages: Tensor) -> _Terms:
-    graph = coefficients.graph
-    m = messages if messages.dim() == 3 else messages[:, None]
-    mean = coefficients.mean(law)
-    variant = law.correction.variant
-    factor = torch.ones_like(mean.edges)
-    if variant is not Variant.NONE:
-        factor = correction_factor(coefficients, mean, law).edges
+def _corrected(sent: Sent, law: Law) -> _Corrected:
+    graph, m = law.graph, sent.per_head
+    of = terms(sent.coefficients, law)
     away, centre = m, torch.zeros_like(m)
-    if variant is Variant.OF:
+    if law.variant.centres:
         # A constant added to all messages of a graph changes nothing in m_j − μ_i: take off the mean, lest sums cancel.
-        away = m - graph.spread(graph.pool(m) / graph.sizes.clamp(min=1).to(m.dtype)[:, None, None])
+        away = m - graph.per_node(graph.pool(m) / graph.sizes.clamp(min=1).to(m.dtype)[:, None, None])
         columns = torch.cat([away, torch.ones_like(m[..., :1])], -1)
-        sums, total = torch.split(_apply(mean.nonedges, columns, mean.edges.dim() == 2), [m.shape[-1], 1], -1)
+        sums, total = torch.split(_apply(of.mean.nonedges, columns, of.edges.dim() == 2), [m.shape[-1], 1], -1)
         has = graph.nonneighbors[:, None, None] > 0  # elsewhere only rounding error is left
         centre = torch.where(has, sums / torch.where(has & (total != 0), total, 1.0), 0.0)
-    return _Terms(graph, m, _per_head(factor), _per_head(mean.edges), away, centre)
+    return _Corrected(graph, m, _per_head(of.edges), _per_head(of.mean.edges), away, centre)
 
 
-def _node_variance(terms: _Terms, coefficients: Coefficients, law: Law) -> LogitVariance:
-    spread = coefficients.variance(law)
-    edges = _edge_part(terms, _per_head(spread.edges), law)
-    return LogitVariance(edges, _nonedge_part(terms, spread.nonedges, spread.edges.dim() == 2))
+def _node_variance(corrected: _Corrected, coefficients: Coefficients, law: Law) -> LogitVariance:
+    of = coefficients.variance(law)
+    edges = _edge_part(corrected, _per_head(of.edges), law)
+    return LogitVariance(edges, _nonedge_part(corrected, of.nonedges, of.edges.dim() == 2))
 
 
 def _per_head(values: Tensor) -> Tensor:
@@ -111,46 +103,46 @@ def _apply(operator: Operator, x: Tensor, heads: bool) -> Tensor:
     return operator.apply(x) if heads else operator.apply(x.squeeze(1)).unsqueeze(1)
 
 
-def _edge_part(terms: _Terms, spread: Tensor, law: Law) -> Tensor:
+def _edge_part(corrected: _Corrected, variance: Tensor, law: Law) -> Tensor:
     """Σ_edges over j, heads: F² Var m², and for several heads the covariance through the shared edge."""
-    pattern = terms.graph.pattern
-    own = Sparse(pattern, terms.factor.square() * spread).apply(terms.messages.square()).sum(1)
-    if terms.messages.shape[1] == 1:
+    pattern = corrected.graph.pattern
+    own = Sparse(pattern, corrected.factor.square() * variance).apply(corrected.messages.square()).sum(1)
+    if corrected.messages.shape[1] == 1:
         return own
     odds = law.rates.p / (1.0 - law.rates.p)
-    sent = (terms.factor * terms.mean)[..., None] * terms.messages[pattern.source]  # [E, H, C]
+    sent = (corrected.factor * corrected.mean)[..., None] * corrected.messages[pattern.source]  # [E, H, C]
     between = sent.sum(1).square() - sent.square().sum(1)
     return own + odds * pattern.row_sum(between)
 
 
-def _nonedge_part(terms: _Terms, operator: Operator, heads: bool) -> Tensor:
+def _nonedge_part(corrected: _Corrected, operator: Operator, heads: bool) -> Tensor:
     """Σ_non-edges Var (m_j − μ_i)² = V m² − 2 μ V m + μ² V 1."""
-    m, mu = terms.away, terms.centre
+    m, mu = corrected.away, corrected.centre
     columns = torch.cat([m.square(), m, torch.ones_like(m[..., :1])], -1)
     square, linear, weight = torch.split(_apply(operator, columns, heads), [m.shape[-1], m.shape[-1], 1], -1)
     out = square - 2.0 * mu * linear + mu.square() * weight
     return out.clamp(min=0).sum(1)  # rounding may leave a tiny negative where nothing is left of all pairs
 
 
-def _edge_cross(terms: _Terms, covariance: Tensor) -> Tensor:
+def _edge_cross(corrected: _Corrected, covariance: Tensor) -> Tensor:
     """Σ_j Cov_ij F_ij F_ji m_i m_j on edges; several heads meet as sums over heads of what they send."""
-    pattern = terms.graph.pattern
-    if terms.messages.shape[1] == 1:
-        m = terms.messages.squeeze(1)
-        both = (covariance * terms.factor * terms.factor[pattern.transposition]).squeeze(1)
+    pattern = corrected.graph.pattern
+    if corrected.messages.shape[1] == 1:
+        m = corrected.messages.squeeze(1)
+        both = (covariance * corrected.factor * corrected.factor[pattern.transposition]).squeeze(1)
         return m * Sparse(pattern, both).apply(m)
     # Cov_hk = (1−π)/π E_h E_k for every pair of heads, and the diagonal of ``covariance`` tells (1−π)/π.
-    product = (terms.mean * terms.mean[pattern.transposition]).sum(1)
+    product = (corrected.mean * corrected.mean[pattern.transposition]).sum(1)
     odds = covariance.sum(1) / torch.where(product != 0, product, 1.0)
-    sent = ((terms.factor * terms.mean)[..., None] * terms.messages[pattern.source]).sum(1)  # [E, C]
+    sent = ((corrected.factor * corrected.mean)[..., None] * corrected.messages[pattern.source]).sum(1)  # [E, C]
     return pattern.row_sum(odds[:, None] * sent * sent[pattern.transposition])
 
 
-def _nonedge_cross(terms: _Terms, covariance: Operator) -> Tensor:
+def _nonedge_cross(corrected: _Corrected, covariance: Operator) -> Tensor:
     """Σ_j C_ij (m_j − μ_i)(m_i − μ_j) = m_i (C m)_i − 2 m_i μ_i (C 1)_i + μ_i (C μ)_i, summed over the graph."""
     if not covariance.parts:
-        return torch.zeros_like(terms.messages[:, 0])
-    m, mu = terms.away.squeeze(1), terms.centre.squeeze(1)
+        return torch.zeros_like(corrected.messages[:, 0])
+    m, mu = corrected.away.squeeze(1), corrected.centre.squeeze(1)
     columns = covariance.apply(torch.cat([m, mu, torch.ones_like(m[:, :1])], -1))
     to_m, to_mu, to_one = torch.split(columns, [m.shape[1], m.shape[1], 1], -1)
     return m * to_m - 2.0 * m * mu * to_one + mu * to_mu

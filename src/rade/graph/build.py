@@ -1,55 +1,27 @@
-"""One `Graph` for each ``edge_index`` tensor, as long as the tensor lives unchanged."""
+"""From an ``edge_index`` to its `Graph`: validated and sorted once, then recalled while the tensors live unchanged."""
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable
-from typing import Any
-
 from torch import Tensor
 
+from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
-
-Parts = tuple[Tensor | None, Tensor | None]  # batch, ptr
-
-
-class GraphReuse:
-    """A memory of graphs keyed by the identity of the tensors that they were built from.
-
-    An in-place change shows in the tensor's version counter; a tensor that dies takes its graph along. Copies and
-    pickles start empty.
-    """
-
-    def __init__(self) -> None:
-        self._graphs: dict[int, tuple[weakref.ref[Tensor], tuple[Any, ...], Graph]] = {}
-
-    def get(self, edge_index: Any, num_nodes: int | None, parts: Parts, build: Callable[[], Graph]) -> Graph:
-        """The graph of ``edge_index``, built on first sight; ``parts`` are the tensors that tell graphs apart, if any.
-
-        Graphs hold on to their parts, so that the identity of one cannot pass to another tensor.
-        """
-        if isinstance(edge_index, Graph):
-            return edge_index
-        if not isinstance(edge_index, Tensor) or edge_index.is_inference():  # inference tensors count no versions
-            return build()
-        key = id(edge_index)
-        stamp = (edge_index._version, num_nodes, *map(_stamp, parts))
-        found = self._graphs.get(key)
-        if found is not None and found[0]() is edge_index and found[1] == stamp:
-            return found[2]
-        graph = build()
-        graphs = self._graphs
-        self._graphs[key] = (weakref.ref(edge_index, lambda _: graphs.pop(key, None)), stamp, graph)
-        return graph
-
-    def __len__(self) -> int:
-        return len(self._graphs)
-
-    def __reduce__(self) -> tuple[type[GraphReuse], tuple[()]]:
-        return GraphReuse, ()
+from rade.memory import Recall
 
 
-def _stamp(part: Tensor | None) -> tuple[int, int]:
-    if part is None:
-        return (0, 0)
-    return (id(part), 0 if part.is_inference() else part._version)
+def graph_of(
+    edge_index: object,
+    num_nodes: int | None = None,
+    batch: Tensor | None = None,
+    ptr: Tensor | None = None,
+    known: Recall[Graph] | None = None,
+) -> Graph:
+    """The graph of whatever a caller passes as ``edge_index``; ``known`` is where it is recalled from."""
+    if isinstance(edge_index, Adjacency):
+        return edge_index.graph
+    if isinstance(edge_index, Tensor):
+        recall: Recall[Graph] = Recall() if known is None else known
+        given = (edge_index, num_nodes, batch, ptr)
+        return recall.get((edge_index, batch, ptr), num_nodes, lambda: Graph.from_edge_index(*given))
+    kind = type(edge_index).__name__
+    raise ValueError(f"edge_index must be a tensor of shape [2, E] or a rade.Graph, got {kind}")

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
+from rade.graph.adjacency import Adjacency
 from rade.graph.pairs import pair_count, rank_pairs
 from rade.graph.sparse import Pattern, row_pointer
+from rade.memory import Memo, remembered
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
+class Graph(Adjacency):
     """An undirected simple graph, or a batch of them, ready for aggregation, sampling and moments. Immutable.
 
     Build it with `Graph.from_edge_index`. ``pattern`` holds both directions of every edge, sorted by target and
@@ -29,7 +30,7 @@ class Graph:
     batch: Tensor  # [n] graph of each node, ascending
     ptr: Tensor  # [B + 1] first node of each graph
     self_loops: int  # how many were removed
-    _memo: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    memo: Memo = field(default_factory=Memo, init=False, repr=False)
 
     @staticmethod
     def from_edge_index(
@@ -97,37 +98,37 @@ class Graph:
         """[2, E] in sorted order, without self-loops."""
         return torch.stack([self.pattern.source, self.pattern.target])
 
-    @cached_property
+    @remembered
     def degree(self) -> Tensor:
         """Number of neighbors of each node, [n]."""
         return self.pattern.rowptr.diff()
 
-    @cached_property
+    @remembered
     def sizes(self) -> Tensor:
         """Number of nodes of each graph, [B]."""
         return self.ptr.diff()
 
-    @cached_property
+    @remembered
     def size(self) -> Tensor:
         """Number of nodes of each node's graph, [n]."""
         return self.sizes[self.batch]
 
-    @cached_property
+    @remembered
     def nonneighbors(self) -> Tensor:
         """Number of nodes of the same graph that are neither the node itself nor a neighbor, [n]."""
         return self.size - 1 - self.degree
 
-    @cached_property
+    @remembered
     def pair_offset(self) -> Tensor:
         """First rank of each graph in the common index space of all pairs, [B + 1]."""
         return torch.cat([self.ptr[:1], pair_count(self.sizes).cumsum(0)])
 
-    @cached_property
+    @remembered
     def upper(self) -> Tensor:
         """Entries with target < source, one per undirected edge, [m]; their pair ranks ascend."""
         return (self.pattern.target < self.pattern.source).nonzero().squeeze(1)
 
-    @cached_property
+    @remembered
     def edge_rank(self) -> Tensor:
         """Rank of every edge among all pairs, ascending, [m]."""
         low, high = self.pattern.target[self.upper], self.pattern.source[self.upper]
@@ -135,26 +136,29 @@ class Graph:
         first = self.ptr[graph]
         return rank_pairs(low - first, high - first, self.sizes[graph]) + self.pair_offset[graph]
 
-    @cached_property
-    def densities(self) -> Tensor:
-        """Edges over pairs, per graph, [B]; 0 for a single node."""
-        pairs = pair_count(self.sizes)
-        edges = self.pool(self.degree.double().unsqueeze(1)).squeeze(1) / 2
-        return torch.where(pairs > 0, edges / pairs.clamp(min=1), 0.0)
+    @remembered
+    def num_pairs(self) -> int:
+        """Number of pairs of nodes of the same graph, over all graphs."""
+        return int(self.pair_offset[-1])
 
-    @cached_property
+    @property
+    def num_nonedges(self) -> int:
+        """Number of pairs that are no edge."""
+        return self.num_pairs - self.num_edges
+
+    @remembered
     def density(self) -> float:
         """Pooled density Σ|E_g| / Σ n_g(n_g−1)/2."""
-        return self.num_edges / max(int(self.pair_offset[-1]), 1)
+        return self.num_edges / max(self.num_pairs, 1)
 
-    @cached_property
+    @remembered
     def degree_classes(self) -> tuple[Tensor, Tensor, Tensor]:
         """Distinct (degree, graph size) pairs and the class of each node: degrees [U], sizes [U], class [n]."""
         base = int(self.sizes.max()) + 1
         key, index = torch.unique(self.degree * base + self.size, return_inverse=True)
         return key // base, key % base, index
 
-    @cached_property
+    @remembered
     def edge_classes(self) -> tuple[Tensor, Tensor, Tensor]:
         """Distinct pairs of degree classes joined by edges: class of target [K], of source [K], pair of each edge [E].
 
@@ -172,17 +176,13 @@ class Graph:
             return x.sum(0, keepdim=True)
         return x.new_zeros(self.num_graphs, *x.shape[1:]).index_add(0, self.batch, x)
 
-    def spread(self, pooled: Tensor) -> Tensor:
+    def per_node(self, pooled: Tensor) -> Tensor:
         """The value of each node's graph, [B, ...] → [n, ...] (broadcast for one graph)."""
         return pooled if self.num_graphs == 1 else pooled.index_select(0, self.batch)
 
     def once(self, key: Hashable, build: Callable[[], T]) -> T:
         """What ``build`` returns, computed on first use: for what depends on the graph alone."""
-        if key not in self._memo:
-            with torch.inference_mode(False):  # what is kept must serve training, too
-                self._memo[key] = build()
-        found: T = self._memo[key]
-        return found
+        return self.memo.once(key, build)
 
     def to(self, device: torch.device | str) -> Graph:
         """The same graph on another device."""
@@ -219,6 +219,9 @@ def _batch_and_pointer(
         )
     if nodes and (bool((batch.diff() < 0).any()) or int(batch[0]) < 0):
         raise ValueError("batch must be ascending, as PyG's Batch makes it: nodes of a graph stand together")
+    count = int(batch[-1]) + 1 if nodes else 1
     if ptr is None:
-        ptr = row_pointer(batch, int(batch[-1]) + 1 if nodes else 1)
+        return batch, row_pointer(batch, count)
+    if not torch.equal(ptr, row_pointer(batch, max(count, ptr.numel() - 1))):
+        raise ValueError("ptr and batch contradict each other: ptr must hold the first node of each graph of batch")
     return batch, ptr

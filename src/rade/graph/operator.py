@@ -6,17 +6,14 @@ and scale), then apply it once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from rade.graph.graph import Graph
 from rade.graph.sparse import Pattern, product
-
-PartType = TypeVar("PartType", bound="Part")
 
 
 class Kernel(Protocol):
@@ -31,10 +28,10 @@ class Kernel(Protocol):
     def loops(self) -> Tensor:
         """K_ii, [n] or [n, H]."""
 
-    def added_to(self, total: Tensor, x: Tensor, rows: Tensor | None) -> Tensor:
-        """total + diag(rows) K x; a kernel may know a way with fewer passes over the features."""
+    def added_to(self, total: Tensor, x: Tensor, factor: Tensor | None) -> Tensor:
+        """total + diag(factor) K x; a kernel may know a way with fewer passes over the features."""
         sums = self.apply(x)
-        return total + sums if rows is None else torch.addcmul(total, rows.unsqueeze(-1), sums)
+        return total + sums if factor is None else torch.addcmul(total, factor.unsqueeze(-1), sums)
 
 
 class Part(Protocol):
@@ -46,8 +43,8 @@ class Part(Protocol):
     def added_to(self, total: Tensor, x: Tensor) -> Tensor:
         """total + apply(x)."""
 
-    def scaled(self, rows: Tensor) -> Part:
-        """diag(rows) times the summand; rows [n] or [n, H]."""
+    def scaled(self, factor: Tensor) -> Part:
+        """diag(factor) times the summand; factor [n] or [n, H]."""
 
     def merged(self, other: Part) -> Part | None:
         """The sum with another summand as one, or None where they have no common structure."""
@@ -71,9 +68,9 @@ class Sparse:
         """A product, then a sum."""
         return total + self.apply(x)
 
-    def scaled(self, rows: Tensor) -> Sparse:
+    def scaled(self, factor: Tensor) -> Sparse:
         """Scale by the target's factor."""
-        return Sparse(self.pattern, rows.index_select(0, self.pattern.target) * self.values)
+        return Sparse(self.pattern, factor.index_select(0, self.pattern.target) * self.values)
 
     def merged(self, other: Part) -> Part | None:
         """Values add where the pattern is the same object."""
@@ -96,9 +93,9 @@ class Diagonal:
         """Multiply and add in one pass."""
         return torch.addcmul(total, self.values.unsqueeze(-1), x)
 
-    def scaled(self, rows: Tensor) -> Diagonal:
+    def scaled(self, factor: Tensor) -> Diagonal:
         """Factors multiply."""
-        return Diagonal(rows * self.values)
+        return Diagonal(factor * self.values)
 
     def merged(self, other: Part) -> Part | None:
         """Diagonals add."""
@@ -107,32 +104,30 @@ class Diagonal:
 
 @dataclass(frozen=True, eq=False)
 class AllPairs:
-    """K_ij, or rows_i · K_ij, for all pairs (i, j) of the same graph, loops included."""
+    """K_ij, or factor_i · K_ij, for all pairs (i, j) of the same graph, loops included."""
 
     kernel: Kernel
-    rows: Tensor | None = None
+    factor: Tensor | None = None
 
     def apply(self, x: Tensor) -> Tensor:
         """Sum by the kernel, then scale."""
         sums = self.kernel.apply(x)
-        return sums if self.rows is None else self.rows.unsqueeze(-1) * sums
+        return sums if self.factor is None else self.factor.unsqueeze(-1) * sums
 
     def added_to(self, total: Tensor, x: Tensor) -> Tensor:
         """As the kernel does it."""
-        return self.kernel.added_to(total, x, self.rows)
+        return self.kernel.added_to(total, x, self.factor)
 
-    def scaled(self, rows: Tensor) -> AllPairs:
-        """Scale the rows."""
-        return AllPairs(self.kernel, rows if self.rows is None else rows * self.rows)
+    def scaled(self, factor: Tensor) -> AllPairs:
+        """Factors multiply."""
+        return AllPairs(self.kernel, factor if self.factor is None else factor * self.factor)
 
     def merged(self, other: Part) -> Part | None:
-        """Rows add where the kernel is the same object."""
+        """Factors add where the kernel is the same object."""
         if not isinstance(other, AllPairs) or other.kernel is not self.kernel:
             return None
-        return AllPairs(self.kernel, (1.0 if self.rows is None else self.rows) + self._rows(other))
-
-    def _rows(self, other: AllPairs) -> Tensor:
-        return torch.ones_like(self.kernel.loops()) if other.rows is None else other.rows
+        mine, theirs = (1.0 if part.factor is None else part.factor for part in (self, other))
+        return AllPairs(self.kernel, torch.ones_like(self.kernel.loops()) * mine + theirs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,12 +150,12 @@ class LowRank(Kernel):
             return (left @ self._sums(flat)).view_as(x)
         return (left[:, :, None] * self._sums(flat)).sum(1).view_as(x)
 
-    def added_to(self, total: Tensor, x: Tensor, rows: Tensor | None) -> Tensor:
+    def added_to(self, total: Tensor, x: Tensor, factor: Tensor | None) -> Tensor:
         """On one graph and without heads in one pass over the features, without K x itself."""
         if x.dim() == 3:
-            return super().added_to(total, x, rows)
+            return super().added_to(total, x, factor)
         left, _ = self._per_node
-        scaled = left if rows is None else rows[:, None] * left
+        scaled = left if factor is None else factor[:, None] * left
         if self.graph.num_graphs == 1:
             return torch.addmm(total, scaled, self._sums(x))
         return total + (scaled[:, :, None] * self._sums(x)).sum(1)
@@ -200,14 +195,6 @@ class Operator:
 
     parts: tuple[Part, ...] = ()
 
-    @staticmethod
-    def of(parts: Iterable[Part]) -> Operator:
-        """Merge parts of the same structure."""
-        total = Operator()
-        for part in parts:
-            total = total + Operator((part,))
-        return total
-
     def __add__(self, other: Operator) -> Operator:
         parts = list(self.parts)
         for new in other.parts:
@@ -219,9 +206,9 @@ class Operator:
                 parts.append(new)
         return Operator(tuple(parts))
 
-    def scaled(self, rows: Tensor) -> Operator:
-        """diag(rows) · operator."""
-        return Operator(tuple(part.scaled(rows) for part in self.parts))
+    def scaled(self, factor: Tensor) -> Operator:
+        """diag(factor) · operator."""
+        return Operator(tuple(part.scaled(factor) for part in self.parts))
 
     def apply(self, x: Tensor) -> Tensor:
         """The operator times node features x, [n, F] or [n, H, F]; differentiable in x and in all weights."""
@@ -231,6 +218,6 @@ class Operator:
         return total
 
 
-def complement(graph: Graph, kernel: Kernel) -> Operator:
+def over_nonedges(graph: Graph, kernel: Kernel) -> Operator:
     """Σ_{j ∉ N(i), j≠i} K_ij x_j as all pairs − edges − loops."""
     return Operator((AllPairs(kernel), Sparse(graph.pattern, -kernel.edges()), Diagonal(-kernel.loops())))

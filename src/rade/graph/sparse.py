@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, cast
 
 import torch
 from torch import Tensor
+
+from rade.memory import Memo, Recall, remembered
 
 with warnings.catch_warnings():  # torch announces its CSR support once per process: take it here, in silence
     warnings.simplefilter("ignore")
@@ -30,7 +31,8 @@ class Pattern:
     columns: int
     transposition: Tensor  # [E]
     transposed: Pattern | None = None  # None: the pattern is symmetric
-    _constant: dict[str, tuple[Hashable, Tensor, Tensor]] = field(default_factory=dict, repr=False)
+    memo: Memo = field(default_factory=Memo, init=False, repr=False)
+    constants: Recall[Tensor] = field(default_factory=Recall, init=False, repr=False)
 
     @property
     def rows(self) -> int:
@@ -42,7 +44,7 @@ class Pattern:
         """Number of entries."""
         return self.source.numel()
 
-    @cached_property
+    @remembered
     def target(self) -> Tensor:
         """Row of each entry, [E]."""
         counts = self.rowptr.diff()
@@ -54,18 +56,10 @@ class Pattern:
         return self if self.transposed is None else self.transposed
 
     def transposed_values(self, values: Tensor) -> Tensor:
-        """The values in the order of the transpose; those of a constant matrix are reordered once and kept.
-
-        Known by their memory, which is held, and its version: features give a new tensor object on every call.
-        """
+        """The values in the order of the transpose; those of a constant matrix are reordered once and kept."""
         if values.requires_grad:
             return values.index_select(0, self.transposition)
-        key = (values.data_ptr(), values.shape, values.stride(), values._version)
-        kept = self._constant.get("values")
-        if kept is None or kept[0] != key:
-            kept = (key, values, values.index_select(0, self.transposition))
-            self._constant["values"] = kept
-        return kept[2]
+        return self.constants.get((values,), None, lambda: values.index_select(0, self.transposition))
 
     def row_sum(self, values: Tensor) -> Tensor:
         """Σ_j values_ij, [E, ...] → [rows, ...]."""
@@ -141,7 +135,7 @@ class _Product(torch.autograd.Function):
         values, x = ctx.saved_tensors
         pattern: Pattern = ctx.pattern
         needs_values, needs_x, _ = ctx.needs_input_grad
-        to_values = sampled(gradient, x, pattern) if needs_values else None
+        to_values = at_entries(gradient, x, pattern) if needs_values else None
         to_x = product(pattern.transposed_values(values), gradient, pattern.transpose) if needs_x else None
         return to_values, to_x, None
 
@@ -153,7 +147,7 @@ class _Product(torch.autograd.Function):
         return cast(Tensor, sum(parts)) if parts else None
 
 
-class _Sampled(torch.autograd.Function):
+class _AtEntries(torch.autograd.Function):
     """v_e = ⟨a_target(e), b_source(e)⟩ for every entry e of the pattern."""
 
     @staticmethod
@@ -186,8 +180,8 @@ class _Sampled(torch.autograd.Function):
     @staticmethod
     def jvp(ctx: Any, a_t: Tensor | None, b_t: Tensor | None, _: None) -> Tensor | None:
         a, b = ctx.saved_tensors
-        parts = [] if a_t is None else [sampled(a_t, b, ctx.pattern)]
-        parts += [] if b_t is None else [sampled(a, b_t, ctx.pattern)]
+        parts = [] if a_t is None else [at_entries(a_t, b, ctx.pattern)]
+        parts += [] if b_t is None else [at_entries(a, b_t, ctx.pattern)]
         return cast(Tensor, sum(parts)) if parts else None
 
 
@@ -196,6 +190,6 @@ def product(values: Tensor, x: Tensor, pattern: Pattern) -> Tensor:
     return cast(Tensor, _Product.apply(values, x, pattern))  # type: ignore[no-untyped-call]
 
 
-def sampled(a: Tensor, b: Tensor, pattern: Pattern) -> Tensor:
+def at_entries(a: Tensor, b: Tensor, pattern: Pattern) -> Tensor:
     """Inner products ⟨a_i, b_j⟩ at the entries of the pattern only: [rows, F], [columns, F] → [E]."""
-    return cast(Tensor, _Sampled.apply(a, b, pattern))  # type: ignore[no-untyped-call]
+    return cast(Tensor, _AtEntries.apply(a, b, pattern))  # type: ignore[no-untyped-call]

@@ -1,10 +1,10 @@
 """What RADE needs to know of an aggregator: its coefficients on a graph and on a view, and their moments."""
 
 from rade.moments.attention.attention import Attention
-from rade.moments.base import Coefficients, Moments, Weights
+from rade.moments.base import Coefficients, Moments, Sent, Weights
 from rade.moments.mean import Mean
 from rade.moments.sum import Sum
 from rade.moments.symmetric import Symmetric
 from rade.moments.weighted import Weighted
 
-__all__ = ["Attention", "Coefficients", "Mean", "Moments", "Sum", "Symmetric", "Weighted", "Weights"]
+__all__ = ["Attention", "Coefficients", "Mean", "Moments", "Sent", "Sum", "Symmetric", "Weighted", "Weights"]

@@ -1,18 +1,21 @@
-"""The interface of an aggregator: three things, and nothing else, are all that RADE needs."""
+"""The interface of an aggregator: coefficients on a graph and on a view, and their means and variances."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from rade.graph.graph import Graph
 from rade.graph.operator import Operator
-from rade.view.view import Law, Rates, View
+from rade.memory import Memo
+from rade.view.law import Law
+from rade.view.rates import Rates
+from rade.view.view import View
 
 T = TypeVar("T")
 RateFactors = Callable[[Rates], tuple[Tensor | float, Tensor | float]]
@@ -20,7 +23,7 @@ RateFactors = Callable[[Rates], tuple[Tensor | float, Tensor | float]]
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """Coefficients α on clean edges [E], on added edges [A] and on loops [n]; a head axis may follow."""
+    """Coefficients α on clean edges [E], on loops [n] and on added edges [A]; a head axis may follow."""
 
     edges: Tensor
     loop: Tensor
@@ -39,23 +42,15 @@ class Moments:
 class Coefficients(ABC):
     """A weighted-sum aggregator a_i = Σ_j α_ij m_j on one graph (Def. 1): coefficients, their means and variances.
 
-    ``dtype`` is that of the messages. A subclass implements `clean`, `on`, `mean` and `variance`; loops have weight
-    zero unless it says otherwise.
+    ``dtype`` is that of the messages. Loops have weight zero unless a subclass says otherwise.
     """
 
     def __init__(self, graph: Graph, dtype: torch.dtype) -> None:
         self.graph = graph
         self.dtype = dtype
-        self._law: Law | None = None
-        self._found: dict[Hashable, Any] = {}
+        self.memo = Memo()
 
-    @property
-    def key(self) -> Hashable | None:
-        """Equal keys promise equal coefficients on the same graph, so that layers share one operator.
-
-        None, the default, promises nothing: right wherever coefficients depend on features or parameters.
-        """
-        return None
+    # ---- must: what every aggregator says -------------------------------------------------------------------------
 
     @abstractmethod
     def clean(self) -> Weights:
@@ -73,42 +68,56 @@ class Coefficients(ABC):
     def variance(self, law: Law) -> Moments:
         """Var[α'_ij]; the loop's is not part of Prop. 3 and is zero."""
 
-    def cross_covariance(self, law: Law) -> Moments:
+    # ---- may: what a subclass may know better ---------------------------------------------------------------------
+
+    def ratio(self, law: Law) -> tuple[Tensor, Tensor]:
+        """α/E[α'] on edges and loops, the correction factor of Eq. 8; 0 where there is no coefficient."""
+        clean, mean = self.clean(), self.expected(law)
+        edges = clean.edges / torch.where(mean.edges != 0, mean.edges, 1.0)
+        return edges, clean.loop / torch.where(mean.loop != 0, mean.loop, 1.0)
+
+    def covariance(self, law: Law) -> Moments:
         """Cov[α'_ij, α'_ji], for pooling (both ends of an edge reach the graph logit).
 
         Given A'_ij = 1 the two directions are independent unless they share their normalisation, hence
         (1−π)/π · E[α'_ij] E[α'_ji] on edges. Non-edges are taken as independent; a subclass may know better.
         """
-        mean = self.mean(law).edges
+        mean = self.expected(law).edges
         odds = law.rates.p / (1.0 - law.rates.p)
         return Moments(odds * mean * mean[self.graph.pattern.transposition], self.no_loop(), Operator())
 
-    def ratio(self, law: Law, mean: Moments) -> tuple[Tensor, Tensor]:
-        """α/E[α'] on edges and loops, the correction factor of Eq. 6; 0 where there is no coefficient."""
-        clean = self.clean()
-        edges = clean.edges / torch.where(mean.edges != 0, mean.edges, 1.0)
-        return edges, clean.loop / torch.where(mean.loop != 0, mean.loop, 1.0)
-
-    def rate_factors(self, law: Law) -> RateFactors | None:
-        """(a, b) with Var(δ) = a(p)·(edge part) + b(q)·(non-edge part), where the variance separates so; else None."""
-        return None
+    def cap(self, law: Law) -> float | Tensor:
+        """Largest factor α/E[α'] allowed: unbounded where the mean is exact."""
+        return law.correction.limit()
 
     def realised(self, weights: Weights) -> Weights:
         """Weights as they multiply messages in this forward pass; attention puts its dropout here."""
         return weights
 
-    def max_correction(self, law: Law) -> float | Tensor:
-        """Largest factor α/E[α'] allowed: unbounded where the mean is exact."""
-        return law.correction.cap()
+    # ---- for speed: promises that save work -----------------------------------------------------------------------
 
-    def found_once(self, law: Law, key: Hashable, find: Callable[[], T]) -> T:
-        """What ``find`` returns, computed once for each law: mean, ratio and variance start from the same moments."""
-        if self._law is not law:
-            self._law, self._found = law, {}
-        if key not in self._found:
-            self._found[key] = find()
-        found: T = self._found[key]
-        return found
+    @property
+    def key(self) -> Hashable | None:
+        """Equal keys promise equal coefficients on the same graph, so that layers share one operator.
+
+        None, the default, promises nothing: right wherever coefficients depend on features or parameters.
+        """
+        return None
+
+    def rate_factors(self, law: Law) -> RateFactors | None:
+        """(a, b) with Var(δ) = a(p)·(edge part) + b(q)·(non-edge part), where the variance separates so; else None."""
+        return None
+
+    # ---- for all: nothing to write --------------------------------------------------------------------------------
+
+    def expected(self, law: Law) -> Moments:
+        """E[α'_ij], computed once for each law."""
+        return self.once(law, "mean", lambda: self.mean(law))
+
+    def once(self, law: Law, name: Hashable, build: Callable[[], T]) -> T:
+        """What ``build`` returns, computed once for each law, and once for all layers where there is a `key`."""
+        key = self.key
+        return self.memo.once((law, name), build) if key is None else law.memo.once((key, name), build)
 
     def no_loop(self) -> Tensor:
         """Loop weights of an aggregator without loops, [n]."""
@@ -121,3 +130,16 @@ class Coefficients(ABC):
     def everywhere(self, value: float | Tensor, size: int) -> Tensor:
         """A constant weight, [size]; differentiable in ``value``."""
         return torch.ones(size, dtype=self.dtype, device=self.graph.device) * value
+
+
+@dataclass(frozen=True, eq=False)
+class Sent:
+    """What one convolution sends: its coefficients and its messages pushed to the logits, [n, C] or [n, H, C]."""
+
+    coefficients: Coefficients
+    messages: Tensor
+
+    @property
+    def per_head(self) -> Tensor:
+        """The messages with a head axis, [n, H, C]."""
+        return self.messages if self.messages.dim() == 3 else self.messages[:, None]

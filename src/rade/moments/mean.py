@@ -7,10 +7,11 @@ from collections.abc import Hashable
 import torch
 from torch import Tensor
 
-from rade.graph.operator import LowRank, complement
+from rade.graph.operator import LowRank, over_nonedges
 from rade.moments.base import Coefficients, Moments, Weights
 from rade.moments.degrees import EDGE, NONEDGE, degree_moments
-from rade.view.view import Law, View
+from rade.view.law import Law
+from rade.view.view import View
 
 
 class Mean(Coefficients):
@@ -46,25 +47,25 @@ class Mean(Coefficients):
         nonedge = q * ((u - f.square()) + (1.0 - q) * f.square())
         return self._by_target(edge, nonedge)
 
-    def cross_covariance(self, law: Law) -> Moments:
+    def covariance(self, law: Law) -> Moments:
         """π(1−π) F_i F_j: given the edge, the endpoint degrees are independent."""
         f, _ = self._moments(law, NONEDGE)
         q = law.rates.q
         kernel = LowRank(self.graph, q * (1.0 - q) * f[:, None], f[:, None], by_degree=True)
-        edges = super().cross_covariance(law).edges
-        return Moments(edges, self.no_loop(), complement(self.graph, kernel))
+        edges = super().covariance(law).edges
+        return Moments(edges, self.no_loop(), over_nonedges(self.graph, kernel))
 
     def _moments(self, law: Law, given: tuple[int, int]) -> list[Tensor]:
         """E[1/d'] and E[1/d'²] given that the pair is present, [U]."""
-        args = (self.graph, law, 1.0, given, (1.0, 2.0), self.dtype)
-        return self.found_once(law, given, lambda: degree_moments(*args))
+        args = (law, 1.0, given, (1.0, 2.0), self.dtype)
+        return self.once(law, given, lambda: degree_moments(*args))
 
     def _by_target(self, edge: Tensor, nonedge: Tensor) -> Moments:
         """Weights that depend on the target's degree class alone, [U]."""
         kernel = LowRank(self.graph, nonedge[:, None], torch.ones_like(nonedge)[:, None], by_degree=True)
         target, _, pair = self.graph.edge_classes
         edges = edge.index_select(0, target).index_select(0, pair)
-        return Moments(edges, self.no_loop(), complement(self.graph, kernel))
+        return Moments(edges, self.no_loop(), over_nonedges(self.graph, kernel))
 
     def _inverse(self, degree: Tensor) -> Tensor:
         return degree.clamp(min=1).to(self.dtype).reciprocal()  # a node without neighbors has no coefficient

@@ -10,7 +10,9 @@ from torch import Tensor
 from rade.graph.operator import Operator, Sparse
 from rade.graph.sparse import Pattern, row_pointer
 from rade.moments.base import Coefficients, Moments
-from rade.view.view import Law, number, sample_view
+from rade.view.law import Law
+from rade.view.rates import number
+from rade.view.sampling import sample
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +28,7 @@ def sampled_moments(coefficients: Coefficients, law: Law) -> SampledMoments:
 
     Costs one evaluation of the coefficients per view: for comparison, and for aggregators without moments of their own.
     """
-    views = [sample_view(coefficients.graph, law.rates, law.generator) for _ in range(law.correction.samples)]
+    views = [sample(law) for _ in range(law.correction.samples)]
     seen = [coefficients.on(view) for view in views]
     target = torch.cat([view.added.target for view in views])
     source = torch.cat([view.added.source for view in views])

@@ -6,9 +6,10 @@ from collections.abc import Hashable
 
 from torch import Tensor
 
-from rade.graph.operator import LowRank, complement
+from rade.graph.operator import LowRank, over_nonedges
 from rade.moments.base import Coefficients, Moments, RateFactors, Weights
-from rade.view.view import Law, Variant, View
+from rade.view.law import Law
+from rade.view.view import View
 
 
 class Sum(Coefficients):
@@ -36,19 +37,19 @@ class Sum(Coefficients):
         p, q = law.rates.p, law.rates.q
         return self._constant(p * (1.0 - p), q * (1.0 - q))
 
-    def cross_covariance(self, law: Law) -> Moments:
+    def covariance(self, law: Law) -> Moments:
         """Both directions are the same variable: its variance."""
         return self.variance(law)
 
     def rate_factors(self, law: Law) -> RateFactors | None:
         """p/(1−p) and q(1−q) (Appendix G); without correction the edge part is p(1−p)."""
-        if law.correction.max_correction not in ("auto", "none"):
+        if law.correction.cap not in ("auto", "none"):
             return None
-        power = 1 if law.correction.variant is Variant.NONE else -1
+        power = -1 if law.variant.corrects else 1
         return lambda rates: (rates.p * (1.0 - rates.p) ** power, rates.q * (1.0 - rates.q))
 
     def _constant(self, edge: float | Tensor, nonedge: float | Tensor) -> Moments:
         ones = self.everywhere(1.0, self.graph.num_nodes)
         kernel = LowRank(self.graph, (ones * nonedge)[:, None], ones[:, None])
         edges = self.everywhere(edge, self.graph.pattern.size)
-        return Moments(edges, self.no_loop(), complement(self.graph, kernel))
+        return Moments(edges, self.no_loop(), over_nonedges(self.graph, kernel))

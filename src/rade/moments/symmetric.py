@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from rade.graph.graph import Graph
-from rade.graph.operator import LowRank, complement
+from rade.graph.operator import LowRank, over_nonedges
 from rade.moments.base import Coefficients, Moments, Weights
 from rade.moments.degrees import EDGE, LOOP, NONEDGE, degree_moments
-from rade.view.view import Law, View
+from rade.view.law import Law
+from rade.view.view import View
 
 
 class Symmetric(Coefficients):
@@ -44,7 +45,7 @@ class Symmetric(Coefficients):
         edge, nonedge = self._moments(law, EDGE)[0], self._moments(law, NONEDGE)[0]
         kernel = LowRank(self.graph, law.rates.q * nonedge[:, None], nonedge[:, None], by_degree=True)
         edges = (1.0 - law.rates.p) * self._pairs(edge, edge)
-        return Moments(edges.index_select(0, self._pair), self._mean_loop(law), complement(self.graph, kernel))
+        return Moments(edges.index_select(0, self._pair), self._mean_loop(law), over_nonedges(self.graph, kernel))
 
     def variance(self, law: Law) -> Moments:
         """π [v_i u_j + f_i² v_j + (1−π) f_i² f_j²] with v = u − f²: no difference of nearly equal numbers."""
@@ -56,30 +57,30 @@ class Symmetric(Coefficients):
         v, f2 = u - f.square(), f.square()
         left, right = torch.stack([v, f2, (1.0 - q) * f2], 1), torch.stack([u, v, f2], 1)
         kernel = LowRank(self.graph, q * left, right, by_degree=True)
-        return Moments(edges.index_select(0, self._pair), self.no_loop(), complement(self.graph, kernel))
+        return Moments(edges.index_select(0, self._pair), self.no_loop(), over_nonedges(self.graph, kernel))
 
-    def ratio(self, law: Law, mean: Moments) -> tuple[Tensor, Tensor]:
+    def ratio(self, law: Law) -> tuple[Tensor, Tensor]:
         """c_i c_j / (1−p) with c = d^−½/f, per pair of degrees."""
         f, _ = self._moments(law, EDGE)
         degrees = self.graph.degree_classes[0].to(self.dtype) + self.loop
         c = torch.where(degrees > 0, degrees, 1.0).rsqrt() / f
-        clean = self.loop * self._root(self.graph.degree).square()
-        loop = clean / torch.where(mean.loop != 0, mean.loop, 1.0)
+        clean, mean = self.loop * self._root(self.graph.degree).square(), self.expected(law).loop
+        loop = clean / torch.where(mean != 0, mean, 1.0)
         return (self._pairs(c, c) / (1.0 - law.rates.p)).index_select(0, self._pair), loop
 
-    def cross_covariance(self, law: Law) -> Moments:
+    def covariance(self, law: Law) -> Moments:
         """α'_ij = α'_ji: the variance."""
         return self.variance(law)
 
     def _moments(self, law: Law, given: tuple[int, int]) -> list[Tensor]:
         """f = E[d'^−½] and u = E[d'^−1] given that the pair is present, [U]."""
-        args = (self.graph, law, self.loop + 1.0, given, (0.5, 1.0), self.dtype)
-        return self.found_once(law, given, lambda: degree_moments(*args))
+        args = (law, self.loop + 1.0, given, (0.5, 1.0), self.dtype)
+        return self.once(law, given, lambda: degree_moments(*args))
 
     def _mean_loop(self, law: Law) -> Tensor:
         if self.loop == 0.0:
             return self.no_loop()
-        (inverse,) = degree_moments(self.graph, law, self.loop, LOOP, (1.0,), self.dtype)
+        (inverse,) = degree_moments(law, self.loop, LOOP, (1.0,), self.dtype)
         return self.loop * inverse.index_select(0, self.graph.degree_classes[2])
 
     def _pairs(self, left: Tensor, right: Tensor) -> Tensor:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from rade.moments.base import Coefficients, Moments, RateFactors, Weights
-from rade.view.view import Law, View
+from rade.view.law import Law
+from rade.view.view import View
 
 
 class Weighted(Coefficients):
@@ -28,20 +29,20 @@ class Weighted(Coefficients):
 
     def mean(self, law: Law) -> Moments:
         """e_ij E[α'_ij]."""
-        return self._scaled(self.base.mean(law), self.weight)
+        return self._scaled(self.base.expected(law), self.weight)
 
     def variance(self, law: Law) -> Moments:
         """e_ij² Var[α'_ij]."""
         return self._scaled(self.base.variance(law), self.weight.square())
 
-    def ratio(self, law: Law, mean: Moments) -> tuple[Tensor, Tensor]:
+    def ratio(self, law: Law) -> tuple[Tensor, Tensor]:
         """The weight cancels, so that a weight of 0 still learns."""
-        return self.base.ratio(law, self.base.mean(law))
+        return self.base.ratio(law)
 
-    def cross_covariance(self, law: Law) -> Moments:
+    def covariance(self, law: Law) -> Moments:
         """e_ij e_ji Cov[α'_ij, α'_ji]."""
         other = self.weight[self.graph.pattern.transposition]
-        return self._scaled(self.base.cross_covariance(law), self.weight * other)
+        return self._scaled(self.base.covariance(law), self.weight * other)
 
     def rate_factors(self, law: Law) -> RateFactors | None:
         """Fixed weights do not touch the rates."""

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import global_add_pool, global_mean_pool
 
+from rade.graph.adjacency import Adjacency
 from rade.graph.sparse import Pattern, product
 from rade.nn import GATConv, GCNConv, GINConv, SAGEConv
 from rade.nn.linear import linear
@@ -99,7 +100,7 @@ class Backbone(nn.Module):
         self.pool = pool
         self.head = head
 
-    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, edge_index: Tensor | Adjacency, batch: Tensor | None = None) -> Tensor:
         """x: [n, F]; edge_index: a tensor or another adjacency of the convolutions; returns [n or graphs, C] logits."""
         hidden = self.before(self.encoder(x))
         for convolution in self.convolutions:

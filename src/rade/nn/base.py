@@ -10,21 +10,15 @@ from torch import Tensor
 from torch_geometric.inspector import Inspector
 from torch_geometric.nn import MLP, MessagePassing
 from torch_geometric.nn import Linear as PyGLinear
-from torch_geometric.typing import SparseTensor
 
+from rade.correction import propagate
+from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
-from rade.moments.base import Coefficients
-
-LogitMessages = tuple[Coefficients, Tensor]
-
-
-def is_plain(edge_index: Any) -> bool:
-    """Whether ``edge_index`` is a tensor as PyG knows it, so that PyG's own semantics apply."""
-    return isinstance(edge_index, Tensor | SparseTensor)
+from rade.moments.base import Coefficients, Sent
 
 
 class CorrectedConv:
-    """A PyG convolution that also accepts a `Graph`, `View` or `MeanView` as ``edge_index``.
+    """A PyG convolution that also accepts an `Adjacency` as ``edge_index``: a `Graph`, a `View`, a `MeanView`.
 
     Mixed in before the PyG class, whose constructor and parameters it keeps. Given a tensor it *is* the PyG layer.
     """
@@ -70,9 +64,13 @@ class CorrectedConv:
     def _option(self, name: str, default: Any = None) -> Any:
         return self.__dict__.get(name, default)  # PyG keeps its options as plain attributes; not every layer has each
 
+    def send(self, adjacency: Adjacency, coefficients: Coefficients, messages: Tensor, step: int = 0) -> Tensor:
+        """Aggregate messages over this layer's own view; a layer with several steps numbers them."""
+        return propagate(adjacency.for_layer((self, step)), coefficients, messages)
+
     @abstractmethod
-    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> LogitMessages:
-        """Coefficients on the clean graph and the messages pushed to the logits, [n, C] or [n, H, C].
+    def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
+        """What this layer sends on the clean graph, pushed to the logits.
 
         ``head`` [C, F_out] is the linear map from this layer's output to the logits, None where they are the same;
         activations in between are dropped, the paper's linear assumption.
@@ -101,7 +99,7 @@ def linear_part(head: Tensor | None, module: torch.nn.Module) -> Tensor | None:
         if any(True for _ in module.parameters()):
             raise ValueError(
                 f"cannot push messages through {type(module).__name__} inside a convolution: rate control needs layers "
-                "made of Linear, batch norm, activations and dropout; pass adaptive=False to use fixed rates"
+                "made of Linear, batch norm, activations and dropout; rule=rade.Constant() uses fixed rates instead"
             )
         return head
     return torch.diag(scale) if head is None else head * scale

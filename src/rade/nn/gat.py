@@ -8,10 +8,10 @@ import torch
 import torch_geometric.nn as pyg
 from torch import Tensor
 
-from rade.correction import propagate
+from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
-from rade.moments import Attention, Coefficients
-from rade.nn.base import CorrectedConv, LogitMessages, is_plain
+from rade.moments import Attention, Coefficients, Sent
+from rade.nn.base import CorrectedConv
 from rade.nn.linear import linear, matmul
 
 
@@ -28,13 +28,13 @@ class GATConv(CorrectedConv, pyg.GATConv):
     def forward(  # type: ignore[no-untyped-def]
         self,
         x: Tensor,
-        edge_index: Any,
+        edge_index: Tensor | Adjacency,
         edge_attr: Tensor | None = None,
         size: Any = None,
         return_attention_weights: bool | None = None,
     ):
-        """x [n, F_in] (dense or CSR) → [n, H·F_out] or [n, F_out]; ``edge_index`` a tensor, Graph, View or MeanView."""
-        if is_plain(edge_index):
+        """x [n, F_in] (dense or CSR) → [n, H·F_out] or [n, F_out]; ``edge_index`` a tensor or an `Adjacency`."""
+        if not isinstance(edge_index, Adjacency):
             return super().forward(x, edge_index, edge_attr, size, return_attention_weights)
         if edge_attr is not None or return_attention_weights is not None:
             raise ValueError(
@@ -43,7 +43,7 @@ class GATConv(CorrectedConv, pyg.GATConv):
             )
         h = linear(self.lin, x).view(-1, self.heads, self.out_channels)
         s, t = (h * self.att_src).sum(-1), (h * self.att_dst).sum(-1)
-        out = propagate(edge_index, self._attention(edge_index.graph, s, t), h)
+        out = self.send(edge_index, self._attention(edge_index.graph, s, t), h)
         out = out.flatten(1) if self.concat else out.mean(1)
         out = out if self.res is None else out + linear(self.res, x)
         return out if self.bias is None else out + self.bias
@@ -55,7 +55,7 @@ class GATConv(CorrectedConv, pyg.GATConv):
         s, t = torch.split(matmul(x, torch.cat(vectors)), self.heads, dim=1)
         return self._attention(graph, s, t)
 
-    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> LogitMessages:
+    def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """Each head's Θx through its part of the linear head, [n, H, C]."""
         weight = self.lin.weight.view(self.heads, self.out_channels, -1)  # [H, F, F_in]
         if head is None:
@@ -66,7 +66,7 @@ class GATConv(CorrectedConv, pyg.GATConv):
             per_head = head.expand(self.heads, -1, -1) / self.heads
         matrix = per_head @ weight  # [H, C, F_in]
         messages = matmul(x, matrix.flatten(0, 1)).view(-1, self.heads, len(head))
-        return self.coefficients(graph, x), messages
+        return Sent(self.coefficients(graph, x), messages)
 
     def _attention(self, graph: Graph, s: Tensor, t: Tensor) -> Attention:
         drop = self.dropout if self.training else 0.0

@@ -11,22 +11,23 @@ from torch import Tensor
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from rade.correction import propagate
+from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
-from rade.moments import Coefficients, Sum, Symmetric
-from rade.nn.base import CorrectedConv, LogitMessages, is_plain, pushed
+from rade.moments import Coefficients, Sent, Sum, Symmetric
+from rade.nn.base import CorrectedConv, pushed
 from rade.nn.linear import linear, matmul
 
 
 class GCNConv(CorrectedConv, pyg.GCNConv):
     """PyG's GCNConv, a_i = Σ_j m_j/√(d_i d_j) with m = Θx, corrected on views (Eq. 6, 10; Appendix C.II)."""
 
-    def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
-        """x [n, F_in] (dense or CSR) → [n, F_out]; ``edge_index`` a tensor, Graph, View or MeanView."""
-        if is_plain(edge_index):
+    def forward(self, x: Tensor, edge_index: Tensor | Adjacency, edge_weight: Tensor | None = None) -> Tensor:
+        """x [n, F_in] (dense or CSR) → [n, F_out]; ``edge_index`` a tensor or an `Adjacency`."""
+        if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, edge_index, edge_weight))
         if edge_weight is not None:
             return self._weighted(x, edge_index, edge_weight)
-        out = propagate(edge_index, self.coefficients(edge_index.graph, x), linear(self.lin, x))
+        out = self.send(edge_index, self.coefficients(edge_index.graph, x), linear(self.lin, x))
         return out if self.bias is None else out + self.bias
 
     def coefficients(self, graph: Graph, x: Tensor) -> Coefficients:
@@ -36,11 +37,11 @@ class GCNConv(CorrectedConv, pyg.GCNConv):
         loop = (improved_loop() if self.improved else 1.0) if self.add_self_loops else 0.0
         return Symmetric(graph, x.dtype, loop)
 
-    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> LogitMessages:
+    def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """Θx through the head."""
-        return self.coefficients(graph, x), matmul(x, pushed(head, self.lin.weight))
+        return Sent(self.coefficients(graph, x), matmul(x, pushed(head, self.lin.weight)))
 
-    def _weighted(self, x: Tensor, adjacency: Any, edge_weight: Tensor) -> Tensor:
+    def _weighted(self, x: Tensor, adjacency: Adjacency, edge_weight: Tensor) -> Tensor:
         """Weighted normalisation on the clean graph is PyG's; on a view it has no moments here."""
         if not isinstance(adjacency, Graph):
             raise ValueError(
@@ -65,25 +66,25 @@ def improved_loop() -> float:
 class SGConv(CorrectedConv, pyg.SGConv):
     """PyG's SGConv: K propagation steps and one linear map; every step is corrected."""
 
-    def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, edge_index: Tensor | Adjacency, edge_weight: Tensor | None = None) -> Tensor:
         """x [n, F_in] → [n, F_out]. The linear map comes first: it commutes with the steps and makes them narrower."""
-        if is_plain(edge_index):
+        if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, edge_index, edge_weight))
         if edge_weight is not None:
             raise ValueError("SGConv with edge_weight is not supported on a Graph or View; leave edge_weight out")
         out = linear(self.lin, x, bias=False)
-        for _ in range(self.K):
-            out = propagate(edge_index, self.coefficients(edge_index.graph, x), out)
+        for step in range(self.K):
+            out = self.send(edge_index, self.coefficients(edge_index.graph, x), out, step)
         return out if self.lin.bias is None else out + self.lin.bias
 
     def coefficients(self, graph: Graph, x: Tensor) -> Coefficients:
         """1/√(d_i d_j)."""
         return Symmetric(graph, x.dtype, 1.0 if self.add_self_loops else 0.0)
 
-    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> LogitMessages:
+    def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """What the last of the K steps sends."""
         coefficients = self.coefficients(graph, x)
         messages = matmul(x, pushed(head, self.lin.weight))
         for _ in range(self.K - 1):
             messages = propagate(graph, coefficients, messages)
-        return coefficients, messages
+        return Sent(coefficients, messages)

@@ -8,10 +8,10 @@ import torch
 import torch_geometric.nn as pyg
 from torch import Tensor
 
-from rade.correction import propagate
+from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
-from rade.moments import Coefficients, Sum
-from rade.nn.base import CorrectedConv, LogitMessages, is_plain, linear_part
+from rade.moments import Coefficients, Sent, Sum
+from rade.nn.base import CorrectedConv, linear_part
 from rade.nn.linear import dense, is_sparse, linear, matmul
 
 
@@ -23,28 +23,28 @@ class GINConv(CorrectedConv, pyg.GINConv):
         super().check_options()
         self.refuse("aggr", self._option("aggr"), ("add", "sum"))
 
-    def forward(self, x: Tensor, edge_index: Any, size: Any = None) -> Tensor:
-        """x [n, F_in] (dense or CSR) → [n, F_out]; ``edge_index`` a tensor, Graph, View or MeanView."""
-        if is_plain(edge_index):
+    def forward(self, x: Tensor, edge_index: Tensor | Adjacency, size: Any = None) -> Tensor:
+        """x [n, F_in] (dense or CSR) → [n, F_out]; ``edge_index`` a tensor or an `Adjacency`."""
+        if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, edge_index, size))
         coefficients = self.coefficients(edge_index.graph, x)
         first, rest = self._split(x)
         if first is None:
             x = dense(x)
-            return cast(Tensor, rest(propagate(edge_index, coefficients, x) + (1 + self.eps) * x))
+            return cast(Tensor, rest(self.send(edge_index, coefficients, x) + (1 + self.eps) * x))
         # The first linear layer commutes with the sum; applied before it, messages are narrower.
         h = linear(first, x, bias=False)
-        out = propagate(edge_index, coefficients, h) + (1 + self.eps) * h
+        out = self.send(edge_index, coefficients, h) + (1 + self.eps) * h
         return cast(Tensor, rest(out if first.bias is None else out + first.bias))
 
     def coefficients(self, graph: Graph, x: Tensor) -> Coefficients:
         """α_ij = 1."""
         return Sum(graph, x.dtype)
 
-    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> LogitMessages:
+    def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """x through the linear part of the MLP and the head: W_head W_2 W_1 x."""
         matrix = linear_part(head, self.nn)
-        return self.coefficients(graph, x), dense(x) if matrix is None else matmul(x, matrix)
+        return Sent(self.coefficients(graph, x), dense(x) if matrix is None else matmul(x, matrix))
 
     def _split(self, x: Tensor) -> tuple[Any, Any]:
         """The leading linear layer, if it pays to apply it before the sum, and the layers after it."""

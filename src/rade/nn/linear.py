@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Any
 
 import torch
@@ -11,9 +10,9 @@ from torch.nn.functional import linear as dense_linear
 from torch.nn.parameter import is_lazy
 
 from rade.graph.sparse import Pattern, product
+from rade.memory import Recall
 
-_KEPT = 16
-_patterns: OrderedDict[tuple[int, int, int, int], tuple[Tensor, Tensor, Pattern]] = OrderedDict()
+_patterns: Recall[Pattern] = Recall()
 
 
 def is_sparse(x: Tensor) -> bool:
@@ -47,19 +46,9 @@ def dense(x: Tensor) -> Tensor:
 
 
 def feature_pattern(x: Tensor) -> Pattern:
-    """The pattern of a CSR matrix with its transpose, found once for each structure.
-
-    Keyed by the index memory; entries hold on to it, so that an address cannot mean another matrix. The last few are
-    kept: features of a data set are one or two matrices, and mini-batches come and go.
-    """
+    """The pattern of a CSR matrix with its transpose, found once for each structure in memory."""
     rowptr, source = x.crow_indices(), x.col_indices()
-    key = (rowptr.data_ptr(), source.data_ptr(), source.numel(), x.shape[1])
-    if key in _patterns:
-        _patterns.move_to_end(key)
-        return _patterns[key][2]
-    with torch.inference_mode(False):  # what is kept must serve training, too
-        pattern = Pattern.general(rowptr.long(), source.long(), x.shape[1])
-    _patterns[key] = (rowptr, source, pattern)
-    while len(_patterns) > _KEPT:
-        _patterns.popitem(last=False)
-    return pattern
+    # Clones: what is recalled must not keep the memory that it is recalled by.
+    return _patterns.get(
+        (rowptr, source), x.shape[1], lambda: Pattern.general(rowptr.long().clone(), source.long().clone(), x.shape[1])
+    )

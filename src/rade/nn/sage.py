@@ -8,10 +8,10 @@ import torch
 import torch_geometric.nn as pyg
 from torch import Tensor
 
-from rade.correction import propagate
+from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
-from rade.moments import Coefficients, Mean, Sum, Weighted
-from rade.nn.base import CorrectedConv, LogitMessages, is_plain, pushed
+from rade.moments import Coefficients, Mean, Sent, Sum, Weighted
+from rade.nn.base import CorrectedConv, pushed
 from rade.nn.linear import linear, matmul
 
 AGGREGATORS: dict[str, type[Coefficients]] = {"mean": Mean, "add": Sum, "sum": Sum}
@@ -25,13 +25,13 @@ class SAGEConv(CorrectedConv, pyg.SAGEConv):
         super().check_options()
         self.refuse("aggr", self._option("aggr"), tuple(AGGREGATORS))
 
-    def forward(self, x: Tensor, edge_index: Any, size: Any = None) -> Tensor:
-        """x [n, F_in] (dense or CSR) → [n, F_out]; ``edge_index`` a tensor, Graph, View or MeanView."""
-        if is_plain(edge_index):
+    def forward(self, x: Tensor, edge_index: Tensor | Adjacency, size: Any = None) -> Tensor:
+        """x [n, F_in] (dense or CSR) → [n, F_out]; ``edge_index`` a tensor or an `Adjacency`."""
+        if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, edge_index, size))
         # W_l commutes with the aggregation: applied first, every message has F_out entries and x may stay sparse.
         messages = linear(self.lin_l, self._projected(x), bias=False)
-        out = propagate(edge_index, self.coefficients(edge_index.graph, x), messages)
+        out = self.send(edge_index, self.coefficients(edge_index.graph, x), messages)
         out = out if self.lin_l.bias is None else out + self.lin_l.bias
         if self.root_weight:
             out = out + linear(self.lin_r, x)
@@ -41,9 +41,9 @@ class SAGEConv(CorrectedConv, pyg.SAGEConv):
         """1/d_i or 1."""
         return AGGREGATORS[self.aggr](graph, x.dtype)
 
-    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> LogitMessages:
+    def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """W_l x through the head."""
-        return self.coefficients(graph, x), matmul(self._projected(x), pushed(head, self.lin_l.weight))
+        return Sent(self.coefficients(graph, x), matmul(self._projected(x), pushed(head, self.lin_l.weight)))
 
     def _projected(self, x: Tensor) -> Tensor:
         return linear(self.lin, x).relu() if self.project else x
@@ -57,12 +57,14 @@ class GraphConv(CorrectedConv, pyg.GraphConv):
         super().check_options()
         self.refuse("aggr", self._option("aggr"), tuple(AGGREGATORS))
 
-    def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None, size: Any = None) -> Tensor:
+    def forward(
+        self, x: Tensor, edge_index: Tensor | Adjacency, edge_weight: Tensor | None = None, size: Any = None
+    ) -> Tensor:
         """x [n, F_in] (dense or CSR) → [n, F_out]; ``edge_weight`` [E] in the order of the given edge_index."""
-        if is_plain(edge_index):
+        if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, edge_index, edge_weight, size))
         messages = linear(self.lin_rel, x, bias=False)
-        out = propagate(edge_index, self.coefficients(edge_index.graph, x, edge_weight), messages)
+        out = self.send(edge_index, self.coefficients(edge_index.graph, x, edge_weight), messages)
         out = out if self.lin_rel.bias is None else out + self.lin_rel.bias
         return out + linear(self.lin_root, x)
 
@@ -71,7 +73,7 @@ class GraphConv(CorrectedConv, pyg.GraphConv):
         base = AGGREGATORS[self.aggr](graph, x.dtype)
         return base if edge_weight is None else Weighted(base, edge_weight.view(-1)[graph.order])
 
-    def logit_messages(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> LogitMessages:
+    def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """W_1 x through the head."""
         coefficients = self.coefficients(graph, x, inputs.get("edge_weight"))
-        return coefficients, matmul(x, pushed(head, self.lin_rel.weight))
+        return Sent(coefficients, matmul(x, pushed(head, self.lin_rel.weight)))

@@ -21,7 +21,7 @@ class Solo:
         """The model whose backward pass leaves the gradient of the whole batch."""
         return model
 
-    def share(self, items: Tensor) -> Tensor:
+    def part(self, items: Tensor) -> Tensor:
         """This process's part of the items."""
         return items
 
@@ -48,7 +48,7 @@ class Group(Solo):
         """DDP: the backward pass averages the gradients."""
         return DistributedDataParallel(model)
 
-    def share(self, items: Tensor) -> Tensor:
+    def part(self, items: Tensor) -> Tensor:
         """Every world-th item, starting at the own rank."""
         return items[self.rank :: self.world]
 

@@ -102,7 +102,7 @@ def resolve(
     if method not in METHODS:
         raise unknown("method", method, METHODS)
     values = defaults(dataset, backbone, method, protocol)
-    offered = METHODS[method].options
+    offered = METHODS[method].offered(overrides)
     mine = set(Settings.model_fields)
     foreign = sorted(set(overrides) - mine - offered)
     if foreign:

@@ -20,7 +20,7 @@ Outputs = tuple[Tensor, Tensor]  # logits and labels, row by row
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """One training step's input: `rows` of the logits carry `labels`; `weight` is its share among processes.
+    """One training step's input: `rows` of the logits carry `labels`; `weight` is its part among processes.
 
     `last` marks the last step of an epoch.
     """
@@ -67,18 +67,18 @@ class Batches(Protocol):
 def batches_of(dataset: Dataset, split: Split, settings: Settings, seed: int, process: Solo) -> Batches:
     """The kind of batches that the data set and the settings ask for."""
     if dataset.level == "graph":
-        return GraphBatches(dataset.graphs, split, settings, seed, process)
+        return GraphSteps(dataset.graphs, split, settings, seed, process)
     if settings.batch_size > 0:
-        return NeighborBatches(dataset.graphs[0], split, settings, seed, process)
+        return NeighborSteps(dataset.graphs[0], split, settings, seed, process)
     if process.world > 1:
         raise SettingsError(
             f"{process.world} processes cannot share full-batch training; give a batch size (--batch-size, --fanouts), "
             "or start one process"
         )
-    return FullBatch(dataset.graphs[0], split, settings.device)
+    return WholeGraph(dataset.graphs[0], split, settings.device)
 
 
-class FullBatch:
+class WholeGraph:
     """The whole graph in every step; one evaluation pass covers all parts."""
 
     def __init__(self, data: Any, split: Split, device: str) -> None:
@@ -124,12 +124,12 @@ class _Chunks:
         items = self.parts["train"]
         items = items[torch.randperm(len(items), generator=generator(self.seed, 0, epoch))]
         chunks = torch.split(items, self.size)
-        shares = [self.process.share(chunk) for chunk in chunks]
-        weights = [len(share) * self.process.world / len(chunk) for share, chunk in zip(shares, chunks)]
+        parts = [self.process.part(chunk) for chunk in chunks]
+        weights = [len(part) * self.process.world / len(chunk) for part, chunk in zip(parts, chunks)]
         # A process without an item in the last chunk repeats one with weight 0, so that all take equally many steps.
-        shares = [share if len(share) else items[:1] for share in shares]
+        parts = [part if len(part) else items[:1] for part in parts]
         stream = derive(self.seed, 1, epoch, self.process.rank)
-        for number, step in enumerate(self.steps(torch.cat(shares), len(shares[0]), stream), 1):
+        for number, step in enumerate(self.steps(torch.cat(parts), len(parts[0]), stream), 1):
             yield Batch(*step.inputs, step.rows, step.labels, weights[number - 1], last=number == len(weights))
 
     def evaluation(self, learner: Learner, logits: Tensor | None) -> Callable[[str], Outputs]:
@@ -139,7 +139,7 @@ class _Chunks:
     def outputs(self, learner: Learner, items: Tensor) -> Outputs:
         """Logits and labels of the items, those of one process after those of another."""
         logits, labels = [], []
-        mine = self.process.share(items)
+        mine = self.process.part(items)
         with torch.no_grad():
             for step in self.steps(mine, self.eval_size, derive(self.seed, 2)):
                 logits.append(learner(*step.inputs)[step.rows])
@@ -147,7 +147,7 @@ class _Chunks:
         return self.process.gather(torch.cat(logits)), self.process.gather(torch.cat(labels))
 
 
-class GraphBatches(_Chunks):
+class GraphSteps(_Chunks):
     """Batches of whole graphs."""
 
     def __init__(self, graphs: Any, split: Split, settings: Settings, seed: int, process: Solo) -> None:
@@ -168,7 +168,7 @@ class GraphBatches(_Chunks):
         return self.outputs(learner, torch.arange(len(self.graphs)))[0]
 
 
-class NeighborBatches(_Chunks):
+class NeighborSteps(_Chunks):
     """Sampled neighborhoods of seed nodes; all else happens on the sampled graph."""
 
     def __init__(self, data: Any, split: Split, settings: Settings, seed: int, process: Solo) -> None:

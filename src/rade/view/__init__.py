@@ -1,5 +1,20 @@
 """Random views of a graph: rates, the law they follow, and drawing one."""
 
-from rade.view.view import Correction, FreshViews, Law, MeanView, Rates, Variant, View, sample_view
+from rade.view.law import Correction, Law, Variant, Views
+from rade.view.rates import Rates
+from rade.view.sampling import FreshViews, draw, sample, sample_view
+from rade.view.view import MeanView, View
 
-__all__ = ["Correction", "FreshViews", "Law", "MeanView", "Rates", "Variant", "View", "sample_view"]
+__all__ = [
+    "Correction",
+    "FreshViews",
+    "Law",
+    "MeanView",
+    "Rates",
+    "Variant",
+    "View",
+    "Views",
+    "draw",
+    "sample",
+    "sample_view",
+]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from rade.distributed import rank
+
 GOLDEN = 0x9E3779B97F4A7C15  # spreads small differences over all bits of a seed
 
 
@@ -34,13 +36,14 @@ def unpack(generator: torch.Generator, state: dict[str, Tensor]) -> None:
         generator.manual_seed(int(state["seed"]))
 
 
+def unpacked(state: dict[str, Tensor]) -> torch.Generator:
+    """A generator from its packed state, on the CPU; it moves to the graph's device when first used."""
+    generator = torch.Generator()
+    unpack(generator, state)
+    return generator
+
+
 def moved(generator: torch.Generator, device: torch.device) -> torch.Generator:
     """A generator on another device, seeded by a draw from the given one."""
     drawn = torch.randint(2**62, (1,), generator=generator, device=generator.device)
     return torch.Generator(device).manual_seed(int(drawn))
-
-
-def rank() -> int:
-    """The rank of this process in a distributed run, 0 without one."""
-    here = torch.distributed.is_available() and torch.distributed.is_initialized()
-    return torch.distributed.get_rank() if here else 0

@@ -1,1 +1,8 @@
 """`RADE(model)`: any PyG model on random views."""
+
+from rade.wrapper.conversion import convert, revert
+from rade.wrapper.explain import LayerReport
+from rade.wrapper.inference import Ensemble, Expected, Inference
+from rade.wrapper.module import RADE
+
+__all__ = ["RADE", "Ensemble", "Expected", "Inference", "LayerReport", "convert", "revert"]

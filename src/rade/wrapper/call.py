@@ -14,7 +14,10 @@ from torch import Tensor
 from torch.nn import Module
 from torch_geometric.data import Data
 
+from rade.graph.adjacency import Adjacency
+from rade.graph.build import graph_of
 from rade.graph.graph import Graph
+from rade.memory import Recall
 from rade.nn.base import CorrectedConv
 from rade.nn.linear import is_sparse
 
@@ -29,13 +32,13 @@ class Call:
     arguments: Mapping[str, Any]
     positional: tuple[str, ...]
     holder: str  # the argument that is, or holds, the edge_index
-    edge_index: Any
+    edge_index: Tensor | Adjacency
     batch: Tensor | None
     ptr: Tensor | None
     x: Tensor | None
     num_nodes: int | None
 
-    def with_graph(self, adjacency: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def with_graph(self, adjacency: Adjacency) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments of the same call on another adjacency; a Data object is copied, never changed."""
         arguments = dict(self.arguments)
         held = arguments[self.holder]
@@ -49,11 +52,10 @@ class Call:
         return positional, arguments
 
 
-def read_call(model: Module, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-    """Match the arguments with the parameters of ``model.forward`` and find the graph in them."""
-    names = _parameters(model)
+def read_call(names: tuple[str, ...], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    """Match arguments with the parameters ``names`` of a model's forward and find the graph, called ``name``."""
     if len(args) > len(names):
-        raise TypeError(f"{type(model).__name__} takes {len(names)} arguments ({', '.join(names)}), got {len(args)}")
+        raise TypeError(f"the model takes {len(names)} arguments ({', '.join(names)}), got {len(args)}")
     positional = tuple(names[: len(args)])
     arguments = {**dict(zip(positional, args)), **kwargs}
     for option in _TRIMMING:
@@ -71,12 +73,19 @@ def read_call(model: Module, name: str, args: tuple[Any, ...], kwargs: dict[str,
     )
 
 
-def _parameters(model: Module) -> list[str]:
+def parameters_of(model: Module) -> tuple[str, ...]:
+    """The positional parameters of ``model.forward``; refuses a model that takes what `adapt` takes."""
     signature = model.__dict__.get("signature")  # torch_geometric.nn.Sequential keeps its own
     if signature is not None:
-        return list(signature.param_dict)
+        return tuple(signature.param_dict)
+    parameters = inspect.signature(model.forward).parameters
+    if "labelled" in parameters:
+        raise ValueError(
+            f"{type(model).__name__}.forward has a parameter named 'labelled', which RADE.adapt keeps for itself; "
+            "rename it"
+        )
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [name for name, p in inspect.signature(model.forward).parameters.items() if p.kind in kinds]
+    return tuple(name for name, p in parameters.items() if p.kind in kinds)
 
 
 def _from_tensors(arguments: dict[str, Any], positional: tuple[str, ...], name: str) -> Call:
@@ -109,19 +118,22 @@ def _tensor(value: Any) -> Tensor | None:
     return value if isinstance(value, Tensor) else None
 
 
-def build_graph(call: Call, model: Module) -> Graph:
-    """Sort and validate the graph: what happens once for every new ``edge_index``."""
-    if not isinstance(call.edge_index, Tensor):
-        kind = type(call.edge_index).__name__
-        raise ValueError(f"edge_index must be a tensor of shape [2, E] or a rade.Graph, got {kind}")
-    graph = Graph.from_edge_index(call.edge_index, call.num_nodes, call.batch, call.ptr)
-    if graph.self_loops and any(conv.sees_self_loops for conv in model.modules() if isinstance(conv, CorrectedConv)):
+def find_graph(call: Call, model: Module, known: Recall[Graph]) -> Graph:
+    """The graph of a call: sorted and validated once for every new ``edge_index``."""
+    require_finite(call.x)
+    graph = graph_of(call.edge_index, call.num_nodes, call.batch, call.ptr, known)
+    if graph.self_loops:
+        graph.once(("self-loops", model), lambda: _warn_of_loops(graph, model))
+    return graph
+
+
+def _warn_of_loops(graph: Graph, model: Module) -> None:
+    if any(conv.sees_self_loops for conv in model.modules() if isinstance(conv, CorrectedConv)):
         warnings.warn(
             f"edge_index holds {graph.self_loops} self-loops, which the model's own layers would use and RADE leaves "
             "out, in training and at inference; remove them first (torch_geometric.utils.remove_self_loops)",
             stacklevel=2,
         )
-    return graph
 
 
 def require_finite(x: Tensor | None) -> None:
@@ -134,7 +146,7 @@ def require_finite(x: Tensor | None) -> None:
         raise ValueError("features x must be finite, got NaN or infinity; clean them first (torch.nan_to_num)")
 
 
-def on_clean(adjacency: Any, call: Call) -> Any:
+def on_clean(adjacency: Adjacency, call: Call) -> Any:
     """Layers that cannot take a view get the caller's own edge_index."""
 
     def hook(_: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

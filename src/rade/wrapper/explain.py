@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from rade.control.variance import variance
-from rade.correction import correction_factor
-from rade.graph.graph import Graph
+from rade.correction import terms
 from rade.nn.base import CorrectedConv
-from rade.view.view import Law, Rates
-from rade.wrapper.trace import Trace
+from rade.view.law import Law
+from rade.view.rates import Rates
+from rade.wrapper.trace import Trace, extras
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -22,8 +22,8 @@ QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 class LayerReport:
     """One convolution under the current rates.
 
-    ``interchange`` is the spread over nodes, std/mean, of Σ_nonedges m̃² / Σ_edges m² (Prop. 4): 0 would mean that one
-    add rate can do exactly what one drop rate does.
+    ``interchange`` is the variation over nodes, std/mean, of Σ_nonedges m̃² / Σ_edges m² (Prop. 4): 0 would mean that
+    one add rate can do exactly what one drop rate does.
     """
 
     path: str
@@ -43,31 +43,30 @@ class LayerReport:
         return asdict(self)
 
 
-def explain_layers(trace: Trace, graph: Graph, law: Law) -> list[LayerReport]:
+def explain_layers(trace: Trace, law: Law) -> list[LayerReport]:
     """A report for every convolution that a clean forward pass called, in order."""
-    return [_report(path, cast(CorrectedConv, conv), inputs, graph, law) for path, conv, inputs in trace.calls]
+    return [_report(path, cast(CorrectedConv, conv), inputs, law) for path, conv, inputs in trace.calls]
 
 
-def _report(path: str, conv: CorrectedConv, inputs: dict[str, Any], graph: Graph, law: Law) -> LayerReport:
-    rest = {name: value for name, value in inputs.items() if name not in ("x", "edge_index")}
-    coefficients, messages = conv.logit_messages(None, graph, inputs["x"], **rest)
-    factor = correction_factor(coefficients, coefficients.mean(law), law)
-    spread = variance(coefficients, law, messages)
-    drop, add = float(spread.drop.sum()), float(spread.add.sum())
+def _report(path: str, conv: CorrectedConv, inputs: dict[str, Any], law: Law) -> LayerReport:
+    graph = law.graph
+    sent = conv.sent(None, graph, inputs["x"], **extras(inputs))
+    of = terms(sent.coefficients, law)
+    found = variance(sent, law)
+    drop, add = float(found.drop.sum()), float(found.add.sum())
     p, q = float(law.rates.p), float(law.rates.q)
-    nonedges = int(graph.pair_offset[-1]) - graph.num_edges
     # A rate of 0 has no variance to compare with: the ratio is then taken at the default rates.
     both = Rates(p if p > 0.0 else 0.5, q if q > 0.0 else 0.5 * graph.density)
-    compared = spread if p > 0.0 and q > 0.0 else variance(coefficients, law.at(both), messages)
+    compared = found if p > 0.0 and q > 0.0 else variance(sent, law.at(both))
     return LayerReport(
         path=path,
         layer=type(conv).__name__,
         p=p,
         q=q,
         expected_kept=(1.0 - p) * graph.num_edges,
-        expected_added=q * nonedges,
-        factor_quantiles=_quantiles(factor.edges),
-        clipped_share=float(factor.clipped.double().mean()) if factor.clipped.numel() else 0.0,
+        expected_added=q * graph.num_nonedges,
+        factor_quantiles=_quantiles(of.edges),
+        clipped_share=float(of.clipped.double().mean()) if of.clipped.numel() else 0.0,
         drop_variance_share=drop / (drop + add) if drop + add > 0 else 0.0,
         add_variance_share=add / (drop + add) if drop + add > 0 else 0.0,
         interchange=_interchange(compared.drop.sum(-1), compared.add.sum(-1)),
@@ -78,7 +77,7 @@ def _quantiles(values: Tensor) -> tuple[float, ...]:
     if values.numel() == 0:
         return ()
     ordered = values.flatten().sort().values  # torch.quantile refuses more than 16 million values
-    return tuple(float(ordered[round(share * (ordered.numel() - 1))]) for share in QUANTILES)
+    return tuple(float(ordered[round(quantile * (ordered.numel() - 1))]) for quantile in QUANTILES)
 
 
 def _interchange(drop: Tensor, add: Tensor) -> float:

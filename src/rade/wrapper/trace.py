@@ -1,4 +1,4 @@
-"""What the logits see of the last aggregation: its inputs, and the linear map from it to the logits."""
+"""Which convolutions a forward pass called, and what the last of them reaches; told by hooks."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from torch.nn import Module
 from torch_geometric.nn import JumpingKnowledge
 from torch_geometric.nn import Linear as PyGLinear
 
-from rade.graph.graph import Graph
-from rade.moments.base import Coefficients
-from rade.nn.base import CorrectedConv, linear_part
+from rade.nn.base import CorrectedConv
 from rade.wrapper.conversion import convolutions
 
 
@@ -38,6 +36,11 @@ class Trace:
         self._require_calls()
         _, conv, inputs = self.calls[-1]
         return cast(CorrectedConv, conv), inputs
+
+    @property
+    def extras(self) -> dict[str, Any]:
+        """Inputs of the last convolution besides its features and its graph."""
+        return extras(self.last[1])
 
     @property
     def width(self) -> int:
@@ -63,6 +66,11 @@ class Trace:
                 seen.add(node)
                 stack.extend(parent for parent, _ in node.next_functions)
         return False
+
+
+def extras(inputs: dict[str, Any]) -> dict[str, Any]:
+    """A convolution's inputs besides its features and its graph."""
+    return {name: value for name, value in inputs.items() if name not in ("x", "edge_index")}
 
 
 @contextmanager
@@ -113,93 +121,3 @@ def _leaving(trace: Trace) -> Any:
         trace.output = output
 
     return hook
-
-
-@torch.no_grad()
-def logit_messages(trace: Trace, graph: Graph, head: Tensor | None) -> tuple[Coefficients, Tensor]:
-    """The last convolution's coefficients and its messages pushed to the logits, [n, C] or [n, H, C]."""
-    conv, inputs = trace.last
-    rest = {name: value for name, value in inputs.items() if name not in ("x", "edge_index")}
-    return conv.logit_messages(head, graph, inputs["x"], **rest)
-
-
-@torch.no_grad()
-def head_matrix(model: Module, trace: Trace, classes: int, head: Module | None) -> Tensor | None:
-    """The linear map [C, F] from the last convolution to the logits; None where its output is the logits.
-
-    Given ``head``, its linear part; else the linear layers and batch norms that the last convolution reaches, if they
-    form a chain that ends at the logits (activations between them are dropped, the paper's linear assumption).
-    """
-    if head is not None:
-        matrix = linear_part(None, head)
-        if matrix is None:
-            raise ValueError(f"head must be or contain linear layers, got {type(head).__name__}")
-        return _fitted(_narrowed(matrix, trace.width, concatenates=True), classes)
-    if not trace.after:
-        if trace.width != classes:
-            raise ValueError(_ambiguous(f"no linear layer, but {trace.width} features and {classes} logits"))
-        return None
-    concatenates = any(isinstance(m, JumpingKnowledge) and m.mode == "cat" for m in model.modules())
-    matrix = None
-    for layer in reversed(trace.after):
-        matrix = linear_part(_narrowed(matrix, _outputs(layer), concatenates), layer)
-    return _fitted(_narrowed(matrix, trace.width, concatenates), classes)
-
-
-def _outputs(layer: Module) -> int:
-    """Number of features that a linear layer or batch norm gives: its bias may be missing, its weight not."""
-    return layer.num_features if isinstance(layer, torch.nn.BatchNorm1d) else len(cast(Tensor, layer.weight))
-
-
-def _narrowed(matrix: Tensor | None, width: int, concatenates: bool) -> Tensor | None:
-    """The columns of ``matrix`` that take ``width`` features; concatenated layers stand in order, the last one last."""
-    if matrix is None or matrix.shape[1] == width:
-        return matrix
-    if concatenates and matrix.shape[1] > width:
-        return matrix[:, -width:]
-    raise ValueError(_ambiguous(f"linear layers that take {matrix.shape[1]} features where they get {width}"))
-
-
-def _fitted(matrix: Tensor | None, classes: int) -> Tensor | None:
-    if matrix is not None and matrix.shape[0] != classes:
-        raise ValueError(_ambiguous(f"linear layers that give {matrix.shape[0]} values for {classes} logits"))
-    return matrix
-
-
-def _ambiguous(found: str) -> str:
-    return (
-        f"cannot tell the linear head: after the last convolution the model calls {found}; say which layer maps the "
-        "last convolution's (pooled) output to the logits, RADE(model, head=model.lin), or pass adaptive=False"
-    )
-
-
-@contextmanager
-def outside_inference_mode() -> Iterator[None]:
-    """No gradients, but ordinary tensors: sorted graphs and operators are kept, and must serve training later."""
-    if not torch.is_inference_mode_enabled():
-        yield
-        return
-    with torch.inference_mode(False), torch.no_grad():
-        yield
-
-
-@contextmanager
-def evaluating(model: Module) -> Iterator[None]:
-    """Evaluation mode for a while; afterwards every part has its own mode again, frozen layers too."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
-
-
-def path_of(model: Module, head: Module | None) -> str | None:
-    """Where the head is in the model: a path survives copies, a reference would not."""
-    if head is None:
-        return None
-    for path, module in model.named_modules():
-        if module is head:
-            return str(path)
-    raise ValueError(f"head must be a layer of the model itself, but this {type(head).__name__} is not part of it")

@@ -1,4 +1,4 @@
-"""Sums of functions of the attention weight over all nodes of a graph, or all non-neighbors, without a list of pairs."""
+"""Sums of functions of the attention weight over all nodes or all non-neighbors, without a list of pairs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class AttentionSums:
         nodes = torch.arange(segment.numel(), device=graph.device)
         self.loop_column = cells.column(nodes, nodes)
         size = nodes.numel() * (cells.columns + 1)
-        at_edge, at_loop = (row * (cells.columns + 1) + column for row, column in ((target, self.edge_column), (nodes, self.loop_column)))
+        at_edge = target * (cells.columns + 1) + self.edge_column
+        at_loop = nodes * (cells.columns + 1) + self.loop_column
         gone = torch.bincount(torch.cat([at_edge, at_loop]), minlength=size).view(nodes.numel(), -1)
         self.empty = gone == cells.in_columns(cells.count.view(segments, -1), cells.below)
         weight = cells.source_weight

@@ -7,11 +7,13 @@ from torch import Tensor
 from torch.nn.functional import dropout
 
 from rade.graph.graph import Graph
+from rade.memory import remembered
 from rade.moments.attention.denominator import Denominator, denominator
 from rade.moments.attention.scores import Scores
 from rade.moments.base import Coefficients, Moments, Weights
 from rade.moments.monte_carlo import SampledMoments, sampled_moments, sampled_variance
-from rade.view.view import Law, View
+from rade.view.law import Law
+from rade.view.view import View
 
 RAREST = 2.0**-100  # of E[M/X]: a neighbor that is never heard (q = 1, infinitely heavy non-neighbors) has no factor
 
@@ -71,10 +73,10 @@ class Attention(Coefficients):
         found = self._denominator(law)
         return Moments(found.edge_variance().to(self.dtype), self.no_loop(), found.nonedge_variance(self.dtype))
 
-    def ratio(self, law: Law, mean: Moments) -> tuple[Tensor, Tensor]:
-        """1/(π T_i E[1/X]) with T the clean denominator: w cancels, so that weights may be too small for α and E[α']."""
+    def ratio(self, law: Law) -> tuple[Tensor, Tensor]:
+        """1/(π T_i E[1/X]) with T the clean denominator: w cancels, so weights may be too small for α and E[α']."""
         if law.correction.moments == "monte-carlo":
-            return super().ratio(law, mean)
+            return super().ratio(law)
         edges, own = self._relative
         clean = _positive(own + self.graph.pattern.row_sum(edges))
         heard = self._edge_inverse(law).clamp(min=RAREST) * clean[self.graph.pattern.target]
@@ -82,16 +84,16 @@ class Attention(Coefficients):
         edges = 1.0 / ((1.0 - law.rates.p) * heard)
         return edges.to(self.dtype), torch.where(own > 0, loop, 0.0).to(self.dtype)
 
-    def max_correction(self, law: Law) -> float | Tensor:
+    def cap(self, law: Law) -> float | Tensor:
         """3/(1−p) for the expansion: above every legitimate factor of a node of degree one, below its excesses."""
         exact = law.correction.moments == "exact" and law.correction.complement == "exact"
-        return law.correction.cap() if exact else law.correction.cap(auto=3.0 / (1.0 - law.rates.p))
+        return law.correction.limit() if exact else law.correction.limit(auto=3.0 / (1.0 - law.rates.p))
 
     def no_loop(self) -> Tensor:
         """[n, H] zeros."""
         return torch.zeros_like(self.scores.s, dtype=self.dtype)
 
-    @property
+    @remembered
     def _relative(self) -> tuple[Tensor, Tensor]:
         """Weights of edges [E, H] and loops [n, H], relative to the largest that their target hears."""
         scores = self.scores
@@ -102,13 +104,13 @@ class Attention(Coefficients):
         return Weights(edges.to(self.dtype), loop.to(self.dtype), added.to(self.dtype))
 
     def _sampled(self, law: Law) -> SampledMoments:
-        return self.found_once(law, "sampled", lambda: sampled_moments(self, law))
+        return self.once(law, "sampled", lambda: sampled_moments(self, law))
 
     def _denominator(self, law: Law) -> Denominator:
-        return self.found_once(law, "denominator", lambda: denominator(self.scores, law))
+        return self.once(law, "denominator", lambda: denominator(self.scores, law))
 
     def _edge_inverse(self, law: Law) -> Tensor:
-        return self.found_once(law, "edge inverse", lambda: self._denominator(law).edge_inverse())
+        return self.once(law, "edge inverse", lambda: self._denominator(law).edge_inverse())
 
 
 def _positive(total: Tensor) -> Tensor:

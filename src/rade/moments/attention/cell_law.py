@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from rade.graph.operator import Operator, complement
+from rade.graph.operator import Operator, over_nonedges
 from rade.moments.attention import lattice
 from rade.moments.attention.all_nodes import AttentionKernel, AttentionSums
-from rade.moments.attention.cells import POINTS
+from rade.moments.attention.cells import POINTS, WIDTH
 from rade.moments.attention.lattice import FAINT, LN2, SILENT, mixed, variance_from
-from rade.view.view import Rates, number
+from rade.view.rates import Rates, number
 
+AWAKE = math.ceil((SILENT - FAINT + 2 * WIDTH) / LN2) + 1  # levels at which a column is neither faint nor silent
 Table = Callable[[Tensor, Tensor], Tensor]  # (y, e^−y) → a function of them
 
 
@@ -61,10 +63,10 @@ class CellLaw:
         return self._columns(lambda y, u: y**power * u / mixed(rate, u))
 
     def _over_nonedges(self, values: Tensor, dtype: torch.dtype) -> Operator:
-        return complement(self.sums.graph, AttentionKernel(self.sums, values, dtype))
+        return over_nonedges(self.sums.graph, AttentionKernel(self.sums, values, dtype))
 
     def _columns(self, table: Table, relative: bool = False) -> Tensor:
-        """Σ_k ω_k e^{L_i} table(y) at the points of all columns, [R, B + 1, POINTS]; y relative to M_i or not at all."""
+        """Σ_k ω_k e^L table(y, e^−y), or 2^k M_i times it, at the points of all columns, [R, B + 1, POINTS]."""
         return self._rows([part.columns(table, relative) for part in self.parts])
 
     def _rows(self, parts: list[Tensor]) -> Tensor:
@@ -83,7 +85,7 @@ class _Part:
         level = self._levels(own.detach(), rates)
         self.tau = level * LN2  # [K]
         self.kink_weight = sums.cells.kink_weight.index_select(0, self.rows)  # [rows, POINTS]
-        y, u = self._terms()
+        _, u = self._terms()
         shape = (len(self.tau) * POINTS, -1)
         exponent = self._binned(sums.neighbors) @ mixed(1.0 - rates.p, u).log().view(shape).t()
         exponent = exponent + self._binned(sums.others) @ mixed(rates.q, u).log().view(shape).t()
@@ -110,12 +112,13 @@ class _Part:
 
     def _levels(self, own: Tensor, rates: Rates) -> Tensor:
         """The levels of these rows, [K]: without those at which no source is neither faint nor silent."""
-        low, high = self.log_weight.amin((0, 2)), self.log_weight.amax((0, 2))  # [B + 1]
+        high = self.log_weight.amax((0, 2))  # [B + 1]
         graph, heads = self.sums.graph, self.sums.heads
         expected = 1.0 + (1.0 - number(rates.p)) * graph.degree + (number(rates.q) * graph.nonneighbors).clamp(min=1.0)
         top = high.max() + expected.repeat_interleave(heads)[self.rows].max().log()
-        bottom = own.min() if self.sums.scores.self_loops else low.min()
-        first, last = (int(k) for k in (lattice.first_level(top), lattice.last_level(bottom)))
-        level = torch.arange(first, last + 1, dtype=own.dtype, device=own.device)
-        awake = (level[:, None] * LN2 + high > FAINT) & (level[:, None] * LN2 + low < SILENT)
-        return level[awake.any(1)]
+        bottom = own.min() if self.sums.scores.self_loops else self.log_weight.min()
+        first, last = lattice.first_level(top), lattice.last_level(bottom)
+        step = torch.arange(AWAKE, dtype=own.dtype, device=own.device)
+        awake = torch.ceil((FAINT - high) / LN2)[:, None] + step
+        kept: Tensor = torch.unique(torch.cat([first + step[:4], awake.flatten()]).clamp(min=first, max=last))
+        return kept

@@ -23,13 +23,18 @@ class Cells:
     the kink (the rest of it keeps its number). Cells and ranks are constants in derivatives, weights are not.
     """
 
+    at: Tensor  # [B] number of each cell that holds a source
+    kink_at: Tensor  # [C] number of each cell that holds a kink
+    source_weight: Tensor  # [R, POINTS] of a source at the points of its cell
+    kink_weight: Tensor  # [R, POINTS] of a kink likewise
+
     def __init__(self, s: Tensor, t: Tensor, segment: Tensor, segments: int) -> None:
         self.s, self.kink, self.segment = s.detach(), -t.detach(), segment
         place = torch.stack([s, -t]) / WIDTH
         cell = place.detach().floor()
-        self.source_weight, self.kink_weight = _lagrange(place - cell)  # [R, POINTS] each
-        self.at, self.source_cell = cell[0].unique(return_inverse=True)  # [B], [R]
-        self.kink_at, self.kink_cell = cell[1].unique(return_inverse=True)  # [C], [R]
+        self.source_weight, self.kink_weight = _lagrange(place - cell)
+        self.at, self.source_cell = torch.unique(cell[0], return_inverse=True)
+        self.kink_at, self.kink_cell = torch.unique(cell[1], return_inverse=True)
         where = torch.searchsorted(self.at, self.kink_at).clamp(max=self.columns - 1)
         self.own = torch.where(self.at[where] == self.kink_at, where, -1)[self.kink_cell]  # the kink's cell, −1: empty
         group = segment * self.columns + self.source_cell
@@ -55,16 +60,17 @@ class Cells:
         return torch.where((cell == self.own[target]) & (self.s[source] < self.kink[target]), self.columns, cell)
 
     def in_columns(self, cells: Tensor, below: Tensor) -> Tensor:
-        """Sums over cells [segments, B, …] and over the part below the kink [R, …], as columns of rows, [R, B + 1, …]."""
-        rows = cells.index_select(0, self.segment)
-        own = (torch.arange(self.columns, device=self.own.device) == self.own[:, None]).view(*rows.shape[:2], *[1] * (rows.dim() - 2))
-        return torch.cat([torch.where(own, rows - below[:, None], rows), below[:, None]], 1)
+        """Sums over cells [segments, B, …] and below the kink [R, …] as columns of rows, [R, B + 1, …]."""
+        rows, split = cells.index_select(0, self.segment), self.split.nonzero().squeeze(1)
+        above = rows.index_put((split, self.own[split]), -below.index_select(0, split), accumulate=True)
+        return torch.cat([above, below[:, None]], 1)
 
     def log_weights(self, kink_cell: int, slope: float) -> Tensor:
         """log w between the points of a cell of kinks and of all columns, [POINTS, B + 1, POINTS]."""
         points = _points(self.at)
-        ahead = torch.cat([self.at - self.kink_at[kink_cell], self.at.new_zeros(1)])[:, None] + points - points[:, None, None]
-        return ahead * WIDTH * self._branch(self.kink_at[kink_cell], slope)
+        kink = self.kink_at[kink_cell]
+        apart = torch.cat([self.at - kink, self.at.new_zeros(1)])[:, None]
+        return (apart + points - points[:, None, None]) * WIDTH * self._branch(kink, slope)
 
     def log_weights_of(self, slope: float, t: Tensor) -> Tensor:
         """log w from the points of all columns to each row, [R, B + 1, POINTS]; t [R] with its derivative."""
@@ -95,9 +101,10 @@ def _points(like: Tensor) -> Tensor:
 
 
 def _lagrange(place: Tensor) -> Tensor:
-    """Weights of the points in the interpolation at ``place`` ∈ [0, 1], [...] → [..., POINTS]: powers times a matrix."""
+    """Weights of the points for interpolation at ``place`` ∈ [0, 1], [...] → [..., POINTS]: powers times a matrix."""
     powers, x = [torch.ones_like(place)], 2 * place - 1
     for _ in range(POINTS - 1):
         powers.append(powers[-1] * x)
     vander = torch.linalg.vander(2 * _points(place) - 1)
-    return torch.stack(powers, -1) @ torch.linalg.inv(vander)
+    weights: Tensor = torch.stack(powers, -1) @ torch.linalg.inv(vander)
+    return weights

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
-from rade.graph.operator import Operator, Sparse, complement
+from rade.graph.operator import Operator, Sparse, over_nonedges
 from rade.graph.sparse import Pattern
 from rade.moments.attention.all_nodes import AttentionKernel, AttentionSums
 from rade.moments.attention.scores import Scores
-from rade.view.view import Rates
+from rade.moments.inverse import expansion
+from rade.view.rates import Rates
 
 PerWeight = Callable[[Tensor, Tensor, Tensor], Tensor]  # (w, mean of X, variance of X) → a value
 
@@ -85,11 +86,6 @@ class DeltaLaw:
         return expansion(mean + (1.0 - q) * w, variance - q * (1.0 - q) * w.square(), power)
 
 
-def expansion(mean: Tensor, variance: Tensor, power: int) -> Tensor:
-    """E[X^−s] ≈ μ^−s + ½ s(s+1) σ² μ^(−s−2)."""
-    return mean.pow(-power) + 0.5 * power * (power + 1) * variance * mean.pow(-power - 2)
-
-
 def heaviest(scores: Scores) -> Tensor:
     """log of the largest weight any node of the graph could send to i, [n, H]; constant in derivatives."""
     s, graph = scores.s.detach(), scores.graph
@@ -113,7 +109,7 @@ class OthersInCells:
     def operator(self, value: PerWeight, mean: Tensor, variance: Tensor, dtype: torch.dtype) -> Operator:
         """All pairs − edges − loops."""
         values = value(self.weight, mean.flatten()[:, None, None], variance.flatten()[:, None, None])
-        return complement(self.sums.graph, AttentionKernel(self.sums, values, dtype))
+        return over_nonedges(self.sums.graph, AttentionKernel(self.sums, values, dtype))
 
 
 class ListedOthers:

@@ -1,4 +1,4 @@
-"""The law of attention's denominator X_i = c_i + Σ_k A'_ik w_ik: which of its forms serves a graph, scores and options."""
+"""The law of attention's denominator X_i = c_i + Σ_k A'_ik w_ik: which form serves a graph, scores and options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rade.moments.attention.lattice import LN2
 from rade.moments.attention.nonneighbors import list_pairs, pair_count, sample_nonneighbors
 from rade.moments.attention.pair_law import BAND, PairLaw
 from rade.moments.attention.scores import Scores
-from rade.view.view import Law
+from rade.view.law import Law
 
 MOST_PAIRS = 2**27  # a list beyond this does not fit into memory
 
@@ -59,7 +59,7 @@ def listing_is_cheaper(scores: Scores) -> bool:
     if scores.s.numel() == 0:
         return True
     s, t = scores.s.detach(), scores.t.detach()
-    columns = int(torch.floor(s / WIDTH).unique().numel()) + 1
+    columns = torch.unique(torch.floor(s / WIDTH)).numel() + 1
     span = float(s.max() - s.min()) + float(t.max() - t.min())
     levels = min(span / LN2 + 12, BAND * columns)
     by_pairs = pair_count(scores.graph) * scores.heads * min(BAND, levels)

@@ -23,7 +23,8 @@ LARGEST = 6.55  # log y is cut here: e^−y is then 1e-304, the last that can be
 def end_weights() -> Tensor:
     """γ with Σ_i γ_i 2^{i(r+1)} = 1/(2^{r+1} − 1), r = 0 … 3: (2.2508, −0.7968, 0.0921, −0.0032)."""
     i = torch.arange(4, dtype=torch.double)
-    return torch.linalg.solve(2.0 ** (i * (i[:, None] + 1)), 1 / (2.0 ** (i + 1) - 1))
+    solution: Tensor = torch.linalg.solve(2.0 ** (i * (i[:, None] + 1)), 1 / (2.0 ** (i + 1) - 1))
+    return solution
 
 
 def first_level(top: Tensor) -> Tensor:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from torch.utils.checkpoint import checkpoint
 
 from rade.graph.operator import Operator, Sparse
 from rade.moments.attention import lattice
 from rade.moments.attention.lattice import FAINT, LARGEST, LN2, SILENT, mixed, variance_from
-from rade.moments.attention.nonneighbors import list_pairs
+from rade.moments.attention.nonneighbors import ListedPairs, list_pairs
 from rade.moments.attention.scores import Scores
-from rade.view.view import Rates
+from rade.view.rates import Rates
 
 BAND = math.ceil((SILENT - FAINT) / LN2) + 1  # levels between faint and silent
 BUDGET = 2**21  # numbers per temporary; more go in groups of targets, recomputed in the backward pass
+MOST_LEVELS = 4096  # of a row; beyond it the gaps between its weights are narrowed
+GAP = 40.0  # weights e^40 apart cannot be told from weights further apart in double precision
+HUGE = 300.0  # log of the largest scale: beyond it the clean coefficient is e^−300, and its factor no matter
 
 
 class PairLaw:
@@ -27,9 +32,10 @@ class PairLaw:
     """
 
     def __init__(self, scores: Scores, rates: Rates) -> None:
-        self.scores, self.rates = scores, rates
-        self.pairs = list_pairs(scores.graph)
-        self.moments = self._in_groups()
+        self.rates, self.pairs = rates, list_pairs(scores.graph)
+        groups = list(_groups(scores, rates, self.pairs))
+        found = [_moments(*g) if len(groups) == 1 else checkpoint(_moments, *g, use_reentrant=False) for g in groups]
+        self.moments = PairMoments(*(torch.cat(parts) for parts in zip(*found)))
 
     def edge_inverse(self) -> Tensor:
         """E[M_i/X_i] given that the edge is on, [E, H]; M_i is the largest weight that i hears."""
@@ -55,26 +61,6 @@ class PairLaw:
     def _over_nonedges(self, values: Tensor, dtype: torch.dtype) -> Operator:
         return Operator((Sparse(self.pairs.pattern, values.index_select(0, self.pairs.other).to(dtype)),))
 
-    def _in_groups(self) -> PairMoments:
-        """Targets in groups of consecutive nodes whose pairs fit the budget."""
-        pairs, graph = self.pairs, self.scores.graph
-        rate = torch.ones(pairs.target.numel(), dtype=torch.double, device=graph.device) * self.rates.q
-        rate = rate.index_fill(0, pairs.edge, 0.0).index_add(0, pairs.edge, rate.new_ones(len(pairs.edge)) * (1.0 - self.rates.p))
-        beta = self.scores.at(pairs.target, pairs.source)
-        beta, own = beta - self.scores.largest[pairs.target], self.scores.own - self.scores.largest
-        first, last = _ends(beta.detach(), own.detach(), rate.detach(), pairs.target)
-        levels = (last - first + 1).amax(1).long() if graph.num_nodes else first.new_zeros(0).long()
-        load = torch.maximum(pairs.rowptr.diff() * BAND, levels) * self.scores.heads
-        group = torch.div(load.cumsum(0), BUDGET, rounding_mode="floor")
-        ends = torch.cat([(group.diff() > 0).nonzero().squeeze(1) + 1, group.new_tensor([graph.num_nodes])]).tolist()
-        parts = []
-        for begin, end in zip([0, *ends], ends):
-            where = slice(int(pairs.rowptr[begin]), int(pairs.rowptr[end]))
-            span = int(levels[begin:end].max()) if end > begin else 1
-            inputs = (beta[where], own[begin:end], rate[where, None], pairs.target[where] - begin, first[begin:end], span)
-            parts.append(_moments(*inputs) if len(ends) == 1 else checkpoint(_moments, *inputs, use_reentrant=False))
-        return PairMoments(*(torch.cat(part) for part in zip(*parts)))
-
 
 @dataclass(frozen=True, eq=False)
 class PairMoments:
@@ -86,50 +72,92 @@ class PairMoments:
     loop: Tensor
 
 
+Group = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, int]
+
+
+def _groups(scores: Scores, rates: Rates, pairs: ListedPairs) -> Iterator[Group]:
+    """Consecutive targets whose pairs fit the budget: what `_moments` takes."""
+    nodes, heads = scores.own.shape
+    is_edge = torch.zeros_like(pairs.target, dtype=torch.double).index_fill(0, pairs.edge, 1.0)
+    rate = is_edge * (1.0 - rates.p) + (1.0 - is_edge) * rates.q
+    beta = scores.at(pairs.target, pairs.source) - scores.largest.index_select(0, pairs.target)
+    own = scores.own - scores.largest
+    first, last = _ends(beta, own, rate, pairs.target)
+    if bool((last - first > MOST_LEVELS).any()):
+        beta, own = _narrowed(beta, own, pairs.target)
+        first, last = _ends(beta, own, rate, pairs.target)
+    levels = (last - first + 1).long().amax(1) if heads else pairs.rowptr.diff()
+    load = torch.maximum(pairs.rowptr.diff() * BAND, levels) * heads
+    turns = (torch.div(load.cumsum(0), BUDGET, rounding_mode="floor").diff() > 0).nonzero().squeeze(1) + 1
+    ends = [*turns.tolist(), nodes]
+    for begin, end in zip([0, *ends], ends):
+        where = slice(int(pairs.rowptr[begin]), int(pairs.rowptr[end]))
+        span = int(levels[begin:end].max()) if end > begin else 1
+        target = pairs.target[where] - begin
+        yield beta[where], own[begin:end], rate[where, None], target, first[begin:end], span
+
+
+@torch.no_grad()
 def _ends(beta: Tensor, own: Tensor, rate: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """First and last level of each row, [n, H]."""
     index = target[:, None].expand_as(beta)
     top = own.scatter_reduce(0, index, beta, "amax")
     lowest = torch.full_like(own, torch.inf).scatter_reduce(0, index, beta, "amin")
-    expected = 1.0 + torch.ones_like(own).index_add(0, target, rate[:, None].expand_as(beta))
+    expected = torch.full_like(own, 2.0).index_add(0, target, rate[:, None].expand_as(beta))
     lowest = torch.where(own > -torch.inf, own, lowest)
     top, lowest = (torch.where(end.isfinite(), end, 0.0) for end in (top, lowest))  # a row without anybody
     return lattice.first_level(top + expected.log()), lattice.last_level(lowest)
 
 
-def _moments(
-    beta: Tensor, own: Tensor, rate: Tensor, target: Tensor, first: Tensor, span: int
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The moments of `PairMoments` for some rows: log weights beta [P, H] and own [n, H] relative to M, rates [P, 1]."""
-    width = min(BAND, span)
-    begin = torch.ceil((FAINT - beta.detach()) / LN2) - first[target]
-    begin = begin.clamp(0, span - width)  # the pair's first level among those of its row, [P, H]
+def _narrowed(beta: Tensor, own: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """The same log weights with gaps between neighbors in a row of at most GAP; M, at zero, stays."""
+    heads = torch.arange(own.shape[1], device=own.device)
+    row = torch.cat([target, torch.arange(len(own), device=own.device)])[:, None] * len(heads) + heads
+    value, row = torch.cat([beta, own]).detach().flatten(), row.flatten()
+    order = value.argsort()
+    order = order[row[order].argsort(stable=True)]
+    ordered, of = value[order], row[order]
+    wide = (ordered.diff() - GAP).clamp(min=0).nan_to_num(0.0, posinf=0.0) * (of.diff() == 0)  # ∞: there is no loop
+    excess = pad(wide.cumsum(0), (1, 0))
+    anchor = excess.new_full((own.numel(),), -torch.inf)
+    anchor = anchor.scatter_reduce(0, of, torch.where(ordered <= 0, excess, -torch.inf), "amax")
+    anchor = torch.where(anchor > -torch.inf, anchor, 0.0)
+    shift = torch.empty_like(excess).index_copy_(0, order, excess - anchor[of]).view(-1, own.shape[1])
+    return beta - shift[: len(beta)], own - shift[len(beta) :]
+
+
+def _moments(beta: Tensor, own: Tensor, rate: Tensor, target: Tensor, first: Tensor, span: int) -> tuple[Tensor, ...]:
+    """`PairMoments` of some rows from log weights relative to M, rates [P, 1] and the rows' first levels [n, H]."""
+    width, heads = min(BAND, span), torch.arange(own.shape[1], device=own.device)
     step = torch.arange(width, dtype=beta.dtype, device=beta.device)
-    y, u = lattice.terms(((first[target] + begin)[..., None] + step) * LN2 + beta[..., None])  # [P, H, width]
-    mix = mixed(rate[..., None], u)
-    row = (target[:, None] * own.shape[1] + torch.arange(own.shape[1], device=target.device)) * (span + 1) + begin.long()
+    base = first.index_select(0, target)
+    begin = (torch.ceil((FAINT - beta.detach()) / LN2) - base).clamp(0, span - width)  # the band's place in the row
+    y, u = lattice.terms(((base + begin)[..., None] + step) * LN2 + beta[..., None])  # [P, H, width]
+    share = u / (mix := mixed(rate[..., None], u))
+    row = (target[:, None] * len(heads) + heads) * (span + 1) + begin.long()  # of [n, H, span + 1], flat
     slot = row[..., None] + step.long()
-    # What a pair adds to the exponent on its band, and from the end of the band on.
-    shape = (*own.shape, span + 1)
-    exponent = beta.new_zeros(own.numel() * (span + 1)).index_add(0, slot.flatten(), mix.log().flatten())
-    silent = mixed(rate, mix.new_tensor(-math.exp(LARGEST)).exp()).log().expand_as(beta)
-    beyond = beta.new_zeros(own.numel() * (span + 1)).index_add(0, (row + width).flatten(), silent.flatten())
-    exponent = (exponent.view(shape) + beyond.view(shape).cumsum(2))[..., :span]
+
     tau = (first[..., None] + torch.arange(span, dtype=beta.dtype, device=beta.device)) * LN2  # [n, H, span]
     loop = (tau + own[..., None]).clamp(max=LARGEST).exp()
-    density = lattice.node_weights(span, beta) * torch.exp(exponent - loop)
-    share = u / mix
+    log_laplace = _exponent(mix, rate, row, slot, (*own.shape, span + 1))[..., :span] - loop
+    density = lattice.node_weights(span, beta) * torch.exp(log_laplace)
 
-    def integral(power: int, relative: bool) -> Tensor:
-        """Σ_k ω_k e^L y^power share; below a pair's band share is 1 and y^power is taken out of the sum."""
-        # Beyond e^300 the clean coefficient is below e^−300 and its factor, 1 over this, no matter.
-        scaled = density * (max(power, 1) * tau).clamp(max=300.0).exp()
-        before = torch.nn.functional.pad(scaled.cumsum(2), (1, 0)).flatten()[row]
+    def integral(power: int, relative: bool = False) -> Tensor:
+        """Σ_k ω_k e^L y^power share, or 2^k for y; below a pair's band share is 1."""
+        scaled = density * (power * tau).clamp(max=HUGE).exp()
+        before = pad(scaled.cumsum(2), (1, 0)).flatten()[row]
         if relative:
-            return (torch.nn.functional.pad(scaled, (0, 1)).flatten()[slot] * share).sum(2) + before
-        # A pair that is heavier than e^300 is faint on no level.
-        faint = (power * beta).clamp(max=300.0).exp() * before
-        return (torch.nn.functional.pad(density, (0, 1)).flatten()[slot] * y.pow(power) * share).sum(2) + faint
+            return (pad(scaled, (0, 1)).flatten()[slot] * share).sum(2) + before
+        faint = (power * beta).clamp(max=HUGE).exp() * before  # a pair heavier than that is faint on no level
+        return (pad(density, (0, 1)).flatten()[slot] * y.pow(power) * share).sum(2) + faint
 
-    loop = (density * tau.clamp(max=300.0).exp()).sum(2)
-    return integral(1, relative=True), integral(1, relative=False), integral(2, relative=False), loop
+    return integral(1, relative=True), integral(1), integral(2), (density * tau.clamp(max=HUGE).exp()).sum(2)
+
+
+def _exponent(mix: Tensor, rate: Tensor, row: Tensor, slot: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Σ log(1 − π + π e^−y) over the pairs of each row, ``shape``: on their bands, and log(1 − π) from there on."""
+    empty = mix.new_zeros(math.prod(shape))
+    near = empty.index_add(0, slot.flatten(), mix.log().flatten())
+    silent = mixed(rate, mix.new_tensor(-math.exp(LARGEST)).exp()).log().expand_as(row)
+    beyond = empty.index_add(0, (row + slot.shape[-1]).flatten(), silent.flatten())
+    return near.view(shape) + beyond.view(shape).cumsum(-1)

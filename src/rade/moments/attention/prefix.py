@@ -32,7 +32,7 @@ class ThresholdSums:
     """
 
     def __init__(self, cell: Tensor, rank: Tensor, keys: Tensor, count: Tensor, asked: Tensor, below: Tensor) -> None:
-        """Value j [R] is number ``rank`` of its ``cell``, of ``count`` [C]; query q [Q] asks for the first ``below``."""
+        """Value j [R] is number ``rank`` of its cell, ``count`` [C] in each; query q [Q] asks for the first ``below``."""
         blocks = (count + VALUES - 1) // VALUES  # of each cell
         first = blocks.cumsum(0) - blocks
         self.cells, self.blocks = count.numel(), int(blocks.sum())
@@ -78,7 +78,7 @@ class ThresholdSums:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What multiplies values [batches, QUERIES, VALUES] and states [batches, QUERIES, K]; the keys in that precision."""
+    """What multiplies values [batches, QUERIES, VALUES] and states [batches, QUERIES, K], and the keys."""
 
     near: Tensor
     far: Tensor

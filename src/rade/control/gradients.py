@@ -1,0 +1,36 @@
+"""‖∇θL‖ of the data: from the gradients that a training step left, or on the input graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from rade.control.labelled import Labelled
+from rade.distributed import average
+
+
+def gradient_norm(parameters: Sequence[Parameter]) -> Tensor:
+    """‖∇θL‖ of the gradients that ``loss.backward()`` left."""
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    if not gradients:
+        raise RuntimeError(
+            "adapt() needs the gradients of the training step: call it after loss.backward() and before zero_grad()"
+        )
+    norms: Tensor = torch.stack([gradient.detach().double().norm() for gradient in gradients]).norm()
+    return norms
+
+
+def clean_gradient_norm(logits: Tensor, labelled: Labelled, parameters: Sequence[Parameter]) -> Tensor:
+    """‖∇θL‖ on the input graph, the authors' choice, for comparison."""
+    if labelled.loss is None:
+        raise ValueError(
+            "data_gradient='clean' needs the loss on the input graph: "
+            "adapt(..., labelled=rade.Labelled(rows, loss=lambda logits: ...))"
+        )
+    loss = labelled.weight * labelled.loss(logits)
+    gradients = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
+    norm: Tensor = average(torch.cat([g.flatten().double() for g in gradients if g is not None])).norm()
+    return norm

@@ -1,0 +1,75 @@
+"""The state of a rate rule as buffers: saved, moved and copied with the model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from rade.control.regulariser import Regulariser
+from rade.control.rules import Rule, State
+from rade.distributed import average
+from rade.graph.graph import Graph
+from rade.view.rates import Rates
+
+
+class RateState(Module):
+    """What a rule keeps, and the density D that turns ρ into q = ρD; all of them buffers in double precision."""
+
+    p: Tensor
+    rho: Tensor
+    density: Tensor
+
+    def __init__(self, rule: Rule, density: float | None) -> None:
+        super().__init__()
+        if density is not None and not 0.0 <= density <= 1.0:
+            raise ValueError(f"density must lie in [0, 1], got {density}; it is edges over pairs of nodes")
+        self.rule = rule
+        first = rule.init()
+        missing = {"p", "rho"} - set(first)
+        if missing:
+            raise ValueError(f"{type(rule).__name__}.init must return p and rho, but {min(missing)} is missing")
+        self.names = tuple(first)
+        for name, value in first.items():
+            self.register_buffer(name, value)
+        self.register_buffer("density", torch.tensor(math.nan if density is None else density, dtype=torch.double))
+
+    @property
+    def state(self) -> State:
+        """The rule's tensors by name."""
+        return {name: self.get_buffer(name) for name in self.names}
+
+    @property
+    def rates(self) -> Rates:
+        """Current (p, q = ρD); q is 0 until the density is known."""
+        return self.rates_at(0.0)
+
+    def rates_at(self, density: float) -> Rates:
+        """Current (p, q = ρD), with the given density as long as none is known."""
+        density = density if math.isnan(float(self.density)) else float(self.density)
+        return Rates(float(self.p), min(max(float(self.rho) * density, 0.0), 1.0))
+
+    def see(self, graph: Graph) -> None:
+        """Take the pooled density of the first training graph, over all ranks, unless one was given."""
+        if math.isnan(float(self.density)):
+            edges, pairs = average(torch.tensor([graph.num_edges, graph.num_pairs]).to(self.density))
+            self.density.copy_(edges / pairs.clamp(min=1.0))
+
+    def step(self, found: Regulariser, data_norm: Tensor) -> None:
+        """One step of the rule; buffers are written in place, so that references to them stay live."""
+        after = self.rule.step(self.state, self.density, found, data_norm)
+        if set(after) != set(self.names):
+            raise ValueError(
+                f"{type(self.rule).__name__}.step must return the names of init, {', '.join(self.names)}; "
+                f"got {', '.join(after)}"
+            )
+        for name, value in after.items():
+            self.get_buffer(name).copy_(value.detach())
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> RateState:
+        """Follow the model to its device but keep double precision: in bfloat16 a step of 1e-3 would be lost."""
+        super()._apply(lambda tensor: tensor.to(fn(tensor).device), recurse)  # type: ignore[no-untyped-call]
+        return self

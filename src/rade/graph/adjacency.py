@@ -1,0 +1,51 @@
+"""What travels as ``edge_index``: a clean graph, a random view of it, or another rule of who hears whom."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from rade.graph.graph import Graph
+
+T = TypeVar("T")
+
+
+class Adjacency(ABC):
+    """Stands in the place of a PyG ``edge_index``; how messages are summed over it is registered with `aggregation`.
+
+    Code that takes it for a tensor gets a sentence that says what it is.
+    """
+
+    @property
+    @abstractmethod
+    def graph(self) -> Graph:
+        """The clean graph under it."""
+
+    def for_layer(self, layer: Hashable) -> Adjacency:
+        """What one convolution aggregates over: itself, unless every layer has a view of its own."""
+        return self
+
+    def once(self, key: Hashable, build: Callable[[], T]) -> T:
+        """What ``build`` returns; adjacencies that live longer than one layer remember it."""
+        return build()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # copy, pickle and inspection ask for these, and take no for an answer
+            raise AttributeError(name)
+        if name in dir(type(self)):  # a property failed inside: let its own error be seen
+            return object.__getattribute__(self, name)
+        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}: {_GUIDANCE}")
+
+    def __getitem__(self, index: object) -> Any:
+        raise TypeError(f"{type(self).__name__!r} cannot be indexed: {_GUIDANCE}")
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError(f"{type(self).__name__!r} cannot be unpacked into source and target: {_GUIDANCE}")
+
+
+_GUIDANCE = (
+    "RADE passes a graph or a random view where the model expects edge_index; only convolutions that RADE converted "
+    "can take it. Code that reads edge_index as a tensor can use `.graph.edge_index`"
+)

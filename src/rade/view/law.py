@@ -1,0 +1,138 @@
+"""The distribution of random views of a graph, and how messages are corrected for it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from rade.errors import choose
+from rade.graph.graph import Graph
+from rade.memory import Memo
+from rade.view.rates import Rates
+
+MomentsName = Literal["exact", "delta", "monte-carlo"]
+ComplementName = Literal["exact", "sampled"]
+SamplingName = Literal["bernoulli", "fixed"]
+
+
+class Variant(str, Enum):
+    """How a view is corrected: RADE-OF, RADE-OFS, or not at all (the ablation without EPC)."""
+
+    OF = "of"
+    OFS = "ofs"
+    NONE = "none"
+
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        choose("variant", value, tuple(variant.value for variant in cls))
+
+    @property
+    def corrects(self) -> bool:
+        """Whether edges are weighed by α/E[α'] (Eq. 8, 10)."""
+        return self is not Variant.NONE
+
+    @property
+    def centres(self) -> bool:
+        """Whether the mean over non-neighbors is taken off added messages, so that additions vanish on average."""
+        return self is Variant.OF
+
+    @property
+    def keeps_additions(self) -> bool:
+        """Whether inference adds the expected additions (Eq. 11)."""
+        return self is Variant.OFS
+
+
+@dataclass(frozen=True)
+class Correction:
+    """How the moments of a view are computed and how far messages are corrected for them.
+
+    Attributes:
+        moments: of random degrees and attention denominators: ``"exact"``, the paper's second-order ``"delta"``
+            expansion, or ``"monte-carlo"`` averages (for comparison; refuses rules that adapt).
+        complement: attention's sums over non-neighbors: ``"exact"``, or ``"sampled"`` as in the paper.
+        samples: draws for ``"monte-carlo"``, and non-neighbors per node for ``"sampled"``.
+        cap: largest correction factor α/E[α']: a number, ``"none"``, or ``"auto"``, what the aggregator asks for.
+    """
+
+    moments: MomentsName = "exact"
+    complement: ComplementName = "exact"
+    samples: int = 256
+    cap: float | Literal["auto", "none"] = "auto"
+
+    def __post_init__(self) -> None:
+        choose("moments", self.moments, get_args(MomentsName))
+        choose("complement", self.complement, get_args(ComplementName))
+        if self.samples < 1:
+            raise ValueError(f"samples must be at least 1, got {self.samples}")
+        if self.cap not in ("auto", "none") and (isinstance(self.cap, str) or not self.cap >= 1.0):
+            raise ValueError(f"cap must be 'auto', 'none' or a number >= 1, got {self.cap!r}")
+
+    def limit(self, auto: float | Tensor = math.inf) -> float | Tensor:
+        """The largest allowed factor; ``auto`` is what an aggregator asks for by itself."""
+        if self.cap == "auto":
+            return auto
+        return math.inf if self.cap == "none" else float(self.cap)
+
+
+@dataclass(frozen=True)
+class Views:
+    """How views are drawn.
+
+    Attributes:
+        shared: one view for all layers of a pass, as the paper's text has it; otherwise every convolution has a view of
+            its own, and expectations are preserved through several linear layers.
+        sampling: every non-edge by itself (``"bernoulli"``), or a ``"fixed"`` number round(q · non-edges) of them.
+    """
+
+    shared: bool = False
+    sampling: SamplingName = "bernoulli"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.shared, bool):
+            raise ValueError(f"shared must be True or False, got {self.shared!r}")
+        choose("sampling", self.sampling, get_args(SamplingName))
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """The distribution of random views of one graph, and how to correct for it: all that moments depend on.
+
+    What follows from a law alone (moments, correction factors, the expected aggregation) is kept in its ``memo``, so
+    layers, views and passes at the same rates share it. With ``Views(sampling="fixed")`` the add rate becomes what the
+    fixed number really is, round(q · non-edges) / non-edges: on tiny graphs it may be 0.
+
+    Attributes:
+        graph: the clean graph or batch of graphs.
+        rates: p and q; tensors may carry gradients.
+        variant: RADE-OF, RADE-OFS or none.
+        correction: how moments are computed.
+        views: how views are drawn.
+        generator: where their randomness comes from; torch's default generator if None.
+    """
+
+    graph: Graph
+    rates: Rates
+    variant: Variant = Variant.OF
+    correction: Correction = Correction()
+    views: Views = Views()
+    generator: torch.Generator | None = None
+    memo: Memo = field(default_factory=Memo, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "variant", Variant(self.variant))
+        if self.views.sampling == "fixed" and not isinstance(self.rates.q, Tensor):
+            count = max(self.graph.num_nonedges, 1)
+            object.__setattr__(self, "rates", Rates(self.rates.p, round(self.rates.q * count) / count))
+
+    def at(self, rates: Rates) -> Law:
+        """The same law at other rates."""
+        return replace(self, rates=rates)
+
+    def on(self, graph: Graph) -> Law:
+        """The same law on another graph."""
+        return replace(self, graph=graph)

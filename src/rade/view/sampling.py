@@ -1,0 +1,103 @@
+"""Drawing views: exactly i.i.d. drops and additions, at the cost of the edges and of what is added."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from rade.graph.adjacency import Adjacency
+from rade.graph.graph import Graph
+from rade.graph.pairs import bernoulli_positions, fixed_positions, symmetric_pattern, unrank_pairs
+from rade.graph.sparse import Pattern
+from rade.memory import Memo
+from rade.view.law import Law
+from rade.view.rates import Rates, number
+from rade.view.view import View
+
+
+@dataclass(frozen=True, eq=False)
+class FreshViews(Adjacency):
+    """An independent view for every convolution, found again by its layer: recomputation meets the same view."""
+
+    law: Law
+    memo: Memo = field(default_factory=Memo, init=False, repr=False)
+
+    @property
+    def graph(self) -> Graph:
+        """The clean graph under the views."""
+        return self.law.graph
+
+    def for_layer(self, layer: Hashable) -> View:
+        """The view of one layer, drawn when it is first asked for."""
+        return self.memo.once(layer, lambda: sample(self.law))
+
+
+def draw(law: Law) -> View | FreshViews:
+    """What a training pass runs on: one view for all layers, or one for each, as ``law.views`` says."""
+    return sample(law) if law.views.shared else FreshViews(law)
+
+
+def sample(law: Law) -> View:
+    """Draw one view (Eq. 6): keep every edge with probability 1−p, add every non-edge with probability q.
+
+    Costs O(edges + additions). All randomness comes from the law's generator.
+    """
+    graph, rates, generator = law.graph, law.rates, law.generator
+    kept = _kept(graph, number(rates.p), generator)
+    rank = _SAMPLERS[law.views.sampling](graph, number(rates.q), generator)
+    return View(law, kept, _added(graph, rank))
+
+
+def sample_view(graph: Graph, rates: Rates, generator: torch.Generator | None = None) -> View:
+    """Draw a view of a graph at given rates, with all other choices at their defaults.
+
+    >>> graph = Graph.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=3)
+    >>> sample_view(graph, Rates(p=0.0, q=1.0)).edge_index.shape
+    torch.Size([2, 6])
+    """
+    return sample(Law(graph, rates, generator=generator))
+
+
+def _kept(graph: Graph, p: float, generator: torch.Generator | None) -> Tensor:
+    """One Bernoulli(1−p) per undirected edge, told to both directions."""
+    kept = torch.ones(graph.pattern.size, dtype=torch.bool, device=graph.device)
+    if p == 0.0:
+        return kept
+    drawn = torch.rand(graph.num_edges, generator=generator, device=graph.device) >= p
+    kept[graph.upper] = drawn
+    kept[graph.pattern.transposition[graph.upper]] = drawn
+    return kept
+
+
+def _bernoulli_ranks(graph: Graph, q: float, generator: torch.Generator | None) -> Tensor:
+    """Walk all pairs, then discard the edges: what is left of i.i.d. Bernoulli draws is i.i.d. Bernoulli."""
+    rank = bernoulli_positions(graph.num_pairs, q, generator, graph.device)
+    if graph.num_edges == 0:
+        return rank
+    at = torch.searchsorted(graph.edge_rank, rank).clamp_(max=graph.num_edges - 1)
+    return rank[graph.edge_rank[at] != rank]
+
+
+def _fixed_ranks(graph: Graph, q: float, generator: torch.Generator | None) -> Tensor:
+    """round(q · non-edges) of them, the paper's footnote; the k-th non-edge has rank k + number of edges before it."""
+    nonedges = graph.num_nonedges
+    chosen = fixed_positions(nonedges, round(q * nonedges), generator, graph.device)
+    before = graph.edge_rank - torch.arange(graph.num_edges, device=graph.device)
+    return chosen + torch.searchsorted(before, chosen, right=True)
+
+
+_SAMPLERS = {"bernoulli": _bernoulli_ranks, "fixed": _fixed_ranks}
+
+
+def _added(graph: Graph, rank: Tensor) -> Pattern:
+    """Ranks in the common pair space of a batch, ascending, as a symmetric pattern."""
+    if graph.num_graphs == 1:
+        low, high = unrank_pairs(rank, graph.sizes)
+    else:
+        of = torch.searchsorted(graph.pair_offset, rank, right=True) - 1
+        low, high = unrank_pairs(rank - graph.pair_offset[of], graph.sizes[of])
+        low, high = low + graph.ptr[of], high + graph.ptr[of]
+    return symmetric_pattern(low, high, graph.num_nodes)

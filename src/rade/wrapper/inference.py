@@ -1,0 +1,58 @@
+"""What a model in evaluation mode aggregates over: values that say how to predict."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rade.graph.adjacency import Adjacency
+from rade.view.law import Law
+from rade.view.rates import Rates
+from rade.view.sampling import draw
+from rade.view.view import MeanView
+
+Run = Callable[[Adjacency], Any]
+
+
+@dataclass(frozen=True)
+class Inference(ABC):
+    """How to predict.
+
+    Attributes:
+        rates: rates to predict at, in place of the model's own.
+    """
+
+    rates: Rates | None = field(default=None, kw_only=True)
+
+    @abstractmethod
+    def __call__(self, run: Run, law: Law) -> Any:
+        """The prediction; ``run`` is a forward pass of the model on any adjacency."""
+
+
+@dataclass(frozen=True)
+class Expected(Inference):
+    """One pass on the mean over all views: clean for RADE-OF, with the expected additions for RADE-OFS."""
+
+    def __call__(self, run: Run, law: Law) -> Any:
+        """One pass."""
+        return run(MeanView(law))
+
+
+@dataclass(frozen=True)
+class Ensemble(Inference):
+    """The mean output over ``size`` sampled views."""
+
+    size: int = 8
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ValueError(f"an ensemble needs at least one view, got size = {self.size}")
+
+    def __call__(self, run: Run, law: Law) -> Any:
+        """``size`` passes."""
+        total = run(draw(law))
+        for _ in range(self.size - 1):
+            total = total + run(draw(law))
+        return total / self.size

@@ -1,0 +1,108 @@
+"""Flat names for the fields of `RADE`'s values: what a configuration file or a command line can say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from rade.control.rules import Constant, GradNorm
+from rade.wrapper.inference import Ensemble, Expected
+
+# flat name → (argument of `RADE`, field of its value)
+FLAT: dict[str, tuple[str, str]] = {
+    "p": ("rule", "p"),
+    "rho": ("rule", "rho"),
+    "penalty": ("rule", "penalty"),
+    "rate_lr": ("rule", "lr"),
+    "max_p": ("rule", "max_p"),
+    "data_gradient": ("rule", "data_gradient"),
+    "moments": ("correction", "moments"),
+    "complement": ("correction", "complement"),
+    "samples": ("correction", "samples"),
+    "max_correction": ("correction", "cap"),
+    "share_view": ("views", "shared"),
+    "sampling": ("views", "sampling"),
+    "task": ("readout", "task"),
+    "pool": ("readout", "pool"),
+    "pooling_rule": ("readout", "pooling_rule"),
+    "head": ("readout", "head"),
+    "views": ("inference", "size"),
+}
+# flat name → (argument, which class of value each of its values means)
+KINDS: dict[str, tuple[str, dict[Any, type[Any]]]] = {
+    "adaptive": ("rule", {True: GradNorm, False: Constant}),
+    "inference": ("inference", {"expected": Expected, "ensemble": Ensemble}),
+}
+HOMES = {
+    "rule": "GradNorm",
+    "correction": "Correction",
+    "views": "Views",
+    "readout": "Readout",
+    "inference": "Ensemble",
+}
+
+
+def flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The flat settings of values by argument: a name is offered where the chosen value has its field.
+
+    >>> from rade.control.rules import Constant
+    >>> flat({"rule": Constant(p=0.2, rho=0.1)})
+    {'adaptive': False, 'p': 0.2, 'rho': 0.1, 'data_gradient': 'training'}
+    """
+    found: dict[str, Any] = {}
+    for name, (argument, kinds) in KINDS.items():
+        found |= {name: word for word, kind in kinds.items() if type(values.get(argument)) is kind}  # noqa: B035
+    for name, (argument, field) in FLAT.items():
+        if argument in values and field in _fields(values[argument]):
+            found[name] = getattr(values[argument], field)
+    return found
+
+
+def from_flat(values: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by argument with flat ``options`` put into their fields; first the kinds of value, then the fields.
+
+    >>> from rade.control.rules import GradNorm
+    >>> from_flat({"rule": GradNorm()}, {"adaptive": False, "p": 0.2})["rule"]
+    Constant(p=0.2, rho=0.5, data_gradient='training')
+    """
+    changed = dict(values)
+    for name in KINDS.keys() & options.keys():
+        argument, kinds = KINDS[name]
+        if options[name] not in kinds:
+            words = ", ".join(map(repr, kinds))
+            raise ValueError(f"{name} must be one of {words}, got {options[name]!r}")
+        changed[argument] = _as(kinds[options[name]], changed[argument])
+    for argument in changed:
+        mine = {FLAT[name][1]: (name, value) for name, value in options.items() if _argument(name) == argument}
+        for field in mine.keys() - _fields(changed[argument]):
+            raise ValueError(f"{mine[field][0]} means nothing with {type(changed[argument]).__name__}")
+        changed[argument] = replace(changed[argument], **{field: value for field, (_, value) in mine.items()})
+    return changed
+
+
+def refusal(name: str, value: Any) -> str:
+    """The sentence for a flat name given to `RADE`, whose arguments are values."""
+    if name == "adaptive":
+        return "adaptive is a choice of rule: RADE(model, rule=rade.GradNorm()) or rule=rade.Constant()"
+    if name not in FLAT:
+        return f"RADE got an unexpected argument {name!r}; its arguments: variant, {', '.join(HOMES)}, density, ..."
+    argument, field = FLAT[name]
+    shown = f"{field}={value!r}" if isinstance(value, int | float | str) else f"{field}=..."
+    return f"{name} is part of the {argument}: RADE(model, {argument}=rade.{HOMES[argument]}({shown}))"
+
+
+def _argument(name: str) -> str | None:
+    return FLAT[name][0] if name in FLAT else None
+
+
+def _fields(value: Any) -> set[str]:
+    return {field.name for field in fields(value)}
+
+
+def _as(kind: type[Any], value: Any) -> Any:
+    """A value of another kind with the fields that both have."""
+    if type(value) is kind:
+        return value
+    common = _fields(value) & {field.name for field in fields(kind)}
+    return kind(**{name: getattr(value, name) for name in common})
