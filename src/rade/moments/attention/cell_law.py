@@ -12,7 +12,7 @@ from rade.graph.operator import Operator, over_nonedges
 from rade.moments.attention import lattice
 from rade.moments.attention.all_nodes import AttentionKernel, AttentionSums
 from rade.moments.attention.cells import POINTS, WIDTH
-from rade.moments.attention.lattice import FAINT, LN2, SILENT, mixed, variance_from
+from rade.moments.attention.lattice import FAINT, HUGE, LN2, SILENT, mixed, variance_from
 from rade.view.rates import Rates, number
 
 AWAKE = math.ceil((SILENT - FAINT + 2 * WIDTH) / LN2) + 1  # levels at which a column is neither faint nor silent
@@ -96,8 +96,7 @@ class _Part:
 
     def weights(self, relative: bool) -> Tensor:
         """ω_k e^L, or 2^k M_i times it, [rows, K]."""
-        # Beyond e^300 the clean coefficient is below e^−300 and its factor, 1 over this, no matter.
-        return self.density * (self.tau + self.largest[:, None]).clamp(max=300.0).exp() if relative else self.density
+        return self.density * (self.tau + self.largest[:, None]).clamp(max=HUGE).exp() if relative else self.density
 
     def columns(self, table: Table, relative: bool) -> Tensor:
         """Integrals of a table at the points of all columns, [rows, B + 1, POINTS]."""

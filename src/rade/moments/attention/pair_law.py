@@ -13,16 +13,15 @@ from torch.utils.checkpoint import checkpoint
 
 from rade.graph.operator import Operator, Sparse
 from rade.moments.attention import lattice
-from rade.moments.attention.lattice import FAINT, LARGEST, LN2, SILENT, mixed, variance_from
+from rade.moments.attention.lattice import FAINT, HUGE, LARGEST, LN2, SILENT, mixed, variance_from
 from rade.moments.attention.nonneighbors import ListedPairs, list_pairs
 from rade.moments.attention.scores import Scores
 from rade.view.rates import Rates
 
 BAND = math.ceil((SILENT - FAINT) / LN2) + 1  # levels between faint and silent
-BUDGET = 2**21  # numbers per temporary; more go in groups of targets, recomputed in the backward pass
+BUDGET = 2**18  # numbers per temporary; more go in groups of targets, recomputed in the backward pass
 MOST_LEVELS = 4096  # of a row; beyond it the gaps between its weights are narrowed
 GAP = 40.0  # weights e^40 apart cannot be told from weights further apart in double precision
-HUGE = 300.0  # log of the largest scale: beyond it the clean coefficient is e^−300, and its factor no matter
 
 
 class PairLaw:

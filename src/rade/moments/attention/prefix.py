@@ -32,7 +32,7 @@ class ThresholdSums:
     """
 
     def __init__(self, cell: Tensor, rank: Tensor, keys: Tensor, count: Tensor, asked: Tensor, below: Tensor) -> None:
-        """Value j [R] is number ``rank`` of its cell, ``count`` [C] in each; query q [Q] asks for the first ``below``."""
+        """Value j [R] is number ``rank`` of its cell, ``count`` [C] in each; query q [Q] asks for the first `below`."""
         blocks = (count + VALUES - 1) // VALUES  # of each cell
         first = blocks.cumsum(0) - blocks
         self.cells, self.blocks = count.numel(), int(blocks.sum())
