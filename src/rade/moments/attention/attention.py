@@ -10,7 +10,7 @@ from rade.graph.graph import Graph
 from rade.memory import remembered
 from rade.moments.attention.denominator import Denominator, denominator
 from rade.moments.attention.scores import Scores
-from rade.moments.base import Coefficients, Moments, Weights
+from rade.moments.base import Coefficients, Moments, Pulls, Weights
 from rade.moments.monte_carlo import SampledMoments, sampled_moments, sampled_variance
 from rade.view.law import Law
 from rade.view.view import View
@@ -83,6 +83,16 @@ class Attention(Coefficients):
         loop = 1.0 / (self._denominator(law).loop_inverse().clamp(min=RAREST) * clean)
         edges = 1.0 / ((1.0 - law.rates.p) * heard)
         return edges.to(self.dtype), torch.where(own > 0, loop, 0.0).to(self.dtype)
+
+    def response(self, view: View, pulls: Pulls) -> tuple[Tensor, Tensor]:
+        """A pair's own message, and the part α' of the target's other messages that it takes."""
+        law, target = view.law, self.graph.pattern.target
+        edges, _ = super().response(view, pulls)
+        mean = self.expected(law)
+        sent = mean.edges * pulls.edges
+        total = self.graph.pattern.row_sum(sent) + mean.loop * pulls.loop + pulls.nonedges
+        edges = edges - self.present(law, 1) * (total[target] - sent)
+        return edges, self.on(view).added * (pulls.added - total[view.added.target])
 
     def cap(self, law: Law) -> float | Tensor:
         """3/(1−p) for the expansion: above every legitimate factor of a node of degree one, below its excesses."""
