@@ -15,7 +15,8 @@ from rade.moments.monte_carlo import SampledMoments, sampled_moments, sampled_va
 from rade.view.law import Law
 from rade.view.view import View
 
-RAREST = 2.0**-100  # of E[M/X]: a neighbor that is never heard (q = 1, infinitely heavy non-neighbors) has no factor
+RAREST = 2.0**-100  # least E[α']/α: who is never heard (q = 1 and far heavier non-neighbors) has no larger factor
+FAINTEST = 1e-290  # coefficients below it are lost in any sum: their factor is 1
 
 
 class Attention(Coefficients):
@@ -34,10 +35,8 @@ class Attention(Coefficients):
 
     def clean(self) -> Weights:
         """Softmax over neighbors (and the node itself with ``self_loops``)."""
-        edges, own = self._relative
-        inverse = 1.0 / _positive(own + self.graph.pattern.row_sum(edges))
-        edges = edges * inverse[self.graph.pattern.target]
-        return self._weights(edges, own * inverse, edges[:0])
+        edges, loop = self._clean
+        return self._weights(edges, loop, edges[:0])
 
     def on(self, view: View) -> Weights:
         """Softmax over the view."""
@@ -62,8 +61,8 @@ class Attention(Coefficients):
         """E[α'] = π w E[1/X], X without the pair's own part."""
         if law.correction.moments == "monte-carlo":
             return self._sampled(law).mean
-        found, (edges, own) = self._denominator(law), self._relative
-        edges, loop = (1.0 - law.rates.p) * edges * self._edge_inverse(law), own * found.loop_inverse()
+        found = self._denominator(law)
+        edges, loop = (1.0 - law.rates.p) * self._edge_mean(law), found.loop_mean()
         return Moments(edges.to(self.dtype), loop.to(self.dtype), found.nonedge_mean(self.dtype))
 
     def variance(self, law: Law) -> Moments:
@@ -74,15 +73,12 @@ class Attention(Coefficients):
         return Moments(found.edge_variance().to(self.dtype), self.no_loop(), found.nonedge_variance(self.dtype))
 
     def ratio(self, law: Law) -> tuple[Tensor, Tensor]:
-        """1/(π T_i E[1/X]) with T the clean denominator: w cancels, so weights may be too small for α and E[α']."""
+        """α/E[α'], in double precision."""
         if law.correction.moments == "monte-carlo":
             return super().ratio(law)
-        edges, own = self._relative
-        clean = _positive(own + self.graph.pattern.row_sum(edges))
-        heard = self._edge_inverse(law).clamp(min=RAREST) * clean[self.graph.pattern.target]
-        loop = 1.0 / (self._denominator(law).loop_inverse().clamp(min=RAREST) * clean)
-        edges = 1.0 / ((1.0 - law.rates.p) * heard)
-        return edges.to(self.dtype), torch.where(own > 0, loop, 0.0).to(self.dtype)
+        edges, loop = self._clean
+        edges = _quotient(edges, self._edge_mean(law)) / (1.0 - law.rates.p)
+        return edges.to(self.dtype), _quotient(loop, self._denominator(law).loop_mean()).to(self.dtype)
 
     def response(self, view: View, pulls: Pulls) -> tuple[Tensor, Tensor]:
         """A pair's own message, and the part α' of the target's other messages that it takes."""
@@ -104,11 +100,12 @@ class Attention(Coefficients):
         return torch.zeros_like(self.scores.s, dtype=self.dtype)
 
     @remembered
-    def _relative(self) -> tuple[Tensor, Tensor]:
-        """Weights of edges [E, H] and loops [n, H], relative to the largest that their target hears."""
-        scores = self.scores
-        edges = torch.exp(scores.edge - scores.largest[self.graph.pattern.target])
-        return edges, torch.exp(scores.own - scores.largest)
+    def _clean(self) -> tuple[Tensor, Tensor]:
+        """α of edges [E, H] and loops [n, H] in double precision."""
+        scores, pattern = self.scores, self.graph.pattern
+        edges, own = torch.exp(scores.edge - scores.largest[pattern.target]), torch.exp(scores.own - scores.largest)
+        inverse = 1.0 / _positive(own + pattern.row_sum(edges))
+        return edges * inverse[pattern.target], own * inverse
 
     def _weights(self, edges: Tensor, loop: Tensor, added: Tensor) -> Weights:
         return Weights(edges.to(self.dtype), loop.to(self.dtype), added.to(self.dtype))
@@ -119,10 +116,17 @@ class Attention(Coefficients):
     def _denominator(self, law: Law) -> Denominator:
         return self.once(law, "denominator", lambda: denominator(self.scores, law))
 
-    def _edge_inverse(self, law: Law) -> Tensor:
-        return self.once(law, "edge inverse", lambda: self._denominator(law).edge_inverse())
+    def _edge_mean(self, law: Law) -> Tensor:
+        return self.once(law, "edge mean", lambda: self._denominator(law).edge_mean())
 
 
 def _positive(total: Tensor) -> Tensor:
     """A node that hears nobody has no coefficient: divide its zeros by one."""
     return torch.where(total > 0, total, 1.0)
+
+
+def _quotient(clean: Tensor, mean: Tensor) -> Tensor:
+    """α/E[α'], finite in value and derivative at any scores; 0 where there is no coefficient."""
+    mean = torch.maximum(mean, RAREST * clean)
+    heard = mean > FAINTEST
+    return torch.where(heard, clean / torch.where(heard, mean, 1.0), (clean > 0).to(clean))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -12,11 +11,10 @@ from rade.graph.operator import Operator, over_nonedges
 from rade.moments.attention import lattice
 from rade.moments.attention.all_nodes import AttentionKernel, AttentionSums
 from rade.moments.attention.cells import POINTS, WIDTH
-from rade.moments.attention.lattice import FAINT, HUGE, LN2, SILENT, mixed, variance_from
+from rade.moments.attention.lattice import FAINT, LN2, SILENT, mixed, variance_from
 from rade.view.rates import Rates, number
 
 AWAKE = math.ceil((SILENT - FAINT + 2 * WIDTH) / LN2) + 1  # levels at which a column is neither faint nor silent
-Table = Callable[[Tensor, Tensor], Tensor]  # (y, e^−y) → a function of them
 
 
 class CellLaw:
@@ -35,19 +33,18 @@ class CellLaw:
         order = torch.cat([part.rows for part in self.parts])
         self.position = torch.empty_like(order).index_copy_(0, order, torch.arange(order.numel(), device=order.device))
 
-    def edge_inverse(self) -> Tensor:
-        """E[M_i/X_i] given that the edge is on, [E, H]; M_i is the largest weight that i hears."""
-        return self.sums.edges(self._columns(lambda y, u: u / mixed(1.0 - self.rates.p, u), relative=True))
+    def edge_mean(self) -> Tensor:
+        """E[α'_ij] given that the edge is on, [E, H]."""
+        return self.sums.edges(self._given_on(1, 1.0 - self.rates.p))
 
     def edge_variance(self) -> Tensor:
         """Var[α'_ij], [E, H]."""
-        stay = 1.0 - self.rates.p
-        mean, square = (self.sums.edges(self._given_on(power, stay)) for power in (1, 2))
-        return variance_from(mean, square, stay)
+        square = self.sums.edges(self._given_on(2, 1.0 - self.rates.p))
+        return variance_from(self.edge_mean(), square, 1.0 - self.rates.p)
 
-    def loop_inverse(self) -> Tensor:
-        """E[M_i/X_i], [n, H]."""
-        return self._rows([part.weights(relative=True).sum(1) for part in self.parts]).view_as(self.scores.loop)
+    def loop_mean(self) -> Tensor:
+        """E[α'_ii], [n, H]."""
+        return self._rows([(part.density * part.loop).sum(1) for part in self.parts]).view_as(self.scores.loop)
 
     def nonedge_mean(self, dtype: torch.dtype) -> Operator:
         """Σ_{j∉N(i)} E[α'_ij] x_j."""
@@ -59,15 +56,11 @@ class CellLaw:
         return self._over_nonedges(variance_from(mean, square, self.rates.q), dtype)
 
     def _given_on(self, power: int, rate: float | Tensor) -> Tensor:
-        """E[α'^power] of a pair at that rate, given that it is on, at the points of all columns."""
-        return self._columns(lambda y, u: y**power * u / mixed(rate, u))
+        """E[α'^power] of a pair at that rate, given that it is on, at the points of all columns, [R, B + 1, POINTS]."""
+        return self._rows([part.columns(power, rate) for part in self.parts])
 
     def _over_nonedges(self, values: Tensor, dtype: torch.dtype) -> Operator:
         return over_nonedges(self.sums.graph, AttentionKernel(self.sums, values, dtype))
-
-    def _columns(self, table: Table, relative: bool = False) -> Tensor:
-        """Σ_k ω_k e^L table(y, e^−y), or 2^k M_i times it, at the points of all columns, [R, B + 1, POINTS]."""
-        return self._rows([part.columns(table, relative) for part in self.parts])
 
     def _rows(self, parts: list[Tensor]) -> Tensor:
         return torch.cat(parts).index_select(0, self.position)
@@ -90,18 +83,15 @@ class _Part:
         exponent = self._binned(sums.neighbors) @ mixed(1.0 - rates.p, u).log().view(shape).t()
         exponent = exponent + self._binned(sums.others) @ mixed(rates.q, u).log().view(shape).t()
         exponent = (exponent.view(-1, len(self.tau), POINTS) * self.kink_weight[:, None]).sum(2)
-        loop = (self.tau + own[:, None]).clamp(max=lattice.LARGEST).exp()
-        self.density = lattice.node_weights(len(level), level) * torch.exp(exponent - loop)  # ω_k e^L, [rows, K]
-        self.largest = scores.largest.flatten()[self.rows]
+        self.loop = (self.tau + own[:, None]).clamp(max=lattice.LARGEST).exp()
+        self.density = lattice.node_weights(len(level), level) * torch.exp(exponent - self.loop)  # ω_k e^L, [rows, K]
 
-    def weights(self, relative: bool) -> Tensor:
-        """ω_k e^L, or 2^k M_i times it, [rows, K]."""
-        return self.density * (self.tau + self.largest[:, None]).clamp(max=HUGE).exp() if relative else self.density
-
-    def columns(self, table: Table, relative: bool) -> Tensor:
-        """Integrals of a table at the points of all columns, [rows, B + 1, POINTS]."""
-        weights = (self.weights(relative)[..., None] * self.kink_weight[:, None]).flatten(1)
-        return (weights @ table(*self._terms()).view(weights.shape[1], -1)).view(len(self.rows), -1, POINTS)
+    def columns(self, power: int, rate: float | Tensor) -> Tensor:
+        """Σ_k ω_k e^L y^power e^−y/(1 − π + π e^−y) at the points of all columns, [rows, B + 1, POINTS]."""
+        y, u = self._terms()
+        weights = (self.density[..., None] * self.kink_weight[:, None]).flatten(1)
+        values: Tensor = weights @ (y**power * u / mixed(rate, u)).view(weights.shape[1], -1)
+        return values.view(len(self.rows), -1, POINTS)
 
     def _terms(self) -> tuple[Tensor, Tensor]:
         return lattice.terms(self.tau[:, None, None, None] + self.log_weight)  # [K, POINTS, B + 1, POINTS]

@@ -36,16 +36,15 @@ class DeltaLaw:
         self.scores, self.rates, pattern = scores, rates, scores.graph.pattern
         shift = heaviest(scores)
         self.others = others(scores, shift)
-        self.edge, own = torch.exp(scores.edge - shift[pattern.target]), torch.exp(scores.own - shift)
-        self.relative = torch.exp(scores.largest - shift)  # M_i
+        self.edge, self.own = torch.exp(scores.edge - shift[pattern.target]), torch.exp(scores.own - shift)
         p, q = rates.p, rates.q
-        mean = own + (1.0 - p) * pattern.row_sum(self.edge) + q * self.others.total(1)
+        mean = self.own + (1.0 - p) * pattern.row_sum(self.edge) + q * self.others.total(1)
         self.mean = torch.where(mean > 0, mean, 1.0)
         self.variance = p * (1.0 - p) * pattern.row_sum(self.edge.square()) + q * (1.0 - q) * self.others.total(2)
 
-    def edge_inverse(self) -> Tensor:
-        """E[M_i/X_i] given that the edge is on, [E, H]."""
-        return self.relative[self.scores.graph.pattern.target] * self._edge(1)
+    def edge_mean(self) -> Tensor:
+        """E[α'_ij] given that the edge is on, [E, H]."""
+        return self.edge * self._edge(1)
 
     def edge_variance(self) -> Tensor:
         """Var[α'_ij] = π w² E[1/X²] − (π w E[1/X])², [E, H]."""
@@ -54,9 +53,9 @@ class DeltaLaw:
         # The two expansions are separate: their difference can fall below zero where σ² exceeds D².
         return (second - first.square()).clamp(min=0)
 
-    def loop_inverse(self) -> Tensor:
-        """E[M_i/X_i], [n, H]."""
-        return self.relative * expansion(self.mean, self.variance, 1)
+    def loop_mean(self) -> Tensor:
+        """E[α'_ii], [n, H]."""
+        return self.own * expansion(self.mean, self.variance, 1)
 
     def nonedge_mean(self, dtype: torch.dtype) -> Operator:
         """Σ_{j∉N(i)} E[α'_ij] x_j."""

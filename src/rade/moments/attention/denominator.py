@@ -22,13 +22,13 @@ MOST_PAIRS = 2**27  # a list beyond this does not fit into memory
 
 
 class Denominator(Protocol):
-    """What attention asks of the law; M_i is the largest weight that i hears on the clean graph."""
+    """What attention asks of the law."""
 
-    def edge_inverse(self) -> Tensor:
-        """E[M_i/X_i] given that the edge is on, [E, H]."""
+    def edge_mean(self) -> Tensor:
+        """E[α'_ij] given that the edge is on, [E, H]."""
 
-    def loop_inverse(self) -> Tensor:
-        """E[M_i/X_i], [n, H]."""
+    def loop_mean(self) -> Tensor:
+        """E[α'_ii], [n, H]."""
 
     def edge_variance(self) -> Tensor:
         """Var[α'_ij], [E, H]."""

@@ -18,7 +18,6 @@ START = 4  # the first level has 2^k · 2^START · E[X] ≤ 1
 FINISH = math.log(10.0)  # the last one 2^k · (smallest X) ≥ 10: what is left out begins at 20 e^−20
 FAINT, SILENT = -14.0, 4.1  # log y: below the first a pair is felt to first order only, beyond the second not at all
 LARGEST = 5.52  # log y is cut here: e^−y is then 1e-109, and products of it are not denormal, which would be slow
-HUGE = 100.0  # log of the largest scale 2^k M: beyond it the clean coefficient is e^−100, and its factor no matter
 
 
 def end_weights() -> Tensor:

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from rade.graph.operator import Operator, Sparse
 from rade.moments.attention import lattice
-from rade.moments.attention.lattice import FAINT, HUGE, LARGEST, LN2, SILENT, mixed, variance_from
+from rade.moments.attention.lattice import FAINT, LARGEST, LN2, SILENT, mixed, variance_from
 from rade.moments.attention.nonneighbors import ListedPairs, list_pairs
 from rade.moments.attention.scores import Scores
 from rade.view.rates import Rates
@@ -21,6 +21,7 @@ from rade.view.rates import Rates
 BAND = math.ceil((SILENT - FAINT) / LN2) + 1  # levels between faint and silent
 BUDGET = 2**18  # numbers per temporary; more go in groups of targets, recomputed in the backward pass
 MOST_LEVELS = 4096  # of a row; beyond it the gaps between its weights are narrowed
+HUGE = 300.0  # pairs that much lighter or heavier than M are faint on no level that counts
 GAP = 40.0  # weights e^40 apart cannot be told from weights further apart in double precision
 
 
@@ -36,17 +37,17 @@ class PairLaw:
         found = [_moments(*g) if len(groups) == 1 else checkpoint(_moments, *g, use_reentrant=False) for g in groups]
         self.moments = PairMoments(*(torch.cat(parts) for parts in zip(*found)))
 
-    def edge_inverse(self) -> Tensor:
-        """E[M_i/X_i] given that the edge is on, [E, H]; M_i is the largest weight that i hears."""
-        return self.moments.inverse.index_select(0, self.pairs.edge)
+    def edge_mean(self) -> Tensor:
+        """E[α'_ij] given that the edge is on, [E, H]."""
+        return self.moments.mean.index_select(0, self.pairs.edge)
 
     def edge_variance(self) -> Tensor:
         """Var[α'_ij], [E, H]."""
-        mean, square = (of.index_select(0, self.pairs.edge) for of in (self.moments.mean, self.moments.square))
-        return variance_from(mean, square, 1.0 - self.rates.p)
+        square = self.moments.square.index_select(0, self.pairs.edge)
+        return variance_from(self.edge_mean(), square, 1.0 - self.rates.p)
 
-    def loop_inverse(self) -> Tensor:
-        """E[M_i/X_i], [n, H]."""
+    def loop_mean(self) -> Tensor:
+        """E[α'_ii], [n, H]."""
         return self.moments.loop
 
     def nonedge_mean(self, dtype: torch.dtype) -> Operator:
@@ -63,9 +64,8 @@ class PairLaw:
 
 @dataclass(frozen=True, eq=False)
 class PairMoments:
-    """Given that the pair is on: E[M/X], E[α'], E[α'²], [P, H] each; and E[M/X] of the whole row, [n, H]."""
+    """E[α'] and E[α'²] given that the pair is on, [P, H] each, and E[α'_ii], [n, H]."""
 
-    inverse: Tensor
     mean: Tensor
     square: Tensor
     loop: Tensor
@@ -141,16 +141,13 @@ def _moments(beta: Tensor, own: Tensor, rate: Tensor, target: Tensor, first: Ten
     log_laplace = _exponent(mix, rate, row, slot, (*own.shape, span + 1))[..., :span] - loop
     density = lattice.node_weights(span, beta) * torch.exp(log_laplace)
 
-    def integral(power: int, relative: bool = False) -> Tensor:
-        """Σ_k ω_k e^L y^power share, or 2^k for y; below a pair's band share is 1."""
-        scaled = density * (power * tau).clamp(max=HUGE).exp()
-        before = pad(scaled.cumsum(2), (1, 0)).flatten()[row]
-        if relative:
-            return (pad(scaled, (0, 1)).flatten()[slot] * share).sum(2) + before
-        faint = (power * beta).clamp(max=HUGE).exp() * before  # a pair heavier than that is faint on no level
-        return (pad(density, (0, 1)).flatten()[slot] * y.pow(power) * share).sum(2) + faint
+    def integral(power: int) -> Tensor:
+        """Σ_k ω_k e^L y^power share, where below its band a pair has share 1 and y^power = w^power 2^(k power)."""
+        near = (pad(density, (0, 1)).flatten()[slot] * y.pow(power) * share).sum(2)
+        before = pad((density * (power * tau).clamp(max=HUGE).exp()).cumsum(2), (1, 0)).flatten()[row]
+        return near + (power * beta).clamp(max=HUGE).exp() * before
 
-    return integral(1, relative=True), integral(1), integral(2), (density * tau.clamp(max=HUGE).exp()).sum(2)
+    return integral(1), integral(2), (density * loop).sum(2)
 
 
 def _exponent(mix: Tensor, rate: Tensor, row: Tensor, slot: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -98,4 +98,4 @@ def _batches(block: Tensor) -> tuple[int, Tensor]:
 
 def _scatter(rows: Tensor, slot: Tensor, shape: tuple[int, int]) -> Tensor:
     """Rows [R, F] at their slots of a zero tensor [*shape, F]."""
-    return rows.new_zeros(shape[0] * shape[1], rows.shape[1]).index_copy(0, slot, rows).view(*shape, -1)
+    return rows.new_zeros(shape[0] * shape[1], rows.shape[1]).index_copy(0, slot, rows).view(*shape, rows.shape[1])
