@@ -101,7 +101,7 @@ def all_subsets(case: Case) -> Dense:
     n, heads = case.s.shape
     mean, square, loop = [], [], []
     for i in range(n):
-        others = torch.tensor([j for j in range(n) if j != i and case.graph.batch[j] == case.graph.batch[i]], dtype=torch.long)
+        others = (case.edge[i] | case.other[i]).nonzero().squeeze(1)
         bits = (torch.arange(2 ** len(others))[:, None] >> torch.arange(len(others))) & 1
         rate = case.rate[i, others]
         chance = torch.where(bits.bool(), rate, 1.0 - rate).prod(1)

@@ -53,7 +53,8 @@ class CellLaw:
     def nonedge_variance(self, dtype: torch.dtype) -> Operator:
         """Σ_{j∉N(i)} Var[α'_ij] x_j."""
         mean, square = (self._given_on(power, self.rates.q) for power in (1, 2))
-        return self._over_nonedges(variance_from(mean, square, self.rates.q), dtype)
+        # Not kept from falling below zero as on edges: that would bend what is interpolated.
+        return self._over_nonedges(self.rates.q * (square - self.rates.q * mean.square()), dtype)
 
     def _given_on(self, power: int, rate: float | Tensor) -> Tensor:
         """E[α'^power] of a pair at that rate, given that it is on, at the points of all columns, [R, B + 1, POINTS]."""
