@@ -11,7 +11,7 @@ from typing import Any
 from torch.optim import Optimizer
 
 from rade.augment import Labelled, Learner
-from rade.train.errors import RunError
+from rade.train.errors import Diverged
 from rade.train.process import Solo
 from rade.train.progress import Progress, Stopping
 from rade.train.schedule import Schedule
@@ -66,11 +66,17 @@ def fit(
         learner.eval()
         scores = judge(trainee, task, batches.evaluation(learner, logits))
         loss_mean = process.total(sum(losses)) / (len(losses) * process.world)
-        if not isfinite(loss_mean):
-            raise RunError(f"the loss became {loss_mean} in epoch {progress.epoch + 1}; a smaller --lr may help")
+        _check_finite(progress.epoch + 1, {"loss": loss_mean, **scores})
         progress.record(perf_counter() - started, loss=loss_mean, **scores)
         after_epoch(trainee)
     return progress
+
+
+def _check_finite(epoch: int, values: dict[str, float]) -> None:
+    names = {"val": "validation score", "val_loss": "validation loss"}
+    for name, value in values.items():
+        if not isfinite(value):
+            raise Diverged(f"the {names.get(name, name)} became {value} in epoch {epoch}; a smaller --lr may help")
 
 
 def judge(trainee: Trainee, task: Task, outputs: Callable[[str], Outputs]) -> dict[str, float]:
