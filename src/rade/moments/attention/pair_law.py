@@ -71,7 +71,7 @@ class PairMoments:
     loop: Tensor
 
 
-Group = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, int]
+Group = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 def _groups(scores: Scores, rates: Rates, pairs: ListedPairs) -> Iterator[Group]:
@@ -85,15 +85,14 @@ def _groups(scores: Scores, rates: Rates, pairs: ListedPairs) -> Iterator[Group]
     if bool((last - first > MOST_LEVELS).any()):
         beta, own = _narrowed(beta, own, pairs.target)
         first, last = _ends(beta, own, rate, pairs.target)
-    levels = (last - first + 1).long().amax(1) if heads else pairs.rowptr.diff()
-    load = torch.maximum(pairs.rowptr.diff() * BAND, levels) * heads
+    levels = last - first + 1
+    load = torch.maximum(pairs.rowptr.diff() * BAND, levels.amax(1).long()) * heads
     turns = (torch.div(load.cumsum(0), BUDGET, rounding_mode="floor").diff() > 0).nonzero().squeeze(1) + 1
     ends = [*turns.tolist(), nodes]
     for begin, end in zip([0, *ends], ends):
         where = slice(int(pairs.rowptr[begin]), int(pairs.rowptr[end]))
-        span = int(levels[begin:end].max()) if end > begin else 1
         target = pairs.target[where] - begin
-        yield beta[where], own[begin:end], rate[where, None], target, first[begin:end], span
+        yield beta[where], own[begin:end], rate[where, None], target, first[begin:end], levels[begin:end]
 
 
 @torch.no_grad()
@@ -125,21 +124,28 @@ def _narrowed(beta: Tensor, own: Tensor, target: Tensor) -> tuple[Tensor, Tensor
     return beta - shift[: len(beta)], own - shift[len(beta) :]
 
 
-def _moments(beta: Tensor, own: Tensor, rate: Tensor, target: Tensor, first: Tensor, span: int) -> tuple[Tensor, ...]:
-    """`PairMoments` of some rows from log weights relative to M, rates [P, 1] and the rows' first levels [n, H]."""
+def _moments(
+    beta: Tensor, own: Tensor, rate: Tensor, target: Tensor, first: Tensor, levels: Tensor
+) -> tuple[Tensor, ...]:
+    """`PairMoments` of some rows: log weights relative to M, rates [P, 1], the rows' first levels and their number."""
+    span = int(levels.max()) if levels.numel() else 1
     width, heads = min(BAND, span), torch.arange(own.shape[1], device=own.device)
     step = torch.arange(width, dtype=beta.dtype, device=beta.device)
     base = first.index_select(0, target)
-    begin = (torch.ceil((FAINT - beta.detach()) / LN2) - base).clamp(0, span - width)  # the band's place in the row
+    latest = (levels - width).clamp(min=0).index_select(0, target)
+    begin = torch.minimum((torch.ceil((FAINT - beta.detach()) / LN2) - base).clamp(min=0), latest)  # in its row
     y, u = lattice.terms(((base + begin)[..., None] + step) * LN2 + beta[..., None])  # [P, H, width]
     share = u / (mix := mixed(rate[..., None], u))
     row = (target[:, None] * len(heads) + heads) * (span + 1) + begin.long()  # of [n, H, span + 1], flat
     slot = row[..., None] + step.long()
 
-    tau = (first[..., None] + torch.arange(span, dtype=beta.dtype, device=beta.device)) * LN2  # [n, H, span]
+    level = torch.arange(span, dtype=beta.dtype, device=beta.device)
+    tau = (first[..., None] + level) * LN2  # [n, H, span]
     loop = (tau + own[..., None]).clamp(max=LARGEST).exp()
     log_laplace = _exponent(mix, rate, row, slot, (*own.shape, span + 1))[..., :span] - loop
-    density = lattice.node_weights(span, beta) * torch.exp(log_laplace)
+    # A row has its own levels only, so that it is the same in any batch.
+    weights = torch.where(level < levels[..., None], lattice.node_weights(span, beta), 0.0)
+    density = weights * torch.exp(log_laplace)
 
     def integral(power: int) -> Tensor:
         """Σ_k ω_k e^L y^power share, where below its band a pair has share 1 and y^power = w^power 2^(k power)."""
