@@ -42,7 +42,7 @@ def test_a_grid_is_planned_run_and_not_run_again(rade, table, tmp_path):
     code, out, err = rade("reproduce", table(poison=True), "--seeds", 2)
     assert (code, err) == (1, "")
     assert "6 runs done, 2 failed, 0 left" in out
-    assert out.count("the loss became nan") == 4  # when it happens, and at the end
+    assert out.count("loss became nan") == 4  # when it happens, and at the end
     assert len(stored(store)) == 6
     assert {key for cell in plan["cells"] for key in cell["keys"]} == set(stored(store))
     assert stored(store)[plan["cells"][0]["keys"][0]]["command"] == (
@@ -178,7 +178,7 @@ def test_results_are_listed_exported_and_merged(rade, row, tmp_path):
     assert "3 runs" in out
     code, out, _ = rade("results", "results", "--method", "rade-of", "--csv", "runs.csv", "--json", "runs.json")
     assert (code, out) == (0, "1 runs in runs.csv\n1 runs in runs.json\n")
-    (line,) = csv.DictReader((tmp_path / "runs.csv").open())
+    (line,) = csv.DictReader((tmp_path / "runs.csv").read_text().splitlines())
     assert (line["dataset"], line["method"], line["test"], line["run"]) == ("cora", "rade-of", "0.251", "1")
     assert json.loads((tmp_path / "runs.json").read_text()) == [row(1, settings={"method": "rade-of"})]
     assert json.loads(rade("results", "--dataset", "Cora", "--method", "none", "--json", "-")[1])[0]["run"] in (0, 2)

@@ -8,6 +8,7 @@ from multiprocessing import get_context
 
 import pytest
 
+from rade.errors import EnvironmentFault
 from rade.experiment.store import Store
 from rade.train.errors import RunError
 from rade.train.row import decode, encode, key_of, sealed
@@ -132,7 +133,7 @@ def test_a_store_that_cannot_be_written_is_a_sentence(row, tmp_path, monkeypatch
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(RunError, match=r"cannot write .*json: No space left on device; make room there"):
+    with pytest.raises(EnvironmentFault, match=r"cannot write to .*store: No space left on device; choose another"):
         Store(tmp_path / "store").put(row(1))
     assert list((tmp_path / "store").iterdir()) == []
 

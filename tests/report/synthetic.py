@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rade.train.row import encode
+
 ROUND = 1e4
 
 
@@ -142,5 +144,5 @@ def store(count=20, **shifts):
 def save(rows, folder):
     folder.mkdir(parents=True, exist_ok=True)
     for one in rows:
-        (folder / f"{one['key']}.json").write_text(json.dumps(one))
+        (folder / f"{one['key']}.json").write_bytes(encode(one))
     return folder

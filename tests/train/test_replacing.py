@@ -52,7 +52,7 @@ def test_an_interrupted_replacement_is_resumed_not_mistaken(papers, tmp_path):
     assert result["history"] == whole["history"] == scores(tmp_path)
 
 
-@pytest.mark.parametrize("killed_at", ["save_model", "save_json"])
+@pytest.mark.parametrize("killed_at", ["save_model", "write_whole"])
 def test_killed_between_the_files_the_run_is_still_unfinished(killed_at, papers, tmp_path, monkeypatch):
     """No checkpoint was due in four epochs: the last state is saved before the files are exchanged."""
 

@@ -21,10 +21,10 @@ def gradient_norm(parameters: Sequence[Parameter]) -> Tensor:
             "adapt() needs the gradients of the training step: call it after loss.backward() and before zero_grad()"
         )
     norm: Tensor = torch.stack([gradient.detach().double().norm() for gradient in gradients]).norm()
-    if not bool(norm > 0):
+    if bool(norm == 0):
         warnings.warn(
-            f"the gradients that adapt() found have norm {float(norm)}: it must be called after loss.backward() and "
-            "before zero_grad(), or the rates drift",
+            "all gradients that adapt() found are zero: it must be called after loss.backward() and before "
+            "zero_grad(), or the rates drift",
             stacklevel=2,
         )
     return norm
