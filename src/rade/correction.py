@@ -15,6 +15,7 @@ from rade.graph.operator import Diagonal, Operator, Sparse
 from rade.memory import Memo, remembered
 from rade.moments.base import Coefficients, Moments, Weights
 from rade.view.law import Law
+from rade.view.rows import Restricted
 from rade.view.sampling import FreshViews
 from rade.view.view import MeanView, View
 
@@ -91,7 +92,7 @@ def _(adjacency: View, coefficients: Coefficients) -> Operator:
         weights = Weights(weights.edges * of.edges, weights.loop * of.loop, weights.added)
     parts = (Sparse(adjacency.graph.pattern, weights.edges), Diagonal(weights.loop))
     operator = Operator(parts) + Operator((Sparse(adjacency.added, weights.added),))
-    if not law.variant.centres:
+    if not law.variant.centres or adjacency.added.size == 0:
         return operator
     # Centering: μ_i = (Σ_nonedges E[α'] m_j) / Z_i, once for each unit of added weight at i.
     added = adjacency.added.row_sum(weights.added)
@@ -107,6 +108,14 @@ def _(adjacency: MeanView, coefficients: Coefficients) -> Aggregation:
         return clean
     assert isinstance(clean, Operator)
     return clean + coefficients.expected(adjacency.law).nonedges
+
+
+@aggregation.register
+def _(adjacency: Restricted, coefficients: Coefficients) -> Aggregation:
+    """The same sums for some rows."""
+    whole = _shared(adjacency.whole, coefficients)
+    assert isinstance(whole, Operator)
+    return whole.rows(adjacency.nodes, adjacency.given)
 
 
 @aggregation.register

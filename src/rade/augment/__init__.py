@@ -17,8 +17,9 @@ from rade.augment.dropout import Dropout
 from rade.augment.plain import Plain
 from rade.augment.random_add_drop import RandomAddDrop
 from rade.control.labelled import Labelled
+from rade.nn.rows import Wanted
 
-__all__ = ["ADAPTATION", "METHODS", "Context", "Labelled", "Learner", "Method", "NamedMethod", "make"]
+__all__ = ["ADAPTATION", "METHODS", "Context", "Labelled", "Learner", "Method", "NamedMethod", "Wanted", "make"]
 
 
 @dataclass(frozen=True)

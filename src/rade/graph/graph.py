@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from rade.graph.adjacency import Adjacency
+from rade.graph.nodes import Nodes
 from rade.graph.pairs import pair_count, rank_pairs
-from rade.graph.sparse import Pattern, row_pointer
+from rade.graph.sparse import Pattern, entries_of_rows, row_pointer
 from rade.memory import Memo, remembered
 
 T = TypeVar("T")
@@ -72,6 +73,20 @@ class Graph(Adjacency):
     def graph(self) -> Graph:
         """Itself: every adjacency knows its clean graph."""
         return self
+
+    @property
+    def linear(self) -> bool:
+        """A weighted sum."""
+        return True
+
+    @property
+    def local(self) -> bool:
+        """Edges only."""
+        return True
+
+    def neighborhood(self, nodes: Nodes) -> Nodes:
+        """The nodes and their neighbors, found once."""
+        return nodes.memo.once(("neighborhood", self), lambda: heard(nodes, self.pattern))
 
     @property
     def num_nodes(self) -> int:
@@ -188,6 +203,15 @@ class Graph(Adjacency):
         """The same graph on another device."""
         order, batch, ptr = (tensor.to(device) for tensor in (self.order, self.batch, self.ptr))
         return Graph(self.pattern.to(device), order, batch, ptr, self.self_loops)
+
+
+def heard(nodes: Nodes, *patterns: Pattern) -> Nodes:
+    """The nodes and the sources of their entries in any of the patterns."""
+    mask = torch.zeros(nodes.total, dtype=torch.bool, device=nodes.index.device)
+    mask[nodes.index] = True
+    for pattern in patterns:
+        mask[pattern.source[entries_of_rows(pattern.rowptr, nodes.index)[1]]] = True
+    return Nodes.where(mask)
 
 
 def _node_count(edge_index: Tensor, num_nodes: int | None, batch: Tensor | None, ptr: Tensor | None) -> int:

@@ -41,8 +41,8 @@ def clean_pass(model: Module, run: Callable[[Adjacency], Tensor], graph: Graph, 
     with torch.enable_grad(), evaluating(model):
         with tracing(model) as trace:
             logits = run(graph)
-        classes = readout.scores(logits, graph).shape[1]
-        return CleanPass(logits, graph, _sent(model, trace, graph, classes, readout))
+        classes = readout.scores(logits, graph, trace.nodes).shape[1]
+        return CleanPass(logits, graph, _sent(model, trace, graph, classes, readout), trace.nodes)
 
 
 @torch.no_grad()
