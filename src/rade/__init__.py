@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rade.control import Constant, GradNorm, Labelled, Readout, Rule
+    from rade.control import Constant, GradNorm, Labelled, NoiseRatio, Readout, Rule
     from rade.graph import Adjacency, Graph
     from rade.view import Correction, Law, MeanView, Rates, Variant, View, Views, sample_view
     from rade.wrapper import RADE, Ensemble, Expected, Inference, LayerReport, convert, revert
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES = {
-    "control": ("Constant", "GradNorm", "Labelled", "Readout", "Rule"),
+    "control": ("Constant", "GradNorm", "Labelled", "NoiseRatio", "Readout", "Rule"),
     "graph": ("Adjacency", "Graph"),
     "view": ("Correction", "Law", "MeanView", "Rates", "Variant", "View", "Views", "sample_view"),
     "wrapper": ("RADE", "Ensemble", "Expected", "Inference", "LayerReport", "convert", "revert"),
@@ -37,6 +37,7 @@ __all__ = [
     "Law",
     "LayerReport",
     "MeanView",
+    "NoiseRatio",
     "Rates",
     "Readout",
     "Rule",

@@ -103,7 +103,7 @@ def _(adjacency: View, coefficients: Coefficients) -> Operator:
 @aggregation.register
 def _(adjacency: MeanView, coefficients: Coefficients) -> Aggregation:
     """The clean aggregation, and for RADE-OFS Σ_nonedges E[α'] m_j in the same operator."""
-    clean = _shared(adjacency.graph, coefficients)
+    clean = shared_aggregation(adjacency.graph, coefficients)
     if not adjacency.law.variant.keeps_additions:
         return clean
     assert isinstance(clean, Operator)
@@ -128,10 +128,10 @@ def _(adjacency: FreshViews, coefficients: Coefficients) -> Aggregation:
 
 def propagate(adjacency: Adjacency, coefficients: Coefficients, messages: Tensor) -> Tensor:
     """Aggregate messages [n, F] or [n, H, F] over what travels as ``edge_index``."""
-    return _shared(adjacency, coefficients).apply(messages)
+    return shared_aggregation(adjacency, coefficients).apply(messages)
 
 
-def _shared(adjacency: Adjacency, coefficients: Coefficients) -> Aggregation:
+def shared_aggregation(adjacency: Adjacency, coefficients: Coefficients) -> Aggregation:
     """Layers whose coefficients have equal keys share one operator per adjacency."""
     key = coefficients.key
     if key is None:

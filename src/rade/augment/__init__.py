@@ -42,11 +42,12 @@ class NamedMethod:
         return frozenset(offered.options) - set(self.fixed)
 
 
-_CHOICES = ("adaptive", "inference")  # settings that decide which others there are
+_CHOICES = ("adaptive", "rule", "inference")  # settings that decide which others there are
 
 
 def _rade(help: str, **fixed: Any) -> NamedMethod:
-    return NamedMethod(RandomAddDrop().configured(fixed), help, tuple(fixed))
+    names = {"adaptive", "rule"} if {"adaptive", "rule"} & set(fixed) else set()  # two words for the kind of rule
+    return NamedMethod(RandomAddDrop().configured(fixed), help, (*fixed, *sorted(names - set(fixed))))
 
 
 METHODS: dict[str, NamedMethod] = {
@@ -59,6 +60,8 @@ METHODS: dict[str, NamedMethod] = {
     "rade-ofs": _rade("drop and add edges, expected additions kept at inference", variant="ofs"),
     "rade-of-fixed": _rade("RADE-OF with constant rates", variant="of", adaptive=False),
     "rade-ofs-fixed": _rade("RADE-OFS with constant rates", variant="ofs", adaptive=False),
+    "rade-of-noise": _rade("RADE-OF, rates that hold the logits' noise ratio", variant="of", rule="noise-ratio"),
+    "rade-ofs-noise": _rade("RADE-OFS, rates that hold the logits' noise ratio", variant="ofs", rule="noise-ratio"),
     "rade-of-uncorrected": _rade("constant rates and no correction", variant="none", adaptive=False),
     "rade-of-drop": _rade("RADE-OF, drops only", variant="of", rho=0.0),
     "rade-of-add": _rade("RADE-OF, additions only", variant="of", p=0.0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import torch
@@ -19,8 +20,14 @@ def gradient_norm(parameters: Sequence[Parameter]) -> Tensor:
         raise RuntimeError(
             "adapt() needs the gradients of the training step: call it after loss.backward() and before zero_grad()"
         )
-    norms: Tensor = torch.stack([gradient.detach().double().norm() for gradient in gradients]).norm()
-    return norms
+    norm: Tensor = torch.stack([gradient.detach().double().norm() for gradient in gradients]).norm()
+    if not bool(norm > 0):
+        warnings.warn(
+            f"the gradients that adapt() found have norm {float(norm)}: it must be called after loss.backward() and "
+            "before zero_grad(), or the rates drift",
+            stacklevel=2,
+        )
+    return norm
 
 
 def clean_gradient_norm(logits: Tensor, labelled: Labelled, parameters: Sequence[Parameter]) -> Tensor:

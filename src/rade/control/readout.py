@@ -80,6 +80,10 @@ class Readout:
             )
         return scores
 
+    def contrasts(self, scores: Tensor) -> Tensor:
+        """Logits without what changes no prediction: for a softmax, their mean over classes."""
+        return scores - scores.mean(1, keepdim=True) if self.task == "multiclass" else scores
+
     def curvature(self, logits: Tensor) -> Tensor:
         """w = prob(1−prob), or what ``task`` computes, [k, C] like the logits."""
         return self.task(logits) if callable(self.task) else CURVATURES[self.task](logits)

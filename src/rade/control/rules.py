@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, get_args
 import torch
 from torch import Tensor
 
-from rade.control.regulariser import Regulariser
+from rade.control.evidence import Evidence
 from rade.errors import choose
 from rade.view.law import Correction
 from rade.view.rates import Rates
@@ -50,11 +50,11 @@ class Rule(ABC):
 
     def init(self) -> State:
         """The first state: double-precision scalars ``p`` and ``rho``, and whatever else the rule keeps."""
-        return {"p": _double(self.p), "rho": _double(self.rho)}
+        return {"p": double(self.p), "rho": double(self.rho)}
 
     @abstractmethod
-    def step(self, state: State, density: Tensor, found: Regulariser, data_norm: Tensor) -> State:
-        """The state after one training step; ``found`` is R as a function of the rates, ``data_norm`` is ‖∇θL‖."""
+    def step(self, state: State, density: Tensor, seen: Evidence) -> State:
+        """The state after one training step, by whatever it looks at of what is ``seen``; D = ``density``, q = ρD."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Constant(Rule):
 
     adapts: ClassVar[bool] = False
 
-    def step(self, state: State, density: Tensor, found: Regulariser, data_norm: Tensor) -> State:
+    def step(self, state: State, density: Tensor, seen: Evidence) -> State:
         """The same."""
         return state
 
@@ -121,20 +121,20 @@ class GradNorm(Rule):
         counts = {name: torch.zeros((), dtype=torch.long) for name in ("steps", "skipped")}
         return super().init() | averages | counts
 
-    def step(self, state: State, density: Tensor, found: Regulariser, data_norm: Tensor) -> State:
+    def step(self, state: State, density: Tensor, seen: Evidence) -> State:
         """Move (p, ρ) down the slope of J."""
-        pull = self.pull(state, density, found, data_norm)
+        pull = self.pull(state, density, seen)
         if not bool(torch.isfinite(pull.slope).all()):
             return state | {"skipped": state["skipped"] + 1}
         return self._adam(state, density, pull.slope * pull.slope.new_tensor(self._active))
 
-    def pull(self, state: State, density: Tensor, found: Regulariser, data_norm: Tensor) -> Pull:
+    def pull(self, state: State, density: Tensor, seen: Evidence) -> Pull:
         """J and dJ/d(p, ρ) at the rates of a state."""
         p, rho = (_leaf(value, on) for value, on in zip((state["p"], state["rho"]), self._active))
         q = (rho.detach() * density).clamp(max=1.0).requires_grad_(self._active[1])
-        norm, along = found.norm(Rates(p, q))
+        norm, along = seen.regulariser.norm(Rates(p, q))
         rho, along = rho.detach(), along * torch.stack([torch.ones_like(p), density])
-        ratio = torch.log((norm + EPSILON) / (data_norm.double() + EPSILON))
+        ratio = torch.log((norm + EPSILON) / (seen.data_norm.double() + EPSILON))
         slope = 2.0 * ratio / (norm + EPSILON) * along
         slope = slope + slope.new_tensor([0.0, 2.0 * self.penalty]) * rho
         return Pull(ratio.square() + self.penalty * rho.square(), slope, norm)
@@ -157,7 +157,8 @@ class GradNorm(Rule):
         return state | {"p": p, "rho": rho, "first": first, "second": second, "steps": steps}
 
 
-def _double(value: float) -> Tensor:
+def double(value: float) -> Tensor:
+    """A number as a state has it."""
     return torch.tensor(float(value), dtype=torch.double)
 
 

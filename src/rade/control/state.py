@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from rade.control.regulariser import Regulariser
+from rade.control.evidence import Evidence
 from rade.control.rules import Rule, State
 from rade.distributed import average
 from rade.graph.graph import Graph
@@ -58,9 +58,9 @@ class RateState(Module):
             edges, pairs = average(torch.tensor([graph.num_edges, graph.num_pairs]).to(self.density))
             self.density.copy_(edges / pairs.clamp(min=1.0))
 
-    def step(self, found: Regulariser, data_norm: Tensor) -> None:
+    def step(self, seen: Evidence) -> None:
         """One step of the rule; buffers are written in place, so that references to them stay live."""
-        after = self.rule.step(self.state, self.density, found, data_norm)
+        after = self.rule.step(self.state, self.density, seen)
         if set(after) != set(self.names):
             raise ValueError(
                 f"{type(self.rule).__name__}.step must return the names of init, {', '.join(self.names)}; "

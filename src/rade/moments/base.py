@@ -39,6 +39,21 @@ class Moments:
     nonedges: Operator
 
 
+@dataclass(frozen=True, eq=False)
+class Pulls:
+    """What one unit of each coefficient adds to a linear form s = Σ_i ⟨g_i, a_i⟩ of an aggregation's output.
+
+    ``edges`` [E] and ``loop`` [n] carry the correction factor, ``added`` [A] the centering; a head axis may follow.
+    ``nonedges`` [n] is the mean pull of all non-edges on each target, ``reverse()`` [n] that of each source on others.
+    """
+
+    edges: Tensor
+    loop: Tensor
+    added: Tensor
+    nonedges: Tensor
+    reverse: Callable[[], Tensor]
+
+
 class Coefficients(ABC):
     """A weighted-sum aggregator a_i = Σ_j α_ij m_j on one graph (Def. 1): coefficients, their means and variances.
 
@@ -86,6 +101,16 @@ class Coefficients(ABC):
         odds = law.rates.p / (1.0 - law.rates.p)
         return Moments(odds * mean * mean[self.graph.pattern.transposition], self.no_loop(), Operator())
 
+    def response(self, view: View, pulls: Pulls) -> tuple[Tensor, Tensor]:
+        """How a linear form answers to a pair being present, E[s | present] − E[s | absent], to first order.
+
+        Directed parts on the clean edges [E] and on the view's additions [A]; both directions of a pair add up. Here:
+        what a pair's own message brings. Where coefficients share a normalisation, others change with it as well.
+        """
+        law = view.law
+        edges = self.present(law, 2).sqrt() * pulls.edges
+        return edges, self.on(view).added * pulls.added
+
     def cap(self, law: Law) -> float | Tensor:
         """Largest factor α/E[α'] allowed: unbounded where the mean is exact."""
         return law.correction.limit()
@@ -113,6 +138,12 @@ class Coefficients(ABC):
     def expected(self, law: Law) -> Moments:
         """E[α'_ij], computed once for each law."""
         return self.once(law, "mean", lambda: self.mean(law))
+
+    def present(self, law: Law, power: int) -> Tensor:
+        """E[α'^power | the pair is present] on edges, for the first two powers, [E]."""
+        mean = self.expected(law).edges
+        whole = mean if power == 1 else self.once(law, "variance", lambda: self.variance(law)).edges + mean.square()
+        return whole / (1.0 - law.rates.p)
 
     def once(self, law: Law, name: Hashable, build: Callable[[], T]) -> T:
         """What ``build`` returns, computed once for each law, and once for all layers where there is a `key`."""

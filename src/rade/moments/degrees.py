@@ -86,3 +86,12 @@ def degree_moments(
     b = (sizes - 1 - degrees - spent[1]).clamp(min=0).double()
     values = METHODS[law.correction.moments](RandomDegree(c, a, b), law, powers)
     return [value.to(dtype) for value in values]
+
+
+def one_more(law: Law, c: float, spent: tuple[int, int], power: float, present: float | Tensor) -> Tensor:
+    """Relative change of E[X^−s] by one more neighbor, [U]: (f₁ − f₀)/(π f₁ + (1−π) f₀), f_k = E[(X + k)^−s].
+
+    ``present`` is the probability π of that neighbor, which ``spent`` takes out of X.
+    """
+    without, including = (degree_moments(law, c + k, spent, (power,), torch.double)[0] for k in (0, 1))
+    return (including - without) / (present * including + (1.0 - present) * without)

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from rade.graph.operator import LowRank, over_nonedges
-from rade.moments.base import Coefficients, Moments, Weights
-from rade.moments.degrees import EDGE, NONEDGE, degree_moments
+from rade.moments.base import Coefficients, Moments, Pulls, Weights
+from rade.moments.degrees import EDGE, NONEDGE, degree_moments, one_more
 from rade.view.law import Law
 from rade.view.view import View
 
@@ -54,6 +54,20 @@ class Mean(Coefficients):
         kernel = LowRank(self.graph, q * (1.0 - q) * f[:, None], f[:, None], by_degree=True)
         edges = super().covariance(law).edges
         return Moments(edges, self.no_loop(), over_nonedges(self.graph, kernel))
+
+    def response(self, view: View, pulls: Pulls) -> tuple[Tensor, Tensor]:
+        """A pair's own message, and what one more neighbor takes from the target's other messages."""
+        law, of = view.law, self.graph.degree_classes[2]
+        edges, added = super().response(view, pulls)
+        sent = self.expected(law).edges * pulls.edges
+        total = self.graph.pattern.row_sum(sent) + pulls.nonedges
+        at_edge, at_nonedge = (
+            one_more(law, 1.0, spent, 1.0, present).to(self.dtype).index_select(0, of)
+            for spent, present in (((2, 0), 1.0 - law.rates.p), ((1, 1), law.rates.q))
+        )
+        target = self.graph.pattern.target
+        edges = edges + at_edge[target] * (total[target] - sent)
+        return edges, added + (at_nonedge * total)[view.added.target]
 
     def _moments(self, law: Law, given: tuple[int, int]) -> list[Tensor]:
         """E[1/d'] and E[1/d'²] given that the pair is present, [U]."""

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from rade.graph.graph import Graph
 from rade.graph.operator import LowRank, over_nonedges
-from rade.moments.base import Coefficients, Moments, Weights
-from rade.moments.degrees import EDGE, LOOP, NONEDGE, degree_moments
+from rade.moments.base import Coefficients, Moments, Pulls, Weights
+from rade.moments.degrees import EDGE, LOOP, NONEDGE, degree_moments, one_more
 from rade.view.law import Law
 from rade.view.view import View
 
@@ -71,6 +71,29 @@ class Symmetric(Coefficients):
     def covariance(self, law: Law) -> Moments:
         """α'_ij = α'_ji: the variance."""
         return self.variance(law)
+
+    def response(self, view: View, pulls: Pulls) -> tuple[Tensor, Tensor]:
+        """A pair's own message, and what one more neighbor of i takes from all that i receives and sends."""
+        pattern = self.graph.pattern
+        edges, added = super().response(view, pulls)
+        sent = self.expected(view.law).edges * pulls.edges
+        sent = sent + sent[pattern.transposition]  # both directions carry the normalisation of both ends
+        total = pattern.row_sum(sent) + pulls.nonedges + pulls.reverse()
+        at_edge, loop_at_edge = self._one_more(view.law, (2, 0), 1.0 - view.law.rates.p)
+        at_nonedge, loop_at_nonedge = self._one_more(view.law, (1, 1), view.law.rates.q)
+        target = pattern.target
+        edges = edges + at_edge[target] * (total[target] - sent) + (loop_at_edge * pulls.loop)[target]
+        return edges, added + (at_nonedge * total + loop_at_nonedge * pulls.loop)[view.added.target]
+
+    def _one_more(self, law: Law, spent: tuple[int, int], present: float | Tensor) -> tuple[Tensor, Tensor]:
+        """Relative change of d'^−½ by one more neighbor beside a present one, and change of loop/d', [n] each."""
+        of = self.graph.degree_classes[2]
+        change = one_more(law, self.loop + 1.0, spent, 0.5, present).to(self.dtype).index_select(0, of)
+        if self.loop == 0.0:
+            return change, torch.zeros_like(change)
+        beside = (spent[0] - 1, spent[1])
+        without, including = (degree_moments(law, self.loop + k, beside, (1.0,), self.dtype)[0] for k in (0, 1))
+        return change, self.loop * (including - without).index_select(0, of)
 
     def _moments(self, law: Law, given: tuple[int, int]) -> list[Tensor]:
         """f = E[d'^−½] and u = E[d'^−1] given that the pair is present, [U]."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torch import Tensor
 
-from rade.moments.base import Coefficients, Moments, RateFactors, Weights
+from rade.moments.base import Coefficients, Moments, Pulls, RateFactors, Weights
 from rade.view.law import Law
 from rade.view.view import View
 
@@ -38,6 +40,10 @@ class Weighted(Coefficients):
     def ratio(self, law: Law) -> tuple[Tensor, Tensor]:
         """The weight cancels, so that a weight of 0 still learns."""
         return self.base.ratio(law)
+
+    def response(self, view: View, pulls: Pulls) -> tuple[Tensor, Tensor]:
+        """The base's, with the weight on every edge."""
+        return self.base.response(view, replace(pulls, edges=self.weight * pulls.edges))
 
     def covariance(self, law: Law) -> Moments:
         """e_ij e_ji Cov[α'_ij, α'_ji]."""

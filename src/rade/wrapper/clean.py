@@ -30,10 +30,10 @@ def evaluating(model: Module) -> Iterator[None]:
             module.training = training
 
 
-def clean_logits(model: Module, run: Callable[[Adjacency], Tensor], graph: Graph) -> Tensor:
-    """The logits on the input graph, without gradients."""
+def clean_logits(model: Module, run: Callable[[Adjacency], Tensor], adjacency: Adjacency) -> Tensor:
+    """The logits on the input graph, or another adjacency, in evaluation mode and without gradients."""
     with torch.no_grad(), evaluating(model):
-        return run(graph)
+        return run(adjacency)
 
 
 def clean_pass(model: Module, run: Callable[[Adjacency], Tensor], graph: Graph, readout: Readout) -> CleanPass:

@@ -10,11 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Module
+from torch.optim import Optimizer
 
-from rade.control.gradients import clean_gradient_norm, gradient_norm
 from rade.control.labelled import Labelled
 from rade.control.readout import Readout
-from rade.control.regulariser import regulariser
 from rade.control.rules import GradNorm, Rule
 from rade.control.state import RateState
 from rade.graph.adjacency import Adjacency
@@ -25,11 +24,14 @@ from rade.view.randomness import branch_off, moved, packed, seeded, unpack, unpa
 from rade.view.rates import Rates
 from rade.view.sampling import draw
 from rade.wrapper.call import Call, find_graph, on_clean, parameters_of, read_call
-from rade.wrapper.clean import clean_logits, clean_pass, evaluating
+from rade.wrapper.clean import evaluating
 from rade.wrapper.conversion import convert, is_unsupported, revert
 from rade.wrapper.explain import LayerReport, explain_layers
 from rade.wrapper.head import path_of
 from rade.wrapper.inference import Expected, Inference
+from rade.wrapper.latest import Latest
+from rade.wrapper.noise import NoiseReport, noise_report
+from rade.wrapper.rate_step import RateStep
 from rade.wrapper.settings import refusal
 from rade.wrapper.trace import tracing
 
@@ -95,6 +97,7 @@ class RADE(Module):
         self._generator = seeded() if generator is None else generator
         self._graphs: Recall[Graph] = Recall()
         self._laws = Memo(LAWS_KEPT)
+        self._latest: Latest | None = None
 
     @property
     def rule(self) -> Rule:
@@ -119,7 +122,9 @@ class RADE(Module):
             if not self.training:
                 return self.inference(partial(self._run, call), self.law(graph, self.inference.rates))
             self.controller.see(graph)
-            return self._run(call, draw(self.law(graph)))
+            output = self._run(call, draw(self.law(graph)))
+            self._latest = Latest(call, graph, output)
+            return output
 
     def at(self, rates: Rates) -> Callable[..., Any]:
         """Evaluation at other rates, e.g. ``model.at(model.rates.scaled(n_b / n))(x, edge_index)``."""
@@ -143,27 +148,39 @@ class RADE(Module):
         """One step of the rate rule, with the gradients that ``loss.backward()`` left; returns the clean logits.
 
         Args:
-            args, kwargs: what forward takes.
-            labelled: rows of the logits that the loss was taken over (int64 ids or a bool mask; all by default), or a
-                `rade.Labelled` that says more.
+            args, kwargs: what forward takes; without any, the arguments of the last training call.
+            labelled: rows of the logits that the loss was taken over (int64 ids or a bool mask), or a `rade.Labelled`
+                that says more. By default all; without other arguments, those that the loss has reached.
         """
-        return self._adapt(self._call(args, kwargs), Labelled.of(labelled))
+        if args or kwargs:
+            return self._adapt(self._call(args, kwargs), Labelled.of(labelled))
+        if self._latest is None:
+            raise RuntimeError("adapt() without arguments repeats the last training call, but there was none")
+        return self._adapt(self._latest.call, self._latest.labelled if labelled is None else Labelled.of(labelled))
+
+    def follow(self, optimizer: Optimizer) -> RADE:
+        """Adapt the rates after every step of ``optimizer``, so that a training loop needs no other line; returns self.
+
+        Each step uses the arguments of the last training call and the rows of its output that received a gradient.
+        """
+        if self.rule.adapts and self.rule.data_gradient == "clean":
+            raise ValueError("data_gradient='clean' needs the loss itself: call adapt(..., labelled=...) by hand")
+
+        def after_step(*_: Any) -> None:
+            if self.rule.adapts and self._latest is not None:
+                self.adapt()
+
+        optimizer.register_step_post_hook(after_step)
+        return self
 
     def _adapt(self, call: Call, labelled: Labelled) -> Tensor:
         graph = self._graph(call)
         self.controller.see(graph)
-        run = partial(self._run, call)
-        if not self.rule.adapts:
-            return clean_logits(self.wrapped, run, graph)
-        parameters = [parameter for parameter in self.wrapped.parameters() if parameter.requires_grad]
-        left_by_training = gradient_norm(parameters) if self.rule.data_gradient == "training" else None
-        clean = clean_pass(self.wrapped, run, graph, self.readout)
-        with torch.enable_grad():
-            norm = left_by_training
-            if norm is None:
-                norm = clean_gradient_norm(clean.logits, labelled, parameters)
-            self.controller.step(regulariser(clean, self.readout, labelled, self.law(graph), parameters), norm)
-        return clean.logits.detach()
+        step = RateStep(self.wrapped, partial(self._run, call), self.law(graph), self.readout, labelled, self._latest)
+        if self.rule.adapts:
+            with torch.enable_grad():
+                self.controller.step(step.evidence(self.rule))
+        return step.clean_logits
 
     def explain(self, *args: Any, **kwargs: Any) -> list[LayerReport]:
         """What RADE does to each convolution at the current rates: one `LayerReport` per convolution called."""
@@ -172,6 +189,16 @@ class RADE(Module):
             graph = self._graph(call)
             self._run(call, graph)
             return explain_layers(trace, self.law(graph))
+
+    def noise(
+        self, *args: Any, labelled: Labelled | Tensor | None = None, views: int = 64, signs: int = 8, **kwargs: Any
+    ) -> NoiseReport:
+        """The regulariser R of this model at its present rates: sampled over ``views``, and as formulas have it."""
+        with ordinary_tensors():
+            call = self._call(args, kwargs)
+            law = self.law(self._graph(call))
+            run = partial(self._run, call)
+            return noise_report(self.wrapped, run, law, self.readout, Labelled.of(labelled), views, signs)
 
     def get_extra_state(self) -> dict[str, Tensor]:
         """The generator's state; not a buffer, since those are broadcast and ranks must draw different views."""
@@ -184,7 +211,7 @@ class RADE(Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything, with the generator as its state: generators cannot be pickled."""
-        return self.__dict__ | {"_generator": packed(self._generator)}
+        return self.__dict__ | {"_generator": packed(self._generator), "_latest": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state | {"_generator": unpacked(state["_generator"])})  # type: ignore[no-untyped-call]

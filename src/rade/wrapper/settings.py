@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from rade.control.noise_ratio import NoiseRatio
 from rade.control.rules import Constant, GradNorm
 from rade.wrapper.inference import Ensemble, Expected
 
@@ -16,6 +17,9 @@ FLAT: dict[str, tuple[str, str]] = {
     "penalty": ("rule", "penalty"),
     "rate_lr": ("rule", "lr"),
     "max_p": ("rule", "max_p"),
+    "nu": ("rule", "nu"),
+    "horizon": ("rule", "horizon"),
+    "tied": ("rule", "tied"),
     "data_gradient": ("rule", "data_gradient"),
     "moments": ("correction", "moments"),
     "complement": ("correction", "complement"),
@@ -32,6 +36,7 @@ FLAT: dict[str, tuple[str, str]] = {
 # flat name → (argument, which class of value each of its values means)
 KINDS: dict[str, tuple[str, dict[Any, type[Any]]]] = {
     "adaptive": ("rule", {True: GradNorm, False: Constant}),
+    "rule": ("rule", {"grad-norm": GradNorm, "noise-ratio": NoiseRatio, "constant": Constant}),
     "inference": ("inference", {"expected": Expected, "ensemble": Ensemble}),
 }
 HOMES = {
@@ -48,7 +53,7 @@ def flat(values: Mapping[str, Any]) -> dict[str, Any]:
 
     >>> from rade.control.rules import Constant
     >>> flat({"rule": Constant(p=0.2, rho=0.1)})
-    {'adaptive': False, 'p': 0.2, 'rho': 0.1, 'data_gradient': 'training'}
+    {'adaptive': False, 'rule': 'constant', 'p': 0.2, 'rho': 0.1, 'data_gradient': 'training'}
     """
     found: dict[str, Any] = {}
     for name, (argument, kinds) in KINDS.items():
@@ -67,8 +72,9 @@ def from_flat(values: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str
     Constant(p=0.2, rho=0.5, data_gradient='training')
     """
     changed = dict(values)
-    for name in KINDS.keys() & options.keys():
-        argument, kinds = KINDS[name]
+    for name, (argument, kinds) in KINDS.items():
+        if name not in options:
+            continue
         if options[name] not in kinds:
             words = ", ".join(map(repr, kinds))
             raise ValueError(f"{name} must be one of {words}, got {options[name]!r}")
@@ -101,8 +107,10 @@ def _fields(value: Any) -> set[str]:
 
 
 def _as(kind: type[Any], value: Any) -> Any:
-    """A value of another kind with the fields that both have."""
+    """A value of another kind, with what was chosen of the fields that both have; defaults are each kind's own."""
     if type(value) is kind:
         return value
     common = _fields(value) & {field.name for field in fields(kind)}
-    return kind(**{name: getattr(value, name) for name in common})
+    chosen = {field.name: getattr(value, field.name) for field in fields(value) if field.name in common}
+    default = type(value)()
+    return kind(**{name: given for name, given in chosen.items() if given != getattr(default, name)})

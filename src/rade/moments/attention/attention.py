@@ -14,7 +14,7 @@ from rade.graph.sparse import Pattern
 from rade.memory import remembered
 from rade.moments.attention.all_nodes import AttentionKernel, AttentionSums
 from rade.moments.attention.nonneighbors import sample_nonneighbors
-from rade.moments.base import Coefficients, Moments, Weights
+from rade.moments.base import Coefficients, Moments, Pulls, Weights
 from rade.moments.inverse import expansion
 from rade.moments.monte_carlo import SampledMoments, sampled_moments, sampled_variance
 from rade.view.law import Law
@@ -94,6 +94,16 @@ class Attention(Coefficients):
         expected = (1.0 - law.rates.p) * sums.edge_inverse(self._edge, self._target, 1)
         edges, loop = inverse[self._target] / expected, inverse / expansion(sums.total, sums.spread, 1)
         return edges.to(self.dtype), torch.where(self._own > 0, loop, 0.0).to(self.dtype)
+
+    def response(self, view: View, pulls: Pulls) -> tuple[Tensor, Tensor]:
+        """A pair's own message, and the part α' of the target's other messages that it takes."""
+        law, target = view.law, self._target
+        edges, _ = super().response(view, pulls)
+        mean = self.expected(law)
+        sent = mean.edges * pulls.edges
+        total = self.graph.pattern.row_sum(sent) + mean.loop * pulls.loop + pulls.nonedges
+        edges = edges - self.present(law, 1) * (total[target] - sent)
+        return edges, self.on(view).added * (pulls.added - total[view.added.target])
 
     def cap(self, law: Law) -> float | Tensor:
         """3/(1−p): above every legitimate factor of a node of degree one, below the expansion's excesses."""
