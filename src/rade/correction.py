@@ -113,7 +113,7 @@ def _(adjacency: MeanView, coefficients: Coefficients) -> Aggregation:
 @aggregation.register
 def _(adjacency: Restricted, coefficients: Coefficients) -> Aggregation:
     """The same sums for some rows."""
-    whole = _shared(adjacency.whole, coefficients)
+    whole = shared_aggregation(adjacency.whole, coefficients)
     assert isinstance(whole, Operator)
     return whole.rows(adjacency.nodes, adjacency.given)
 

@@ -20,6 +20,7 @@ from rade.graph.graph import Graph
 from rade.memory import Recall
 from rade.nn.base import CorrectedConv
 from rade.nn.linear import is_sparse
+from rade.nn.rows import Wanted
 
 _NOT_FEATURES = ("batch", "ptr", "edge_weight", "edge_attr")
 _TRIMMING = ("num_sampled_nodes_per_hop", "num_sampled_edges_per_hop")
@@ -37,6 +38,12 @@ class Call:
     ptr: Tensor | None
     x: Tensor | None
     num_nodes: int | None
+
+    @property
+    def rows(self) -> Tensor | None:
+        """The nodes whose logits the model is asked for, None for all."""
+        asked = [value.rows for value in self.arguments.values() if isinstance(value, Wanted)]
+        return asked[0] if asked else None
 
     def with_graph(self, adjacency: Adjacency) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments of the same call on another adjacency; a Data object is copied, never changed."""

@@ -36,13 +36,18 @@ def clean_logits(model: Module, run: Callable[[Adjacency], Tensor], adjacency: A
         return run(adjacency)
 
 
-def clean_pass(model: Module, run: Callable[[Adjacency], Tensor], graph: Graph, readout: Readout) -> CleanPass:
-    """The same with gradients, and what the last convolution sent through the linear head."""
+def clean_pass(
+    model: Module, run: Callable[[Adjacency], Tensor], graph: Graph, readout: Readout, nodes: Tensor | None = None
+) -> CleanPass:
+    """The same with gradients, and what the last convolution sent through the linear head.
+
+    nodes: those of the logits' rows, where the call asks for some of them.
+    """
     with torch.enable_grad(), evaluating(model):
         with tracing(model) as trace:
             logits = run(graph)
-        classes = readout.scores(logits, graph, trace.nodes).shape[1]
-        return CleanPass(logits, graph, _sent(model, trace, graph, classes, readout), trace.nodes)
+        classes = readout.scores(logits, graph, nodes).shape[1]
+        return CleanPass(logits, graph, _sent(model, trace, graph, classes, readout), nodes)
 
 
 @torch.no_grad()

@@ -176,7 +176,8 @@ class RADE(Module):
     def _adapt(self, call: Call, labelled: Labelled) -> Tensor:
         graph = self._graph(call)
         self.controller.see(graph)
-        step = RateStep(self.wrapped, partial(self._run, call), self.law(graph), self.readout, labelled, self._latest)
+        run = partial(self._run, call)
+        step = RateStep(self.wrapped, run, self.law(graph), self.readout, labelled, self._latest, call.rows)
         if self.rule.adapts:
             with torch.enable_grad():
                 self.controller.step(step.evidence(self.rule))

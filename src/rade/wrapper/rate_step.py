@@ -32,6 +32,7 @@ class RateStep:
     readout: Readout
     labelled: Labelled
     latest: Latest | None
+    nodes: Tensor | None  # of the logits' rows, where the call asks for some of them
     memo: Memo = field(default_factory=Memo, init=False, repr=False)
 
     def evidence(self, rule: Rule) -> Evidence:
@@ -52,7 +53,7 @@ class RateStep:
 
     @remembered
     def _clean(self) -> CleanPass:
-        return clean_pass(self.model, self.run, self.law.graph, self.readout)
+        return clean_pass(self.model, self.run, self.law.graph, self.readout, self.nodes)
 
     @remembered
     def _plain(self) -> Tensor:
@@ -73,7 +74,7 @@ class RateStep:
             raise RuntimeError("this rule compares with the logits of the last training call, but there was none")
         with_additions = self.law.variant.keeps_additions
         mean = clean_logits(self.model, self.run, MeanView(self.law)) if with_additions else self.clean_logits
-        scores = self.readout.scores(mean, self.law.graph)
+        scores = self.readout.scores(mean, self.law.graph, self.nodes)
         rows = self.labelled.chosen(scores.shape[0], scores.device)
-        training = self.latest.rows(self.law.graph, rows)
+        training = self.latest.rows(self.law.graph, rows if self.nodes is None else self.nodes[rows])
         return Logits(self.readout.contrasts(training), self.readout.contrasts(scores[rows]))

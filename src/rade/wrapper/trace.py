@@ -15,7 +15,6 @@ from torch_geometric.nn import JumpingKnowledge
 from torch_geometric.nn import Linear as PyGLinear
 
 from rade.nn.base import CorrectedConv
-from rade.view.rows import Restricted
 from rade.wrapper.conversion import convolutions
 
 
@@ -49,12 +48,6 @@ class Trace:
         self._require_calls()
         assert self.output is not None
         return self.output.shape[-1]
-
-    @property
-    def nodes(self) -> Tensor | None:
-        """The nodes that the last convolution was asked for, None for all."""
-        adjacency = self.last[1].get("edge_index")
-        return adjacency.nodes.index if isinstance(adjacency, Restricted) else None
 
     def _require_calls(self) -> None:
         if not self.calls:
