@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: setup demo test check bench clean
+.PHONY: setup demo test quick fuzz check bench clean
 .DEFAULT_GOAL := test
 
 $(STAMP): pyproject.toml constraints.txt
@@ -22,8 +22,19 @@ check: $(STAMP)            ## lint and types only
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# One file for every idea, those that take long left out.
+QUICK := $(addprefix tests/,test_imports.py test_docs.py test_values.py test_arguments.py test_bad_input.py test_convert.py \
+	test_explain.py test_graph.py test_inference.py test_memory.py test_model_memory.py test_no_silent_failures.py test_own_rule.py test_pairs.py \
+	test_sparse.py test_view.py train/test_settings.py train/test_metrics.py augment/test_backbones.py data/test_data_names.py)
+
+quick: check               ## lint, types, and a selection of tests in a minute or two
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" $(QUICK)
+
 test: check                ## everything that CI runs
 	$(BIN)/pytest -n 2 --dist worksteal
+
+fuzz: $(STAMP)             ## random configurations, command lines and damaged files, for minutes
+	RADE_FUZZ=$${RADE_FUZZ:-300} $(BIN)/pytest -n 2 tests/fuzz
 
 bench: $(STAMP)            ## speed as ratios, on an otherwise idle machine
 	$(BIN)/rade bench

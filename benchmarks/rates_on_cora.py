@@ -8,6 +8,7 @@ Writes rates_on_cora.csv (one row per variant, seed and epoch) and rates_on_cora
 
 import argparse
 import csv
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,18 @@ NAMES = {"of": "RADE-OF", "ofs": "RADE-OFS"}
 PANELS = {"p": "drop rate p", "rho": "ρ = q / density", "norm_ratio": "G_reg / G_data", "test": "test accuracy"}
 
 
+@dataclass(frozen=True)
+class Recorded(rade.GradNorm):
+    """The paper's rule, which also writes down G_reg/G_data of every step."""
+
+    ratios: list[float] = field(default_factory=list)
+
+    def pull(self, state: Any, density: Any, found: Any, data_norm: torch.Tensor) -> Any:
+        result = super().pull(state, density, found, data_norm)
+        self.ratios.append(float(result.norm / data_norm))
+        return result
+
+
 def trajectory(variant: str, seed: int, epochs: int, root: Path | None) -> list[dict[str, Any]]:
     """One training run; the rates and what moves them, epoch by epoch."""
     dataset = rade.data.load("cora", root=root)
@@ -33,9 +46,9 @@ def trajectory(variant: str, seed: int, epochs: int, root: Path | None) -> list[
     graph = rade.Graph.from_edge_index(data.edge_index, data.num_nodes)
     torch.manual_seed(seed)
     net = build_backbone("gcn", dataset.features, 512, dataset.classes)
-    model = rade.RADE(net, variant, density=dataset.density)
+    rule = Recorded()
+    model = rade.RADE(net, variant, rule=rule, views=rade.Views(shared=True), density=dataset.density)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-    norms = _record_norms(model)
     rows = []
     for epoch in range(1, epochs + 1):
         model.train()
@@ -43,28 +56,14 @@ def trajectory(variant: str, seed: int, epochs: int, root: Path | None) -> list[
         loss = cross_entropy(model(data.x, graph)[split.train], data.y[split.train])
         loss.backward()
         optimizer.step()
-        model.adapt(data.x, graph, index=split.train)
+        model.adapt(data.x, graph, labelled=split.train)
         model.eval()
         with torch.no_grad():
             right = (model(data.x, graph).argmax(1) == data.y).float()
-        values = float(model.controller.p), float(model.controller.rho), norms[-1], float(loss.detach())
+        values = float(model.controller.p), float(model.controller.rho), rule.ratios[-1], float(loss.detach())
         values += tuple(float(right[part].mean()) for part in (split.val, split.test))
         rows.append(dict(zip(COLUMNS, (variant, seed, epoch, *(round(value, 5) for value in values)))))
     return rows
-
-
-def _record_norms(model: rade.RADE) -> list[float]:
-    """G_reg/G_data of every step, as the rule sees it."""
-    found: list[float] = []
-    pull = model.controller.pull
-
-    def recorded(regulariser: Any, data_norm: torch.Tensor, parameters: Any) -> Any:
-        result = pull(regulariser, data_norm, parameters)
-        found.append(float(result.norm / data_norm))
-        return result
-
-    model.controller.pull = recorded
-    return found
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:

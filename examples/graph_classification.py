@@ -1,6 +1,6 @@
 """Graph classification: PyG's Batch goes in, logits of graphs come out, and no edge is ever added between two graphs.
 
-Say how nodes are pooled, `pool="mean"` here, and the variance of a graph's logit is computed exactly: an undirected
+Say how nodes are pooled, `Readout(pool="mean")`, and the variance of a graph's logit is computed exactly: an undirected
 edge reaches both its ends, and both reach the pooled logit. The label is the topic of a graph's noisy words. Pooling
 averages most of the noise by itself, so that plain training is about as good here; this example is about the usage.
 """
@@ -55,7 +55,8 @@ def main() -> None:
     graphs = [graph(k % 2) for k in range(400)]
     train, test = DataLoader(graphs[:100], 25, shuffle=True), Batch.from_data_list(graphs[100:])
     # The paper's penalty on additions is 0.1 for graph tasks.
-    model = rade.RADE(GIN(WORDS, 32, 2), pool="mean", penalty=0.1, density=density(graphs[:100]))
+    rule, readout = rade.GradNorm(penalty=0.1), rade.Readout(pool="mean")
+    model = rade.RADE(GIN(WORDS, 32, 2), rule=rule, readout=readout, density=density(graphs[:100]))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     for epoch in range(EPOCHS):
         model.train()
@@ -63,7 +64,7 @@ def main() -> None:
             optimizer.zero_grad()
             cross_entropy(model(batch), batch.y).backward()
             optimizer.step()
-            model.adapt(batch)  # all graphs of the batch are labelled: no index
+            model.adapt(batch)  # all graphs of the batch are labelled: nothing to name
         if epoch % 5 == 4:
             model.eval()
             with torch.no_grad():

@@ -46,7 +46,7 @@ def train(variant: str | None, seed: int = 0) -> float:
         cross_entropy(logits[split.train], data.y[split.train]).backward()
         optimizer.step()
         if isinstance(model, rade.RADE):
-            model.adapt(data.x, data.edge_index, data.batch, index=split.train)
+            model.adapt(data.x, data.edge_index, data.batch, labelled=split.train)
     model.eval()
     with torch.no_grad():
         right = model(data.x, data.edge_index, data.batch).argmax(1) == data.y

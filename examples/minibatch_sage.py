@@ -28,7 +28,7 @@ def main() -> None:
             loss = cross_entropy(model(x, batch.edge_index)[seeds], batch.y[seeds])
             loss.backward()
             optimizer.step()
-            model.adapt(x, batch.edge_index, index=seeds)
+            model.adapt(x, batch.edge_index, labelled=seeds)
         model.eval()
         with torch.no_grad():  # RADE-OF: inference on the full graph is the plain model
             right = model(data.x.to_dense(), data.edge_index).argmax(1) == data.y

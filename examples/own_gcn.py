@@ -54,7 +54,7 @@ def train(seed: int, wrap: bool) -> float:
         loss.backward()
         optimizer.step()
         if isinstance(model, rade.RADE):
-            model.adapt(x, data.edge_index, index=split.train)  # and a second one: the rates tune themselves
+            model.adapt(x, data.edge_index, labelled=split.train)  # and a second one: the rates tune themselves
         best = max(best, tuple(accuracy(model, x, data.edge_index, data.y, part) for part in (split.val, split.test)))
     if isinstance(model, rade.RADE):
         print(f"  seed {seed}: p from 0.5 to {model.rates.p:.3f}, ρ = q/density from 0.5 to {model.controller.rho:.3f}")

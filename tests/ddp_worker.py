@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 import rade
+from own_rule import Slow
 from zoo import LAYERS, Net, normal, random_edges, seeded
 
 STEPS = 5
@@ -28,7 +29,7 @@ def train(layer: str, part: int) -> dict[str, Any]:
     """Five steps under DDP, then a checkpoint of rank 0 that every rank resumes."""
     x, edges, y = inputs(part)
     torch.manual_seed(0)
-    model = rade.RADE(seeded(lambda: Net(LAYERS[layer])))
+    model = rade.RADE(seeded(lambda: Net(LAYERS[layer])), views=rade.Views(shared=True))
     net = DistributedDataParallel(model)
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
     views: list[Any] = []
@@ -57,17 +58,31 @@ def train(layer: str, part: int) -> dict[str, Any]:
 def same_data() -> list[float]:
     """Equal data on both ranks and no views in G_data: the average over ranks is what one process computes."""
     x, edges, y = inputs(0)
-    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), data_gradient="clean")
+    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rade.GradNorm(data_gradient="clean"))
     for _ in range(3):
-        model.adapt(x, edges, loss=lambda logits: cross_entropy(logits, y))
+        model.adapt(x, edges, labelled=rade.Labelled(loss=lambda logits: cross_entropy(logits, y)))
     return [float(value) for value in model.controller.first]
+
+
+def own_rule(rank: int) -> list[float]:
+    """A user's rule with memory: three steps on different data; the average and the rates after each."""
+    x, edges, y = inputs(rank)
+    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), rule=Slow())
+    net = DistributedDataParallel(model)
+    found: list[float] = []
+    for _ in range(3):
+        net.zero_grad()
+        cross_entropy(net(x, edges), y).backward()
+        model.adapt(x, edges)
+        found += [float(model.controller.average), model.rates.p, model.rates.q]
+    return found
 
 
 def different_clean_gradients(rank: int) -> list[float]:
     """G_data of the clean loss is averaged as well: ranks with different data agree."""
     x, edges, y = inputs(rank)
-    model = rade.RADE(seeded(lambda: Net(LAYERS["GINConv"])), data_gradient="clean")
-    model.adapt(x, edges, loss=lambda logits: cross_entropy(logits, y))
+    model = rade.RADE(seeded(lambda: Net(LAYERS["GINConv"])), rule=rade.GradNorm(data_gradient="clean"))
+    model.adapt(x, edges, labelled=rade.Labelled(loss=lambda logits: cross_entropy(logits, y)))
     return [float(value) for value in model.controller.first]
 
 
@@ -76,6 +91,7 @@ def main(folder: Path) -> None:
     rank = dist.get_rank()
     found = {layer: train(layer, rank) for layer in ("GCNConv", "GINConv")}
     result = {**found, "same": same_data(), "clean": different_clean_gradients(rank)}
+    result["own rule"] = own_rule(rank)
     torch.manual_seed(0)
     first = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])))
     result["seeds"] = first.generator.initial_seed()

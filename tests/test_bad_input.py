@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -66,7 +67,7 @@ def test_features_that_go_bad_later_are_noticed():
 
 
 def test_too_many_arguments():
-    with pytest.raises(TypeError, match=r"Net takes 2 arguments \(x, edge_index\), got 3"):
+    with pytest.raises(TypeError, match=r"the model takes 2 arguments \(x, edge_index\), got 3"):
         wrapped()(X, EDGES, X)
 
 
@@ -86,36 +87,79 @@ def test_data_without_edges_and_other_containers():
         model(HeteroData())
 
 
-BAD_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
-    "p = 1": ({"p": 1.0}, r"drop rate p must lie in \[0, 1\), got 1.0"),
-    "p > 1": ({"p": 1.5}, r"drop rate p must lie in \[0, 1\), got 1.5"),
-    "p < 0": ({"p": -0.1}, r"drop rate p must lie in \[0, 1\), got -0.1"),
-    "p NaN": ({"p": float("nan")}, r"drop rate p must lie in \[0, 1\), got nan"),
-    "rho < 0": ({"rho": -1.0}, "rho = q/density must be at least 0, got -1.0"),
-    "density": ({"density": 2.0}, r"density must lie in \[0, 1\], got 2.0"),
-    "penalty": ({"penalty": -1.0}, "penalty must be at least 0, got -1.0"),
-    "rate_lr": ({"rate_lr": 0.0}, "rate_lr must be positive, got 0.0; pass adaptive=False"),
-    "variant": ({"variant": "off"}, "variant must be one of 'of', 'ofs', 'none', got 'off'"),
-    "task": ({"task": "regression"}, "task must be one of 'multiclass', 'binary', 'multilabel', got 'regression'"),
-    "pool": ({"pool": "max"}, "pool must be one of 'sum', 'mean', got 'max'"),
-    "rule": ({"pooling_rule": "fast"}, "pooling_rule must be one of 'exact', 'paper', got 'fast'"),
-    "moments": ({"moments": "third"}, "moments must be one of 'exact', 'delta', 'monte-carlo', got 'third'"),
-    "monte-carlo": ({"moments": "monte-carlo"}, "has no derivative in the rates; pass adaptive=False"),
-    "sampling": ({"sampling": "poisson"}, "sampling must be one of 'bernoulli', 'fixed', got 'poisson'"),
-    "complement": ({"complement": "none"}, "complement must be one of 'exact', 'sampled', got 'none'"),
-    "samples": ({"samples": 0}, "samples must be at least 1, got 0"),
-    "cap": ({"max_correction": 0.5}, "max_correction must be 'auto', 'none' or a number >= 1, got 0.5"),
-    "data gradient": ({"data_gradient": "test"}, "data_gradient must be one of 'training', 'clean', got 'test'"),
-    "inference": ({"inference": "median"}, "inference must be one of 'expected', 'ensemble', got 'median'"),
-    "views": ({"views": 0}, "views must be at least 1, got 0"),
-    "head": ({"head": torch.nn.Linear(6, 3)}, "head must be a layer of the model itself, but this Linear is not part"),
+BAD_VALUES: dict[str, tuple[Callable[[], Any], str]] = {
+    "p = 1": (lambda: rade.GradNorm(p=1.0), r"drop rate p must lie in \[0, 1\), got 1.0"),
+    "p > 1": (lambda: rade.Constant(p=1.5), r"drop rate p must lie in \[0, 1\), got 1.5"),
+    "p < 0": (lambda: rade.GradNorm(p=-0.1), r"drop rate p must lie in \[0, 1\), got -0.1"),
+    "p NaN": (lambda: rade.GradNorm(p=float("nan")), r"drop rate p must lie in \[0, 1\), got nan"),
+    "rho < 0": (lambda: rade.Constant(rho=-1.0), "rho = q/density must be a finite number of at least 0, got -1.0"),
+    "rho infinite": (lambda: rade.GradNorm(rho=float("inf")), "rho = q/density must be a finite number .*, got inf"),
+    "penalty": (lambda: rade.GradNorm(penalty=-1.0), "penalty must be a finite number of at least 0, got -1.0"),
+    "lr": (lambda: rade.GradNorm(lr=0.0), "lr must be a finite positive number, got 0.0; rade.Constant keeps"),
+    "max_p": (lambda: rade.GradNorm(max_p=1.0), r"max_p must lie in \[0, 0.999999\], got 1.0"),
+    "p > max_p": (lambda: rade.GradNorm(max_p=0.4), "first drop rate p must be at most max_p = 0.4, got 0.5"),
+    "data gradient": (
+        lambda: rade.GradNorm(data_gradient="test"),
+        "data_gradient must be one of 'training', 'clean', got 'test'",
+    ),
+    "q > 1": (lambda: rade.Rates(0.5, 2.0), r"add rate q must lie in \[0, 1\], got 2.0"),
+    "variant": (lambda: wrapped(variant="off"), "variant must be one of 'of', 'ofs', 'none', got 'off'"),
+    "density": (lambda: wrapped(density=2.0), r"density must lie in \[0, 1\], got 2.0"),
+    "task": (
+        lambda: rade.Readout(task="regression"),
+        "task must be one of 'multiclass', 'binary', 'multilabel', got 'regression'",
+    ),
+    "pool": (lambda: rade.Readout(pool="max"), "pool must be one of 'sum', 'mean', got 'max'"),
+    "pooling rule": (
+        lambda: rade.Readout(pooling_rule="fast"),
+        "pooling_rule must be one of 'exact', 'paper', got 'fast'",
+    ),
+    "head": (
+        lambda: wrapped(readout=rade.Readout(head=torch.nn.Linear(6, 3))),
+        "head must be a layer of the model itself, but this Linear is not part",
+    ),
+    "moments": (
+        lambda: rade.Correction(moments="third"),
+        "moments must be one of 'exact', 'delta', 'monte-carlo', got 'third'",
+    ),
+    "complement": (
+        lambda: rade.Correction(complement="none"),
+        "complement must be one of 'exact', 'sampled', got 'none'",
+    ),
+    "samples": (lambda: rade.Correction(samples=0), "samples must be at least 1, got 0"),
+    "cap": (lambda: rade.Correction(cap=0.5), "cap must be 'auto', 'none' or a number >= 1, got 0.5"),
+    "cap word": (lambda: rade.Correction(cap="high"), "cap must be 'auto', 'none' or a number >= 1, got 'high'"),
+    "monte-carlo": (
+        lambda: wrapped(correction=rade.Correction(moments="monte-carlo")),
+        r"has no derivative in the rates; pass rule=rade.Constant\(...\) as well",
+    ),
+    "sampling": (lambda: rade.Views(sampling="poisson"), "sampling must be one of 'bernoulli', 'fixed', got 'poisson'"),
+    "shared": (lambda: rade.Views(shared="no"), "shared must be True or False, got 'no'"),
+    "ensemble": (lambda: rade.Ensemble(size=0), "an ensemble needs at least one view, got size = 0"),
 }
 
 
-@pytest.mark.parametrize("case", BAD_OPTIONS)
-def test_bad_options(case):
-    options, sentence = BAD_OPTIONS[case]
+@pytest.mark.parametrize("case", BAD_VALUES)
+def test_bad_values(case):
+    build, sentence = BAD_VALUES[case]
     with pytest.raises(ValueError, match=sentence):
+        build()
+
+
+NOT_VALUES: dict[str, tuple[dict[str, Any], str]] = {
+    "rule": ({"rule": 0.5}, "rule must be a rade.Rule, got 0.5"),
+    "rule class": ({"rule": rade.Constant}, "rule must be a rade.Rule, got <class"),
+    "views": ({"views": 8}, "views must be a rade.Views, got 8"),
+    "correction": ({"correction": "of"}, "correction must be a rade.Correction, got 'of'"),
+    "readout": ({"readout": "sum"}, "readout must be a rade.Readout, got 'sum'"),
+    "inference": ({"inference": "ensemble"}, "inference must be a rade.Inference, got 'ensemble'"),
+}
+
+
+@pytest.mark.parametrize("case", NOT_VALUES)
+def test_arguments_of_the_wrong_kind(case):
+    options, sentence = NOT_VALUES[case]
+    with pytest.raises(TypeError, match=sentence):
         wrapped(**options)
 
 
@@ -123,6 +167,14 @@ class Deep(torch.nn.Module):
     def __init__(self, layer: torch.nn.Module) -> None:
         super().__init__()
         self.blocks = torch.nn.ModuleList([torch.nn.ModuleDict({"conv": layer})])
+
+
+class Labels(Net):
+    def __init__(self) -> None:
+        super().__init__(LAYERS["GCNConv"])
+
+    def forward(self, x: Tensor, edge_index: Any, labelled: Tensor) -> Tensor:
+        return super().forward(x, edge_index)
 
 
 BAD_LAYERS: dict[str, tuple[Any, str]] = {
@@ -142,6 +194,7 @@ BAD_LAYERS: dict[str, tuple[Any, str]] = {
     "bipartite": (lambda: pyg.SAGEConv((8, 8), 3), "SAGEConv with a tuple in_channels is bipartite"),
     "flow": (lambda: pyg.GCNConv(8, 3, flow="target_to_source"), "flow='target_to_source'.*not supported"),
     "wrapped twice": (lambda: rade.RADE(pyg.GCNConv(8, 3)), "wrapped in RADE already.*revert"),
+    "labelled": (Labels, r"Labels.forward has a parameter named 'labelled', which RADE.adapt keeps.*rename it"),
 }
 
 
@@ -188,7 +241,7 @@ def test_a_view_is_not_a_tensor():
             return super().forward(x * torch.bincount(edge_index.flatten())[:, None], edge_index)
 
     model = rade.RADE(seeded(lambda: Degrees(LAYERS["GCNConv"]))).train()
-    with pytest.raises(AttributeError, match=r"'flatten': RADE passes a random view.*\.graph\.edge_index"):
+    with pytest.raises(AttributeError, match=r"'flatten': RADE passes a graph or a random view.*\.graph\.edge_index"):
         model(X, EDGES)
 
 
@@ -202,37 +255,45 @@ def test_missing_gradients():
 
 
 def test_clean_data_gradient_needs_its_loss():
-    with pytest.raises(ValueError, match=r"data_gradient='clean' needs the loss on the input graph: adapt\(..., loss="):
-        wrapped(data_gradient="clean").adapt(X, EDGES)
+    sentence = r"data_gradient='clean' needs the loss on the input graph: adapt\(..., labelled=rade.Labelled\(.*loss="
+    with pytest.raises(ValueError, match=sentence):
+        wrapped(rule=rade.GradNorm(data_gradient="clean")).adapt(X, EDGES)
 
 
-BAD_INDEX: dict[str, tuple[Tensor, str]] = {
-    "float": (torch.ones(5), r"index must be a vector of int64 row ids or a bool mask, got torch.float32 \[5\]"),
-    "int32": (torch.arange(5).int(), "index must be a vector of int64 row ids or a bool mask, got torch.int32"),
+BAD_ROWS: dict[str, tuple[Tensor, str]] = {
+    "float": (torch.ones(5), r"labelled rows must be a vector of int64 ids or a bool mask, got torch.float32 \[5\]"),
+    "int32": (torch.arange(5).int(), "labelled rows must be a vector of int64 ids or a bool mask, got torch.int32"),
     "matrix": (torch.zeros(2, 3).long(), r"got torch.int64 \[2, 3\]"),
     "short mask": (torch.ones(5, dtype=torch.bool), r"an entry for each of the 20 rows, got \[5\]"),
-    "too large": (torch.tensor([0, NODES]), "index must hold rows from 0 to 19, got 20"),
-    "negative": (torch.tensor([-1, 2]), "index must hold rows from 0 to 19, got -1"),
-    "empty": (torch.tensor([], dtype=torch.long), "index must name at least one row"),
-    "empty mask": (torch.zeros(NODES, dtype=torch.bool), "index must name at least one row"),
+    "too large": (torch.tensor([0, NODES]), "labelled rows must lie between 0 and 19, got 20"),
+    "negative": (torch.tensor([-1, 2]), "labelled rows must lie between 0 and 19, got -1"),
+    "empty": (torch.tensor([], dtype=torch.long), "labelled must name at least one row"),
+    "empty mask": (torch.zeros(NODES, dtype=torch.bool), "labelled must name at least one row"),
 }
 
 
-@pytest.mark.parametrize("case", BAD_INDEX)
-def test_bad_index(case):
-    index, sentence = BAD_INDEX[case]
+@pytest.mark.parametrize("case", BAD_ROWS)
+def test_bad_rows(case):
+    rows, sentence = BAD_ROWS[case]
     model = wrapped()
     training_step(model, X, EDGES, labels=LABELS)
     with pytest.raises(ValueError, match=sentence):
-        model.adapt(X, EDGES, index=index)
+        model.adapt(X, EDGES, labelled=rows)
     assert model.training
 
 
-def test_bad_mask():
-    model = wrapped(task="multilabel")
+def test_labelled_is_rows_or_a_value():
+    model = wrapped()
     training_step(model, X, EDGES, labels=LABELS)
-    with pytest.raises(ValueError, match=r"mask must be broadcastable to the logits' \[5, 3\], got \[4, 3\]"):
-        model.adapt(X, EDGES, index=torch.arange(5), mask=torch.ones(4, 3))
+    with pytest.raises(TypeError, match=r"labelled must be rows \(int64 ids or a bool mask\) or .*Labelled, got list"):
+        model.adapt(X, EDGES, labelled=[0, 1])
+
+
+def test_bad_known_labels():
+    model = wrapped(readout=rade.Readout(task="multilabel"))
+    training_step(model, X, EDGES, labels=LABELS)
+    with pytest.raises(ValueError, match=r"known must be broadcastable to the logits' \[5, 3\], got \[4, 3\]"):
+        model.adapt(X, EDGES, labelled=rade.Labelled(torch.arange(5), known=torch.ones(4, 3)))
 
 
 def test_pooling_must_be_named():
@@ -243,7 +304,7 @@ def test_pooling_must_be_named():
     training_step(model, X, edges, batch, labels=torch.tensor([0, 1]))
     with pytest.raises(ValueError, match=r"expected logits for 20 nodes, got 2 rows; say how.*pool='sum'"):
         model.adapt(X, edges, batch)
-    node = wrapped(pool="sum")
+    node = wrapped(readout=rade.Readout(pool="sum"))
     training_step(node, X, EDGES, labels=LABELS)
     with pytest.raises(ValueError, match=r"expected logits for 1 graphs, got 20 rows.*pool=None for node-level models"):
         node.adapt(X, EDGES)
@@ -266,9 +327,9 @@ def test_an_ambiguous_head_asks_for_the_layer():
     net = seeded(TwoHeads)
     model = rade.RADE(net)
     training_step(model, X, EDGES, labels=LABELS)
-    with pytest.raises(ValueError, match=r"cannot tell the linear head.*head=model.lin\), or pass adaptive=False"):
+    with pytest.raises(ValueError, match=r"cannot tell the linear head.*head=model.lin\), or keep the rates constant"):
         model.adapt(X, EDGES)
-    named = rade.RADE(net, head=net.head)
+    named = rade.RADE(net, readout=rade.Readout(head=net.head))
     named.adapt(X, EDGES)
     assert int(named.controller.steps) == 1
 
@@ -287,7 +348,7 @@ def test_no_head_where_the_widths_differ():
 def test_a_head_without_linear_layers():
     net = seeded(lambda: Net(LAYERS["GCNConv"]))
     net.act = torch.nn.ReLU()
-    model = rade.RADE(net, head=net.act)
+    model = rade.RADE(net, readout=rade.Readout(head=net.act))
     training_step(model, X, EDGES, labels=LABELS)
     with pytest.raises(ValueError, match="head must be or contain linear layers, got ReLU"):
         model.adapt(X, EDGES)

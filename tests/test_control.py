@@ -9,13 +9,17 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from oracle import GRAPHS, identity
-from rade.control.regulariser import Regulariser, SeparableRegulariser, regulariser
-from rade.control.rules import EPSILON, LARGEST_P, ConstantRates, GradNormRates, gradient_norm
-from rade.control.variance import LogitVariance, pooled_variance, variance
-from rade.moments import Coefficients
-from rade.view.view import Correction, Law, Rates, Variant
-from registry import ALL, EXACT, Aggregator, normal
+from rade.control.gradients import gradient_norm
+from rade.control.labelled import Labelled
+from rade.control.readout import Readout
+from rade.control.regulariser import CleanPass, Regulariser, SeparableRegulariser, regulariser
+from rade.control.rules import EPSILON, LARGEST_P, Constant, GradNorm, Pull
+from rade.control.state import RateState
+from rade.control.variance import LogitVariance
+from rade.moments import Sent
+from rade.testing import ALL, GRAPHS, Aggregator
+from rade.testing.aggregators import EXACT, normal
+from rade.view import Law, Rates, Variant
 
 C = 3  # logits
 DENSITY, PENALTY, DATA_NORM = 0.3, 0.7, torch.tensor(0.05, dtype=torch.double)
@@ -30,27 +34,25 @@ class Problem:
 
     def __init__(self, aggregator: Aggregator, name: str, variant: Variant, pooled: bool = False) -> None:
         graph = GRAPHS[name]
-        self.coefficients: Coefficients = aggregator.on(graph)(graph, identity)
-        heads = () if aggregator.heads is None else (aggregator.heads,)
-        self.messages = normal(graph.num_nodes, *heads, C, seed=5)
         self.parameters = [Parameter(normal(4, 6, seed=6)), Parameter(normal(C, 4, seed=7))]
-        rows = graph.num_graphs if pooled else graph.num_nodes
         first, second = self.parameters
-        probability = (torch.tanh(normal(rows, 6, seed=8) @ first.t()) @ second.t()).softmax(-1)
+        rows = graph.num_graphs if pooled else graph.num_nodes
+        logits = torch.tanh(normal(rows, 6, seed=8) @ first.t()) @ second.t()
+        self.clean = CleanPass(logits, graph, Sent(aggregator.alone(graph), aggregator.messages(graph, C)))
+        self.readout = Readout(pool="sum" if pooled else None)
+        self.law = Law(graph, Rates(0.5, 0.5), variant)
+        probability = logits.softmax(-1)
         self.weight = probability * (1.0 - probability)
-        self.law = Law(Rates(0.5, 0.5), Correction(variant))
-        self.pooled = pooled
 
     def variance(self, law: Law) -> LogitVariance:
-        spread = pooled_variance if self.pooled else variance
-        return spread(self.coefficients, law, self.messages)
+        return self.readout.variance(self.clean.sent, law, torch.arange(len(self.weight)))
 
     def general(self) -> Regulariser:
-        return Regulariser(self.weight, self.variance, self.law)
+        return Regulariser(self.weight, self.variance, self.law, self.parameters)
 
     def best(self) -> Regulariser:
         """The form that the library picks."""
-        return regulariser(self.weight, self.variance, self.law, self.coefficients)
+        return regulariser(self.clean, self.readout, Labelled(), self.law, self.parameters)
 
     def objective(self, p: Tensor, rho: Tensor, data_norm: Tensor = DATA_NORM) -> Tensor:
         """J by the book: the gradient of R, its norm, the logarithm, the penalty; nothing shared with the library."""
@@ -67,8 +69,12 @@ class Problem:
         return j.detach(), torch.stack(torch.autograd.grad(j, at))
 
 
-def controller(p: float, rho: float, penalty: float = PENALTY, lr: float = 1e-3) -> GradNormRates:
-    return GradNormRates(p, rho, DENSITY, penalty, lr)
+def rule(p: float, rho: float, penalty: float = PENALTY, lr: float = 1e-3) -> GradNorm:
+    return GradNorm(p, rho, penalty=penalty, lr=lr)
+
+
+def pulled(rule: GradNorm, found: Regulariser, data_norm: Tensor = DATA_NORM) -> Pull:
+    return rule.pull(rule.init(), torch.tensor(DENSITY, dtype=torch.double), found, data_norm)
 
 
 def difference(found: Tensor, expected: Tensor) -> float:
@@ -83,7 +89,7 @@ def test_slope_of_the_objective_is_double_backward_autograd(aggregator, p, rho, 
     problem = Problem(aggregator, "isolated", variant)
     j, slope = problem.slope(p, rho)
     for form in (problem.general(), problem.best()):
-        pull = controller(p, rho).pull(form, DATA_NORM, problem.parameters)
+        pull = pulled(rule(p, rho), form)
         assert difference(pull.slope, slope) <= 1e-6
         assert difference(pull.objective, j) <= 1e-6
 
@@ -97,7 +103,7 @@ def test_slope_of_the_objective_is_that_of_finite_differences(aggregator, p, rho
     to 0.3 % per weight is then another one at either end, and 1e-4 is what can be asked.
     """
     problem, step = Problem(aggregator, "path", Variant.OF), 1e-5
-    pull = controller(p, rho).pull(problem.best(), DATA_NORM, problem.parameters)
+    pull = pulled(rule(p, rho), problem.best())
     at = torch.tensor([p, rho], dtype=torch.double)
     ends = [[problem.objective(*(at + sign * step * unit)) for sign in (1, -1)] for unit in torch.eye(2).double()]
     expected = torch.stack([(up - down).detach() / (2 * step) for up, down in ends])
@@ -110,7 +116,7 @@ def test_slope_holds_for_pooled_logits(aggregator, variant):
     """The same law at graph level, exact pooling, two graphs of different size."""
     problem = Problem(aggregator, "batch", variant, pooled=True)
     _, slope = problem.slope(0.3, 0.6)
-    pull = controller(0.3, 0.6).pull(problem.best(), DATA_NORM, problem.parameters)
+    pull = pulled(rule(0.3, 0.6), problem.best())
     assert difference(pull.slope, slope) <= 1e-6
 
 
@@ -121,9 +127,7 @@ def test_closed_form_of_sums_is_the_general_form(aggregator, p, rho, variant):
     """Two base gradients serve any rates; nothing is differentiated twice."""
     problem = Problem(aggregator, "near-clique", variant)
     assert isinstance(problem.best(), SeparableRegulariser)
-    general, closed = (
-        controller(p, rho).pull(form, DATA_NORM, problem.parameters) for form in (problem.general(), problem.best())
-    )
+    general, closed = (pulled(rule(p, rho), form) for form in (problem.general(), problem.best()))
     assert difference(closed.slope, general.slope) <= 1e-10
     assert difference(closed.norm, general.norm) <= 1e-10
 
@@ -132,12 +136,12 @@ def test_steps_are_those_of_adam_with_projection():
     """Thirty steps beside torch.optim.Adam on the naive objective, from a start where ρ runs into 0."""
     problem = Problem(EXACT[2], "path", Variant.OF)
     weak = torch.tensor(1e-3, dtype=torch.double)
-    rule = controller(0.3, 0.05, lr=1e-2)
+    state = RateState(rule(0.3, 0.05, lr=1e-2), DENSITY)
     p, rho = (torch.tensor(value, dtype=torch.double, requires_grad=True) for value in (0.3, 0.05))
     adam = torch.optim.Adam([p, rho], lr=1e-2)
     touched = False
     for _ in range(30):
-        rule.step(problem.best(), weak, problem.parameters)
+        state.step(problem.best(), weak)
         at = [rate.detach().clamp(min=1e-8).requires_grad_() for rate in (p, rho)]
         p.grad, rho.grad = torch.autograd.grad(problem.objective(*at, weak), at)
         adam.step()
@@ -145,24 +149,25 @@ def test_steps_are_those_of_adam_with_projection():
             p.clamp_(0.0, LARGEST_P)
             rho.clamp_(0.0, 1.0 / DENSITY)
         touched = touched or not bool(rho > 0)
-        torch.testing.assert_close(torch.stack([rule.p, rule.rho]), torch.stack([p, rho]).detach(), rtol=0, atol=1e-9)
+        torch.testing.assert_close(torch.stack([state.p, state.rho]), torch.stack([p, rho]).detach(), rtol=0, atol=1e-9)
     assert touched
 
 
-def stepped(rule: GradNormRates, problem: Problem, data_norm: float, steps: int) -> GradNormRates:
+def stepped(rule: GradNorm | RateState, problem: Problem, data_norm: float, steps: int) -> RateState:
+    state = rule if isinstance(rule, RateState) else RateState(rule, DENSITY)
     for _ in range(steps):
-        rule.step(problem.best(), torch.tensor(data_norm), problem.parameters)
-        assert 0.0 <= float(rule.p) <= LARGEST_P
-        assert 0.0 <= float(rule.rho) <= 1.0 / DENSITY
-    return rule
+        state.step(problem.best(), torch.tensor(data_norm))
+        assert 0.0 <= float(state.p) <= LARGEST_P
+        assert 0.0 <= float(state.rho) <= 1.0 / DENSITY
+    return state
 
 
 @every_aggregator
 def test_rates_rise_when_the_regulariser_is_weak_and_fall_when_it_is_strong(aggregator):
     """G_reg ≪ G_data and G_reg ≫ G_data, a factor of 10⁶ either way, without penalty: each step is the Adam step."""
     problem = Problem(aggregator, "two-components", Variant.OF)
-    weak = stepped(controller(0.3, 0.4, penalty=0.0), problem, 1e6, 10)
-    strong = stepped(controller(0.3, 0.4, penalty=0.0), problem, 1e-9, 10)
+    weak = stepped(rule(0.3, 0.4, penalty=0.0), problem, 1e6, 10)
+    strong = stepped(rule(0.3, 0.4, penalty=0.0), problem, 1e-9, 10)
     assert float(weak.p) == pytest.approx(0.31, abs=1e-3)
     assert float(strong.p) == pytest.approx(0.29, abs=1e-3)
     assert float(weak.rho) > 0.407
@@ -172,7 +177,7 @@ def test_rates_rise_when_the_regulariser_is_weak_and_fall_when_it_is_strong(aggr
 def test_penalty_pulls_additions_down():
     """The same problem with growing λ: ρ ends lower, and with a large one at 0 although more noise is wanted."""
     problem = Problem(EXACT[0], "path", Variant.OF)
-    ends = [float(stepped(controller(0.3, 0.5, lam, 1e-2), problem, 0.02, 80).rho) for lam in (0.0, 0.3, 3.0, 1e4)]
+    ends = [float(stepped(rule(0.3, 0.5, lam, 1e-2), problem, 0.02, 80).rho) for lam in (0.0, 0.3, 3.0, 1e4)]
     print("ρ after 80 steps for λ = 0, 0.3, 3, 10⁴:", [round(end, 3) for end in ends])
     assert ends == sorted(ends, reverse=True)
     assert ends[0] > ends[2] + 0.1
@@ -182,9 +187,8 @@ def test_penalty_pulls_additions_down():
 def test_equal_norms_are_a_fixed_point():
     """At G_reg = G_data and λ = 0 nothing pulls."""
     problem = Problem(EXACT[0], "path", Variant.OF)
-    rule = controller(0.3, 0.4, penalty=0.0)
-    norm = rule.pull(problem.best(), DATA_NORM, problem.parameters).norm
-    pull = rule.pull(problem.best(), norm, problem.parameters)
+    norm = pulled(rule(0.3, 0.4, penalty=0.0), problem.best()).norm
+    pull = pulled(rule(0.3, 0.4, penalty=0.0), problem.best(), norm)
     assert float(pull.objective) == 0.0
     assert float(pull.slope.abs().max()) == 0.0
 
@@ -193,74 +197,77 @@ def test_equal_norms_are_a_fixed_point():
 @every_aggregator
 def test_a_rate_given_as_zero_stays_off(aggregator, p, rho):
     """Drop-only and add-only: the other rate moves, this one does not, however weak the regulariser."""
-    rule = stepped(controller(p, rho), Problem(aggregator, "path", Variant.OF), 1e6, 5)
-    assert (float(rule.p) == 0.0) == (p == 0.0)
-    assert (float(rule.rho) == 0.0) == (rho == 0.0)
-    assert int(rule.skipped) == 0
+    state = stepped(rule(p, rho), Problem(aggregator, "path", Variant.OF), 1e6, 5)
+    assert (float(state.p) == 0.0) == (p == 0.0)
+    assert (float(state.rho) == 0.0) == (rho == 0.0)
+    assert int(state.skipped) == 0
 
 
 @pytest.mark.parametrize("aggregator", EXACT, ids=str)
 def test_a_rate_that_adapted_to_zero_can_come_back(aggregator):
     """First far too strong a regulariser, both rates end at 0; then far too weak a one, both leave it."""
     problem = Problem(aggregator, "path", Variant.OF)
-    rule = stepped(controller(0.005, 0.005, penalty=0.0), problem, 1e-12, 15)
-    assert (float(rule.p), float(rule.rho)) == (0.0, 0.0)
-    for moment in (rule.first, rule.second):
+    state = stepped(rule(0.005, 0.005, penalty=0.0), problem, 1e-12, 15)
+    assert (float(state.p), float(state.rho)) == (0.0, 0.0)
+    for moment in (state.first, state.second):
         moment.zero_()  # forget the fall: what counts here is the slope at 0
-    stepped(rule, problem, 1e6, 15)
-    assert float(rule.p) > 0.0
-    assert float(rule.rho) > 0.0
+    stepped(state, problem, 1e6, 15)
+    assert float(state.p) > 0.0
+    assert float(state.rho) > 0.0
 
 
 @pytest.mark.parametrize("aggregator", EXACT, ids=str)
 def test_drop_rate_stays_below_one(aggregator):
     """Steps of 0.5 throw it against its bound."""
-    rule = stepped(controller(0.9, 0.3, penalty=0.0, lr=0.5), Problem(aggregator, "path", Variant.OF), 1e9, 3)
-    assert float(rule.p) == LARGEST_P
-    assert int(rule.skipped) == 0
+    state = stepped(rule(0.9, 0.3, penalty=0.0, lr=0.5), Problem(aggregator, "path", Variant.OF), 1e9, 3)
+    assert float(state.p) == LARGEST_P
+    assert int(state.skipped) == 0
 
 
 def test_drop_rate_stays_below_its_bound():
     problem = Problem(EXACT[0], "path", Variant.OF)
-    rule = stepped(GradNormRates(0.85, 0.3, DENSITY, penalty=0.0, lr=0.03, max_p=0.9), problem, 1e9, 5)
-    assert float(rule.p) == 0.9
-    assert float(rule.rho) > 0.3
+    state = stepped(GradNorm(0.85, 0.3, penalty=0.0, lr=0.03, max_p=0.9), problem, 1e9, 5)
+    assert float(state.p) == 0.9
+    assert float(state.rho) > 0.3
 
 
 def test_add_rate_stays_a_probability():
     """Beyond q = ½ more additions mean less variance: too strong a regulariser drives q up, and it stops at 1."""
-    rule = stepped(controller(0.3, 3.0, penalty=0.0, lr=0.5), Problem(EXACT[0], "path", Variant.OF), 1e-9, 3)
-    assert float(rule.rho) == 1.0 / DENSITY
-    assert float(rule.rates.q) == 1.0
+    state = stepped(rule(0.3, 3.0, penalty=0.0, lr=0.5), Problem(EXACT[0], "path", Variant.OF), 1e-9, 3)
+    assert float(state.rho) == 1.0 / DENSITY
+    assert float(state.rates.q) == 1.0
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_steps_that_are_not_finite_are_skipped_and_counted(bad):
     problem = Problem(EXACT[0], "path", Variant.OF)
-    rule = controller(0.3, 0.4)
-    before = {name: value.clone() for name, value in rule.state_dict().items()}
-    stepped(rule, problem, bad, 3)
-    assert int(rule.skipped) == 3
+    state = RateState(rule(0.3, 0.4), DENSITY)
+    before = {name: value.clone() for name, value in state.state_dict().items()}
+    stepped(state, problem, bad, 3)
+    assert int(state.skipped) == 3
     unchanged = [name for name in before if name != "skipped"]
-    assert all(torch.equal(rule.state_dict()[name], before[name]) for name in unchanged)
-    stepped(rule, problem, 1e6, 1)
-    assert int(rule.steps) == 1
+    assert all(torch.equal(state.state_dict()[name], before[name]) for name in unchanged)
+    stepped(state, problem, 1e6, 1)
+    assert int(state.steps) == 1
 
 
 def test_a_vanishing_regulariser_is_no_trouble():
     """All logits certain: w = 0, G_reg = 0; the slope stays finite and the rates in range."""
     problem = Problem(EXACT[0], "path", Variant.OF)
-    problem.weight = problem.weight * 0.0
-    rule = stepped(controller(0.3, 0.4), problem, 1.0, 3)
-    assert int(rule.skipped) == 0
+    problem.clean = CleanPass(
+        1e3 * torch.eye(C).double()[torch.arange(5) % C] + 0.0 * problem.clean.logits,
+        problem.clean.graph,
+        problem.clean.sent,
+    )
+    state = stepped(rule(0.3, 0.4), problem, 1.0, 3)
+    assert int(state.skipped) == 0
 
 
 def test_constant_rates_stay_as_given():
-    rule = ConstantRates(0.3, 0.4, DENSITY)
-    problem = Problem(EXACT[0], "path", Variant.OF)
-    rule.step(problem.best(), DATA_NORM, problem.parameters)
-    assert (float(rule.p), float(rule.rho)) == (0.3, 0.4)
-    assert rule.rates.q == pytest.approx(0.4 * DENSITY)
+    state = RateState(Constant(0.3, 0.4), DENSITY)
+    state.step(Problem(EXACT[0], "path", Variant.OF).best(), DATA_NORM)
+    assert (float(state.p), float(state.rho)) == (0.3, 0.4)
+    assert state.rates.q == pytest.approx(0.4 * DENSITY)
 
 
 def test_gradient_norm_is_that_of_all_gradients_together():

@@ -116,7 +116,7 @@ def test_a_refused_model_is_left_as_it_was():
 
 def test_public_functions_are_not_hidden_by_modules():
     """A module of the same name would take a function's place in the package once it is imported."""
-    for name in ("conversion", "module", "view", "graph"):
+    for name in ("wrapper.conversion", "wrapper.module", "view.view", "graph.graph"):
         import_module(f"rade.{name}")
     assert all(callable(getattr(rade, name)) for name in rade.__all__)
 

@@ -61,11 +61,19 @@ def test_ranks_that_resume_one_checkpoint_go_separate_ways(ranks):
 def test_averages_over_ranks_are_those_of_one_process(ranks):
     """Equal data on both ranks: v = ∇θR and its inner products are averaged to what a single process has."""
     x, edges, y = inputs(0)
-    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), data_gradient="clean")
+    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rade.GradNorm(data_gradient="clean"))
     for _ in range(3):
-        model.adapt(x, edges, loss=lambda logits: cross_entropy(logits, y))
+        model.adapt(x, edges, labelled=rade.Labelled(loss=lambda logits: cross_entropy(logits, y)))
     for rank in ranks:
         torch.testing.assert_close(torch.tensor(rank["same"]).double(), model.controller.first, rtol=1e-5, atol=0)
+
+
+def test_a_rule_of_ones_own_is_the_same_on_all_ranks(ranks):
+    """It sees the averaged gradients, and its memory is a buffer like the rates."""
+    first, second = (rank["own rule"] for rank in ranks)
+    assert first == second
+    assert len(set(first[0::3])) == 3
+    assert first[1] == first[0] / (1 + first[0])
 
 
 def test_clean_data_gradients_are_averaged(ranks):

@@ -9,14 +9,16 @@ from scipy.stats import binom
 from torch import Tensor
 
 from rade.moments.degrees import EDGE, RandomDegree, degree_moments, delta, exact, monte_carlo
-from rade.view.view import Correction, Law, Rates
+from rade.testing import GRAPHS
+from rade.view import Correction, Law, Rates
 
 POWERS = (0.5, 1.0, 2.0)
 DEGREES = (1, 2, 3, 10, 100, 1_000, 10_000)
 
 
 def law(p: float | Tensor, q: float | Tensor, **options) -> Law:
-    return Law(Rates(p, q), Correction(**options), torch.Generator().manual_seed(0))
+    correction, generator = Correction(**options), torch.Generator().manual_seed(0)
+    return Law(GRAPHS["batch"], Rates(p, q), correction=correction, generator=generator)
 
 
 def support(count: int, chance: float) -> tuple[np.ndarray, np.ndarray]:
@@ -125,10 +127,9 @@ def test_monte_carlo_converges(samples):
 
 def test_moments_are_evaluated_once_per_degree_and_gathered():
     """A batch of graphs of different sizes: nodes of equal degree in graphs of different size differ."""
-    from oracle import BATCH
-
-    (found,) = degree_moments(BATCH, law(0.3, 0.2), 2.0, EDGE, (0.5,), torch.double)
-    expected = [summed(2.0, d - 1, n - 1 - d, 0.3, 0.2)[0] for d, n in zip(BATCH.degree.tolist(), BATCH.size.tolist())]
-    per_node = found[BATCH.degree_classes[2]]
+    batch = GRAPHS["batch"]
+    (found,) = degree_moments(law(0.3, 0.2), 2.0, EDGE, (0.5,), torch.double)
+    expected = [summed(2.0, d - 1, n - 1 - d, 0.3, 0.2)[0] for d, n in zip(batch.degree.tolist(), batch.size.tolist())]
+    per_node = found[batch.degree_classes[2]]
     torch.testing.assert_close(per_node, torch.tensor(expected, dtype=torch.double), rtol=1e-11, atol=0)
-    assert len(BATCH.degree_classes[0]) == 4
+    assert len(batch.degree_classes[0]) == 4

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import re
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch_geometric.nn import GCN
 
 import rade
+from zoo import normal, random_edges, seeded
 
-PUBLIC = [(module, name) for module in ("rade", "rade.nn", "rade.moments") for name in import_module(module).__all__]
+MODULES = ("rade", "rade.control", "rade.graph", "rade.moments", "rade.nn", "rade.view", "rade.wrapper")
+PUBLIC = [(module, name) for module in MODULES for name in import_module(module).__all__]
 
 
 def own_methods(value: Any) -> list[tuple[str, Any]]:
@@ -44,6 +50,30 @@ def test_layers_state_shapes(name):
     layer = getattr(import_module("rade.nn"), name)
     if "forward" in vars(layer):
         assert "[n, F_in]" in (layer.forward.__doc__ or "")
+
+
+def test_the_python_of_the_wrapper_guide_runs():
+    """Its blocks, one after the other, on a model with a head called ``lin``."""
+    text = (Path(__file__).parents[1] / "docs" / "wrapper.md").read_text("utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 3
+    net = seeded(lambda: GCN(8, 6, 2, 3, jk="last"))
+    names = {"net": net, "x": normal(20, 8), "edge_index": random_edges(20, 40), "train": torch.arange(10)}
+    names["y"] = torch.arange(20) % 3
+    for block in blocks:
+        exec(compile(block, "docs/wrapper.md", "exec"), names)
+    assert names["logits"].shape == (20, 3)
+    names["model"].train()(names["x"], names["edge_index"]).sum().backward()
+    names["model"].adapt(names["x"], names["edge_index"])
+    assert names["model"].rates.p != 0.5
+
+
+def test_files_that_the_guide_for_contributors_names_exist():
+    """Paths in back-ticks that begin with src/, tests/, docs/ or examples/."""
+    root = Path(__file__).parents[1]
+    named = re.findall(r"`((?:src|tests|docs|examples)/[\w/.-]+)`", (root / "CONTRIBUTING.md").read_text("utf-8"))
+    assert len(named) > 20
+    assert not [path for path in named if not (root / path).exists()]
 
 
 def test_all_lists_what_exists():

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-import torch
-
-from oracle import GRAPHS, RATES, all_views, error
-from rade.control.variance import variance
-from rade.correction import propagate
-from rade.view.view import Correction, MeanView
-from registry import normal
 
 FOLDER = Path(__file__).parents[1] / "examples"
 SCRIPTS = sorted(FOLDER.glob("*.py"))
@@ -82,26 +73,3 @@ def own_aggregator(output: str) -> None:
 CHECKS = {
     check.__name__: check for check in (own_gcn, long_range, minibatch_sage, graph_classification, own_aggregator)
 }
-
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.parametrize(("p", "q"), RATES)
-@pytest.mark.parametrize("name", GRAPHS)
-def test_own_aggregator_obeys_the_laws(name, p, q):
-    """The example's aggregator under the enumeration that the library's own are tested by, to 1e-10."""
-    louder, graph, m = load("own_aggregator").Louder, GRAPHS[name], normal(GRAPHS[name].num_nodes, 3, seed=5)
-    for variant in ("of", "ofs"):
-        views = all_views(name, p, q).under(Correction(variant))
-        mean = views.mean(views.aggregate(lambda g, _: louder(g, torch.double), m))
-        target = propagate(MeanView(graph, views.law), louder(graph, torch.double), m)
-        assert error(mean, target) <= 1e-10
-        spread = views.variance(views.aggregate(lambda g, _: louder(g, torch.double), m))
-        assert error(variance(louder(graph, torch.double), views.law, m).total, spread, scale=m.square()) <= 1e-10

@@ -15,8 +15,10 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from torch_geometric.nn import GINConv, GraphConv, SGConv
 
 import rade
-from oracle import copies
-from rade.wrapper.trace import tracing
+from rade.control.labelled import Labelled
+from rade.control.regulariser import regulariser
+from rade.testing.oracle import copies
+from rade.wrapper.clean import clean_pass
 from zoo import ATTENTION, LAYERS, normal, random_edges, seeded
 
 NODES, FEATURES, OUT = 200, 5, 3
@@ -41,8 +43,8 @@ def many(count: int = COPIES) -> rade.Graph:
 
 
 def wrapped(layer: torch.nn.Module, variant: str, **options: Any) -> rade.RADE:
-    generator = torch.Generator().manual_seed(0)
-    return rade.RADE(layer.double(), variant, density=clean().density, generator=generator, **options)
+    options = {"views": rade.Views(shared=True), "density": clean().density, **options}
+    return rade.RADE(layer.double(), variant, generator=torch.Generator().manual_seed(0), **options)
 
 
 @torch.no_grad()
@@ -127,15 +129,16 @@ def loss_gap(model: rade.RADE, labels: Tensor) -> tuple[float, float, float]:
     """
     logits = over_views(model)  # [views, rows, C]
     target = model.eval()(X, clean()).detach().requires_grad_()
-    loss = LOSSES[model.task](target, labels).mean()
+    task, pool = model.readout.task, model.readout.pool
+    loss = LOSSES[task](target, labels).mean()
     (slope,) = torch.autograd.grad(loss, target)
-    losses = LOSSES[model.task](logits.flatten(0, 1), labels.repeat(len(logits))).view(logits.shape[:2]).mean(1)
+    losses = LOSSES[task](logits.flatten(0, 1), labels.repeat(len(logits))).view(logits.shape[:2]).mean(1)
     gap = losses - loss.detach() - ((logits - target.detach()) * slope).sum((1, 2))
-    with tracing(model.wrapped) as trace:
-        plain = model.wrapped(X, clean())
-    r = model.regulariser(plain, trace, clean())(model.rates).detach()
-    mean, error, name = gap.mean(), gap.std() / len(gap) ** 0.5, f"RADE-{model.correction.variant.value.upper()}"
-    print(f"{model.task}, pool={model.pool}, {name}: E[L̃] − L = {mean:.2e} ± {error:.0e} = {mean / r:.3f} R")
+    found = clean_pass(model.wrapped, lambda graph: model.wrapped(X, graph), clean(), model.readout)
+    law, parameters = model.law(clean()), list(model.wrapped.parameters())
+    r = regulariser(found, model.readout, Labelled(), law, parameters)(model.rates).detach()
+    mean, error, name = gap.mean(), gap.std() / len(gap) ** 0.5, f"RADE-{law.variant.value.upper()}"
+    print(f"{task}, pool={pool}, {name}: E[L̃] − L = {mean:.2e} ± {error:.0e} = {mean / r:.3f} R")
     return float(mean), float(error), float(r)
 
 
@@ -150,7 +153,8 @@ def linear_model(conv: torch.nn.Module, variant: str, pool: str | None, task: st
     with torch.no_grad():
         for parameter in conv.parameters():
             parameter.copy_(SCALES[pool] * normal(*parameter.shape, seed=2))
-    return wrapped(Logits(conv, pool), variant, pool=pool, task=task, p=0.3)
+    readout = rade.Readout(task=task, pool=pool)
+    return wrapped(Logits(conv, pool), variant, readout=readout, rule=rade.GradNorm(p=0.3))
 
 
 @every_variant

@@ -3,31 +3,49 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "rade"
 
-# Modules and packages of `rade` from the ground up; those of one line do not know each other.
+# Modules and packages of `rade` from the ground up; those of one line do not know each other. Checks of aggregators
+# ask for the variance of logits, so `testing` stands above `control`.
 LAYERS = [
-    ["errors"],
+    ["errors", "memory", "distributed"],
     ["graph"],
     ["view"],
     ["moments"],
     ["correction"],
     ["control", "nn"],
+    ["testing"],
     ["wrapper"],
     ["data", "augment"],
     ["train"],
     ["experiment", "bench"],
+    ["report"],
     ["commands"],
     ["cli"],
     ["__main__"],
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
-DATA_MAY_KNOW = {"data", "errors", "graph"}
+# Inside a package, a file may import those that stand before it; the packages' own `__init__` may import all.
+SIBLINGS = {
+    "graph": "sparse pairs adjacency graph operator build",
+    "view": "rates law view sampling randomness",
+    "moments": "base inverse degrees sum symmetric mean weighted monte_carlo attention",
+    "control": "labelled variance readout regulariser gradients rules state",
+    "wrapper": "call conversion trace head clean inference explain settings module",
+    "testing": "oracle aggregators cases expectations variances symmetries checks",
+}
+DATA_MAY_KNOW = {"data", "errors", "memory", "graph"}
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
+ORDERED = [path for path in FILES if path.relative_to(SOURCE).parts[0] in SIBLINGS and path.name != "__init__.py"]
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(SOURCE))
 
 
 def home(path: Path) -> str:
@@ -35,35 +53,71 @@ def home(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def imported(path: Path) -> set[str]:
-    """The modules and packages right under `rade` that a file imports, at its top or in its functions."""
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes of a file but those under ``if TYPE_CHECKING:``, which no program executes."""
+    if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        for other in node.orelse:
+            yield from statements(other)
+        return
+    yield node
+    for child in ast.iter_child_nodes(node):
+        yield from statements(child)
+
+
+def imported(path: Path) -> set[tuple[str, ...]]:
+    """Modules under `rade` that a file imports, at its top or in its functions, as paths: ("graph", "sparse")."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in statements(ast.parse(path.read_text(encoding="utf-8"))):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative imports hide where they point"
-            names = [f"rade.{alias.name}" for alias in node.names] if node.module == "rade" else [node.module or ""]
-        found |= {name.split(".")[1] for name in names if name.startswith("rade.")}
+            # `from rade.testing import oracle` imports a module, `from rade.graph import Graph` does not.
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        found |= {tuple(name.split(".")[1:]) for name in names if name.startswith("rade.")}
     return found
 
 
-def test_the_table_names_every_module():
+def packages(path: Path) -> set[str]:
+    return {parts[0] for parts in imported(path)}
+
+
+def test_the_tables_name_every_module():
     assert {home(path) for path in FILES} <= set(RANK), "give a new module its place in LAYERS"
+    for folder, names in SIBLINGS.items():
+        inside = {path.name.removesuffix(".py") for path in (SOURCE / folder).iterdir() if path.name[0] != "_"}
+        assert inside == set(names.split()), f"give a new module of rade.{folder} its place in SIBLINGS"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+@pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_imports_point_down(path):
     own = home(path)
-    for name in imported(path) - {own}:
+    for name in packages(path) - {own}:
         assert name in RANK, f"{path.name} imports rade.{name}: import public names from the module that defines them"
         assert RANK[name] < RANK[own], f"rade.{own} must not know rade.{name}"
 
 
+@pytest.mark.parametrize("path", ORDERED, ids=name_of)
+def test_siblings_know_only_those_before_them(path):
+    folder, own = home(path), path.relative_to(SOURCE).parts[1].removesuffix(".py")
+    order = SIBLINGS[folder].split()
+    for parts in imported(path):
+        if parts[0] != folder or parts[1] == own:
+            continue
+        assert parts[1] in order, f"{name_of(path)} must import from the file that defines it, not from rade.{folder}"
+        assert order.index(parts[1]) < order.index(own), f"{name_of(path)} must not know rade.{folder}.{parts[1]}"
+
+
+def test_type_checking_imports_are_exempt(tmp_path):
+    file = tmp_path / "file.py"
+    file.write_text("if TYPE_CHECKING:\n    import rade.cli\nelse:\n    import rade.nn.gat\nfrom rade.view import law")
+    assert imported(file) == {("nn", "gat"), ("view", "law")}
+
+
 @pytest.mark.parametrize("path", [path for path in FILES if home(path) == "data"], ids=lambda path: path.name)
 def test_data_knows_graphs_only(path):
-    assert imported(path) <= DATA_MAY_KNOW
+    assert packages(path) <= DATA_MAY_KNOW
 
 
 def test_the_library_does_not_print():

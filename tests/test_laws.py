@@ -1,144 +1,147 @@
-"""The laws of the correction, for every aggregator: averages over *all* views of small graphs, by probability."""
+"""Every promise of an aggregator, for every aggregator; and that the checks see what they are for."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from dataclasses import replace
+
 import pytest
 import torch
-from torch import Tensor
 
-from oracle import GRAPHS, LARGER, RATES, AllViews, adjacency, all_views, error, identity, nonedges, one_hot, undirected
-from rade.correction import correction_factor, propagate
-from rade.graph.graph import Graph
-from rade.moments import Coefficients
-from rade.view.view import Correction, Law, MeanView, Rates, Variant
-from registry import ALL, EXACT, normal
-
-CORRECTED = [Variant.OF, Variant.OFS]
-every_graph = pytest.mark.parametrize("name", [*GRAPHS, *LARGER])
-every_rate = pytest.mark.parametrize(("p", "q"), RATES)
-exact_ones = pytest.mark.parametrize("aggregator", EXACT, ids=str)
-all_of_them = pytest.mark.parametrize("aggregator", ALL, ids=str)
+from rade.moments import Coefficients, Moments, Sum, Symmetric, Weights
+from rade.testing import ALL, CASES, CHECKS, GRAPHS, Aggregator, AllViews, plain
+from rade.testing.aggregators import EXACT
+from rade.testing.expectations import on_pairs
+from rade.testing.oracle import error
+from rade.view import Correction, Law, Rates, View, Views
+from rade.view.rates import number
 
 
-def dense_edges(graph: Graph, values: Tensor) -> Tensor:
-    """Values on edges as a matrix, [n, n, ...]."""
-    out = values.new_zeros(graph.num_nodes, graph.num_nodes, *values.shape[1:])
-    out[graph.pattern.target, graph.pattern.source] = values
-    return out
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("aggregator", ALL, ids=str)
+def test_promise(aggregator, check):
+    """Over the eight cases of ``rade.testing.CASES``, and all views of each."""
+    CHECKS[check](aggregator)
 
 
-def dense_moment(coefficients: Coefficients, moment: str, law: Law, heads: int | None = None) -> tuple[Tensor, Tensor]:
-    """A moment of every pair as a matrix, [n, n] or [n, n, H], and of the loops."""
-    found, graph = getattr(coefficients, moment)(law), coefficients.graph
-    rest = found.nonedges.apply(one_hot(graph, heads))
-    return dense_edges(graph, found.edges) + (rest if heads is None else rest.transpose(1, 2)), found.loop
+def broken(name: str, base: type[Coefficients], **changes) -> Aggregator:
+    """An aggregator with some methods replaced."""
+    return Aggregator(name, plain(type(name, (base,), changes)), 1e-8)
 
 
-@every_graph
-@every_rate
-@exact_ones
-def test_moments_are_those_of_all_views(aggregator, name, p, q):
-    """E[α'] and Var[α'] of edges, loops and non-edges; variances relative to E[α'²]."""
-    views, build = all_views(name, p, q), aggregator.on((GRAPHS | LARGER)[name])
-    alpha, loop = views.coefficients(build)
-    coefficients = build(views.graph, identity)
-    mean, mean_loop = dense_moment(coefficients, "mean", views.law)
-    assert error(mean, views.mean(alpha)) <= aggregator.tolerance
-    assert error(mean_loop, views.mean(loop)) <= aggregator.tolerance
-    variance, _ = dense_moment(coefficients, "variance", views.law)
-    assert error(variance, views.variance(alpha), scale=views.mean(alpha.square())) <= aggregator.tolerance
+def keeps_its_mean(self: Coefficients, law: Law) -> Moments:
+    """The mean without the rates."""
+    return Sum.mean(self, law.at(Rates(0.0, 0.0)))
 
 
-@every_graph
-@every_rate
-@exact_ones
-def test_both_directions_of_an_edge_covary_as_stated(aggregator, name, p, q):
-    """Cov[α'_ij, α'_ji], which pooling needs."""
-    views, build = all_views(name, p, q), aggregator.on((GRAPHS | LARGER)[name])
-    alpha, _ = views.coefficients(build)
-    centred = alpha - views.mean(alpha)
-    stated, _ = dense_moment(build(views.graph, identity), "cross_covariance", views.law)
-    enumerated = views.mean(centred * centred.mT)
-    assert error(stated, enumerated, scale=views.mean(alpha.square())) <= aggregator.tolerance
+def twice(self: Coefficients, law: Law) -> Moments:
+    """A covariance that counts edges twice."""
+    moments = Sum.variance(self, law)
+    return Moments(2.0 * moments.edges, moments.loop, moments.nonedges)
 
 
-@pytest.mark.parametrize("variant", CORRECTED)
-@every_graph
-@every_rate
-@exact_ones
-def test_corrected_mean_is_what_inference_computes(aggregator, name, p, q, variant):
-    """Every entry of the operator: the clean aggregation for RADE-OF, with expected additions for RADE-OFS."""
-    correction = Correction(variant)
-    views, build = all_views(name, p, q).under(correction), aggregator.on((GRAPHS | LARGER)[name])
-    coefficients, features = build(views.graph, identity), one_hot(views.graph)
-    target = propagate(MeanView(views.graph, views.law), coefficients, features)
-    assert error(views.mean(views.aggregate(build, features)), target) <= aggregator.tolerance
-    if variant is Variant.OF:
-        assert error(target, propagate(views.graph, coefficients, features)) == 0.0
+def by_number(self: Coefficients, view: View) -> Weights:
+    """Coefficients that hang on how nodes are numbered."""
+    weights = Sum.on(self, view)
+    return Weights(weights.edges * (1.0 + self.graph.pattern.source), weights.loop, weights.added)
 
 
-def paper_operator(views: AllViews, coefficients: Coefficients, build, heads: int | None) -> Tensor:
-    """Eq. 6, 7 and 10 pair by pair on every view, [K, n, n, ...]: what the operators must add up to."""
-    graph, law = views.graph, views.law
-    alpha, loop = views.coefficients(build)
-    eye = torch.eye(graph.num_nodes, dtype=torch.double)
-    outside = nonedges(graph).view(graph.num_nodes, graph.num_nodes, *[1] * (alpha.dim() - 3))
-    if law.correction.variant is Variant.NONE:
-        return alpha + torch.einsum("ki...,ij->kij...", loop, eye)
-    factors = correction_factor(coefficients, coefficients.mean(law), law)
-    edges = alpha * dense_edges(graph, factors.edges)
-    total = edges + alpha * outside + torch.einsum("ki...,ij->kij...", loop * factors.loop, eye)
-    if law.correction.variant is Variant.OFS:
-        return total
-    mean, _ = dense_moment(coefficients, "mean", law, heads)
-    mean = mean * outside
-    norm = mean.sum(1, keepdim=True)
-    centre = mean / torch.where(norm > 0, norm, 1.0)
-    return total - (alpha * outside).sum(2, keepdim=True) * centre
+def by_size(self: Coefficients) -> Weights:
+    """Coefficients that hang on the number of nodes of the whole batch."""
+    weights = Sum.clean(self)
+    return Weights(weights.edges / self.graph.num_nodes, weights.loop, weights.added)
 
 
-@pytest.mark.parametrize("variant", Variant)
-@pytest.mark.parametrize(("p", "q"), [(0.3, 0.2), (0.5, 0.0), (0.0, 1.0)])
-@pytest.mark.parametrize("name", GRAPHS)
-@all_of_them
-def test_every_view_is_aggregated_as_the_paper_writes_it(aggregator, name, p, q, variant):
-    """Edges, loop, additions and centering of each single view, not only their mean."""
-    views, build = all_views(name, p, q).under(Correction(variant)), aggregator.on(GRAPHS[name])
-    features = one_hot(views.graph, aggregator.heads)
-    seen = views.aggregate(build, features)
-    seen = seen if aggregator.heads is None else seen.transpose(2, 3)
-    expected = paper_operator(views, build(views.graph, identity), build, aggregator.heads)
-    assert error(seen, expected) <= 1e-10
+def coarse(self: Coefficients) -> Weights:
+    """Coefficients that went through half precision, which float64 does not show."""
+    weights = Sum.clean(self)
+    edges = weights.edges / 3.0 if self.dtype == torch.double else (weights.edges / 3.0).half().float()
+    return Weights(edges, weights.loop, weights.added)
 
 
-@all_of_them
-@pytest.mark.parametrize("variant", Variant)
-def test_without_dropping_and_adding_every_variant_is_clean(aggregator, variant):
-    for name, graph in GRAPHS.items():
-        views, build = all_views(name, 0.0, 0.0).under(Correction(variant)), aggregator.on(graph)
-        features = one_hot(graph, aggregator.heads)
-        clean = propagate(graph, build(graph, identity), features)
-        assert error(views.aggregate(build, features)[0], clean) <= 1e-12
+def jumping(self: Coefficients, law: Law) -> Moments:
+    """A variance whose slope in p is lost."""
+    return Sum.variance(self, law.at(Rates(number(law.rates.p), law.rates.q)))
 
 
-@all_of_them
-@pytest.mark.parametrize("variant", CORRECTED)
-def test_a_batch_is_its_graphs(aggregator, variant):
-    """Inference on a batch of a path of three and a path of four nodes, against each alone."""
-    parts = [undirected([(0, 1), (1, 2)], 3), undirected([(0, 1), (1, 2), (2, 3)], 4)]
-    together = GRAPHS["batch"]
-    law, build = Law(Rates(0.3, 0.2), Correction(variant)), aggregator.on(together)
-    shape = (7, 3) if aggregator.heads is None else (7, aggregator.heads, 3)
-    x = normal(*shape)
-    whole = propagate(MeanView(together, law), build(together, identity), x)
-    for part, nodes in zip(parts, (slice(0, 3), slice(3, 7))):
-        entries = (together.pattern.target >= nodes.start) & (together.pattern.target < nodes.stop)
+def unpaired(self: Coefficients) -> Weights:
+    """α that changes with every use."""
+    return Weights(torch.rand(self.graph.pattern.size, dtype=self.dtype), self.no_loop(), self.nothing_added())
 
-        def own(values: Tensor, nodes: slice = nodes, entries: Tensor = entries) -> Tensor:
-            return values[nodes] if values.shape[0] == 7 else values[entries]
 
-        alone = propagate(MeanView(part, law), build(part, own), x[nodes])
-        assert error(whole[nodes], alone) <= 1e-12
+def careless_key(self: Coefficients) -> str:
+    """One word for all precisions."""
+    return "mine"
+
+
+BROKEN = {
+    "moments_are_those_of_all_views": {"mean": keeps_its_mean},
+    "both_directions_covary_as_stated": {"covariance": twice},
+    "corrected_mean_is_what_inference_computes": {"mean": keeps_its_mean},
+    "views_are_aggregated_as_the_paper_writes": {"clean": unpaired},
+    "without_dropping_and_adding_all_is_clean": {"on": by_number},
+    "variance_is_that_of_all_views": {"variance": keeps_its_mean},
+    "pooled_variance_lets_both_ends_meet": {"covariance": twice},
+    "nodes_may_be_numbered_otherwise": {"on": by_number},
+    "edges_may_be_listed_in_any_order": {"clean": unpaired},
+    "a_batch_is_its_graphs": {"clean": by_size},
+    "single_precision_is_near_double": {"clean": coarse},
+    "moments_follow_the_rates": {"variance": jumping},
+    "equal_keys_promise_equal_aggregation": {"key": property(careless_key)},
+}
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_every_check_finds_a_broken_promise(check):
+    """And says on which graph, at which rates."""
+    with pytest.raises(AssertionError, match=r"graph '[a-z-]+' at p=0"):
+        CHECKS[check](broken("Broken", Sum, **BROKEN[check]))
+
+
+def test_the_sentence_names_graph_rates_variant_and_error():
+    mine = broken("Broken", Sum, mean=keeps_its_mean)
+    words = r"mean over all views of RADE-OF, graph 'path' at p=0\.3, q=0\.2: relative error 3\.0e-01, allowed 1e-08"
+    with pytest.raises(AssertionError, match=words):
+        CHECKS["corrected_mean_is_what_inference_computes"](mine)
+
+
+def test_keys_that_are_equal_across_the_registry_promise_the_same():
+    """No two aggregators of the registry share a key on one graph, unless they aggregate alike."""
+    graph = GRAPHS["isolated"]
+    keys = [(str(a), a.alone(graph).key) for a in ALL]
+    own = [key for _, key in keys if key is not None]
+    assert len(own) == 5
+    assert len(set(own)) == len(own)
+
+
+def test_a_subclass_must_make_its_own_promise():
+    """An inherited key would let other coefficients share the parent's operators."""
+
+    class Louder(Symmetric):
+        pass
+
+    assert Symmetric(GRAPHS["path"], torch.double).key is not None
+    assert Louder(GRAPHS["path"], torch.double).key is None
+
+
+def test_no_pytest_is_needed():
+    code = "import sys, rade; rade.testing.CHECKS; assert 'pytest' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_there_is_a_reason_for_each_case():
+    """Eight: p = 0, q = 0, q = 1, a batch, an isolated node, a single non-edge, a hub, and the plain one."""
+    assert len(CASES) == 8
+    assert {case.p == 0.0 for case in CASES} == {case.q in (0.0, 1.0) for case in CASES} == {True, False}
+    assert any(case.graph.num_graphs == 2 for case in CASES)
+    assert any(int(case.graph.degree.min()) == 0 for case in CASES)
+    assert any(case.graph.num_nonedges == 1 for case in CASES)
+
+
+def test_fixed_numbers_cannot_be_enumerated():
+    with pytest.raises(ValueError, match="only independent additions can be enumerated, got sampling='fixed'"):
+        AllViews(Law(GRAPHS["path"], Rates(0.3, 0.2), views=Views(sampling="fixed")))
 
 
 @pytest.mark.parametrize("aggregator", EXACT, ids=str)
@@ -148,11 +151,13 @@ def test_delta_moments_are_near_and_monte_carlo_converges(aggregator):
     A mean of 4,096 draws of a degree function deviates by less than 1 % here (one standard error); seed fixed.
     """
     graph = GRAPHS["path"]
-    coefficients = aggregator.on(graph)(graph, identity)
-    rates, generator = Rates(0.3, 0.2), torch.Generator().manual_seed(0)
-    exact, _ = dense_moment(coefficients, "mean", Law(rates))
-    delta, _ = dense_moment(coefficients, "mean", Law(rates, Correction(moments="delta")))
-    drawn = Law(rates, Correction(moments="monte-carlo", samples=4096), generator)
-    assert error(delta, exact) <= 0.12
-    assert error(dense_moment(coefficients, "mean", drawn)[0], exact) <= 0.04
-    assert bool(adjacency(graph).any())
+    coefficients, law = aggregator.alone(graph), Law(graph, Rates(0.3, 0.2))
+    drawn = replace(
+        law,
+        correction=Correction(moments="monte-carlo", samples=4096),
+        generator=torch.Generator().manual_seed(0),
+    )
+    delta = replace(law, correction=Correction(moments="delta"))
+    exact, expanded, sampled = (on_pairs(graph, coefficients.mean(of), None) for of in (law, delta, drawn))
+    assert error(expanded, exact) <= 0.12
+    assert error(sampled, exact) <= 0.04

@@ -13,12 +13,14 @@ from torch import Tensor
 from torch.nn import Linear, ReLU, Sequential
 
 import rade.nn
-from oracle import BATCH, CYCLE_CHORD, ISOLATED, NEAR_CLIQUE, error
-from rade import Correction, Graph, MeanView, Rates, sample_view
-from rade.view.view import Law
-from registry import normal
+from rade import Graph, Law, MeanView, Rates, sample_view
+from rade.testing import GRAPHS as NAMED
+from rade.testing.aggregators import normal
+from rade.testing.oracle import error
+from rade.view import View, sample
 
 IN, OUT = 6, 4
+ISOLATED, CYCLE_CHORD = NAMED["isolated"], NAMED["cycle-chord"]
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,11 @@ CASES = [
     Case("SGConv", {"K": 2, "add_self_loops": False, "bias": False}),
 ]
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
-GRAPHS = {"isolated": ISOLATED, "near-clique": NEAR_CLIQUE, "cycle": CYCLE_CHORD, "batch": BATCH}
+GRAPHS = {name: NAMED[name] for name in ("isolated", "near-clique", "cycle-chord", "batch")}
+
+
+def drawn(graph: Graph, rates: Rates, variant: str = "none") -> View:
+    return sample(Law(graph, rates, variant, generator=torch.Generator().manual_seed(1)))
 
 
 def features(graph: Graph, seed: int = 0) -> Tensor:
@@ -109,7 +115,7 @@ def test_layers_compute_what_pyg_computes(case, dtype, tolerance):
         x = features(graph).to(dtype)
         assert torch.equal(ours(x, graph.edge_index), theirs(x, graph.edge_index))
         expected = theirs(x, graph.edge_index)
-        for adjacency in (graph, MeanView(graph, Law(Rates(0.3, 0.2)))):
+        for adjacency in (graph, MeanView(Law(graph, Rates(0.3, 0.2)))):
             for given in (x, x.to_sparse_csr()):
                 assert error(ours(given, adjacency), expected) <= tolerance
 
@@ -138,7 +144,7 @@ def test_an_uncorrected_view_is_pyg_on_its_edges(case):
     """variant="none" is the plain layer on the perturbed graph."""
     ours, theirs = case.pair()
     for graph in GRAPHS.values():
-        view = sample_view(graph, Rates(0.4, 0.3), torch.Generator().manual_seed(1), Correction("none"))
+        view = drawn(graph, Rates(0.4, 0.3))
         x = features(graph)
         assert error(ours(x, view), theirs(x, view.edge_index)) <= 1e-10
 
@@ -148,11 +154,11 @@ def test_an_uncorrected_view_is_pyg_on_its_edges(case):
 def test_corrected_steps_can_be_trained(case, variant):
     """Dense and CSR features agree on a view, and every parameter receives a finite gradient."""
     ours, _ = case.pair()
-    view = sample_view(ISOLATED, Rates(0.4, 0.5), torch.Generator().manual_seed(1), Correction(variant))
+    view = drawn(ISOLATED, Rates(0.4, 0.5), variant)
     x = features(ISOLATED)
     out = ours(x, view)
     assert error(ours(x.to_sparse_csr(), view), out) <= 1e-10
-    loss = (out + ours(x, MeanView(ISOLATED, view.law))).square().sum()
+    loss = (out + ours(x, MeanView(view.law))).square().sum()
     gradients = torch.autograd.grad(loss, list(ours.parameters())) if loss.requires_grad else ()
     assert all(gradient.isfinite().all() for gradient in gradients)
 
@@ -167,7 +173,7 @@ def test_edge_weights_follow_the_callers_order(aggr):
     expected = theirs(x, edge_index, weight)
     assert torch.equal(ours(x, edge_index, weight), expected)
     assert error(ours(x, graph, weight), expected) <= 1e-10
-    view = sample_view(graph, Rates(0.4, 0.3), torch.Generator().manual_seed(1), Correction("none"))
+    view = drawn(graph, Rates(0.4, 0.3))
     kept = edge_index[:, graph.order][:, view.kept]
     added = torch.stack([view.added.source, view.added.target])
     weights = torch.cat([weight[graph.order][view.kept], torch.ones(view.added.size, dtype=torch.double)])

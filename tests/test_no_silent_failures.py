@@ -7,13 +7,15 @@ import torch
 from torch_geometric.nn import GCN, GraphSAGE
 
 import rade
-from oracle import PATH
 from rade.control.variance import pooled_variance
 from rade.correction import propagate
 from rade.moments import Sum, Weighted
+from rade.moments.base import Sent
+from rade.testing import GRAPHS
+from rade.view import Law, Rates
 from rade.view.randomness import packed, unpack
-from rade.view.view import Law, Rates
 
+PATH = GRAPHS["path"]
 EDGES = PATH.edge_index
 X = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
 
@@ -75,8 +77,8 @@ def test_a_generator_state_of_another_device_restarts_from_its_seed():
 
 @pytest.mark.parametrize("offset", [0.0, 1e2, 1e4])
 def test_pooled_variance_does_not_cancel_in_single_precision(offset):
-    law = Law(Rates(0.3, 0.2))
+    law = Law(PATH, Rates(0.3, 0.2))
     m = X.double() + offset
-    single = pooled_variance(Sum(PATH, torch.float), law, m.float()).add
-    double = pooled_variance(Sum(PATH, torch.double), law, m).add
+    single = pooled_variance(Sent(Sum(PATH, torch.float), m.float()), law, mean=False, exact=True).add
+    double = pooled_variance(Sent(Sum(PATH, torch.double), m), law, mean=False, exact=True).add
     torch.testing.assert_close(single.double(), double, rtol=2e-3, atol=0)

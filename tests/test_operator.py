@@ -6,10 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from oracle import BATCH, GRAPHS, error, nonedges, one_hot
 from rade.graph.graph import Graph
-from rade.graph.operator import AllPairs, Diagonal, LowRank, Operator, Sparse, complement
-from registry import normal
+from rade.graph.operator import AllPairs, Diagonal, LowRank, Operator, Sparse, over_nonedges
+from rade.testing import GRAPHS
+from rade.testing.aggregators import normal
+from rade.testing.oracle import error, nonedges, one_hot
 
 every_graph = pytest.mark.parametrize("graph", GRAPHS.values(), ids=list(GRAPHS))
 
@@ -31,7 +32,7 @@ def several(graph: Graph) -> list[Operator]:
         AllPairs(kernel, normal(n, seed=4)),
     )
     alone = [Operator((part,)) for part in parts]
-    return [*alone, Operator(parts), complement(graph, kernel).scaled(normal(n, seed=5))]
+    return [*alone, Operator(parts), over_nonedges(graph, kernel).scaled(normal(n, seed=5))]
 
 
 @every_graph
@@ -47,11 +48,11 @@ def test_parts_are_their_matrices(graph):
 
 
 @every_graph
-def test_the_complement_is_all_nonedges(graph):
+def test_over_nonedges_is_all_nonedges(graph):
     """All pairs − loops − edges, each graph of a batch by itself."""
     kernel, rows = low_rank(graph), normal(graph.num_nodes, seed=5)
     expected = rows[:, None] * (kernel.left @ kernel.right.t()) * nonedges(graph)
-    assert error(matrix(complement(graph, kernel).scaled(rows), graph), expected) <= 1e-13
+    assert error(matrix(over_nonedges(graph, kernel).scaled(rows), graph), expected) <= 1e-13
 
 
 @every_graph
@@ -69,11 +70,11 @@ def test_operators_add_and_scale(graph):
 def test_parts_of_one_structure_merge(graph):
     """A step is one product over the clean edges, however many summands it has."""
     kernel, edges = low_rank(graph), Operator((Sparse(graph.pattern, normal(graph.pattern.size)),))
-    step = complement(graph, kernel).scaled(normal(graph.num_nodes)) + edges
+    step = over_nonedges(graph, kernel).scaled(normal(graph.num_nodes)) + edges
     assert len(step.parts) == 3
-    assert len((step + complement(graph, kernel).scaled(normal(graph.num_nodes))).parts) == 3
-    assert len((step + complement(graph, low_rank(graph))).parts) == 4
-    assert len(Operator.of([*step.parts, *step.parts]).parts) == 3
+    assert len((step + over_nonedges(graph, kernel).scaled(normal(graph.num_nodes))).parts) == 3
+    assert len((step + over_nonedges(graph, low_rank(graph))).parts) == 4
+    assert len((step + step).parts) == 3
 
 
 def test_the_empty_sum_is_zero():
@@ -95,14 +96,16 @@ def test_heads_are_applied_side_by_side(graph):
         assert error(operator.scaled(rows).apply(x)[:, h], alone.scaled(rows[:, h]).apply(x[:, h])) <= 1e-14
 
 
-@pytest.mark.parametrize("graph", [GRAPHS["path"], BATCH], ids=["one graph", "batch"])
+@pytest.mark.parametrize("graph", [GRAPHS["path"], GRAPHS["batch"]], ids=["one graph", "batch"])
 def test_derivatives_in_features_and_weights(graph):
     """Both orders of reverse mode, and forward mode, through every kind of part."""
     n = graph.num_nodes
     inputs = [normal(graph.pattern.size), normal(n, seed=1), *(normal(n, 2, seed=seed) for seed in (2, 3, 4))]
 
     def apply(values: Tensor, rows: Tensor, left: Tensor, right: Tensor, x: Tensor) -> Tensor:
-        step = complement(graph, LowRank(graph, left, right)).scaled(rows) + Operator((Sparse(graph.pattern, values),))
+        step = over_nonedges(graph, LowRank(graph, left, right)).scaled(rows) + Operator(
+            (Sparse(graph.pattern, values),)
+        )
         return (step + Operator((Diagonal(rows),))).apply(x)
 
     inputs = [v.requires_grad_() for v in inputs]

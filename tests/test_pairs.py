@@ -8,7 +8,6 @@ import pytest
 import torch
 from scipy.stats import chi2
 
-from oracle import pairs_of, undirected
 from rade.graph.pairs import (
     bernoulli_positions,
     fixed_positions,
@@ -17,6 +16,7 @@ from rade.graph.pairs import (
     symmetric_pattern,
     unrank_pairs,
 )
+from rade.testing.oracle import pairs_of, undirected
 
 CPU = torch.device("cpu")
 

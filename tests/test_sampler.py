@@ -9,15 +9,21 @@ import torch
 from scipy.stats import chi2
 from torch import Tensor
 
-from oracle import BATCH, GRAPHS, ISOLATED, STAR, adjacency, copies, nonedges, pairs_of, undirected
-from rade import Graph, Rates, View, sample_view
+from rade import Graph, Law, Rates, View, Views, sample_view
+from rade.testing.oracle import GRAPHS, adjacency, copies, nonedges, pairs_of, undirected
+from rade.view import sample
 
 VIEWS = 100_000
+BATCH, ISOLATED, STAR = GRAPHS["batch"], GRAPHS["isolated"], GRAPHS["star"]
 COMPLETE = undirected(list(combinations(range(5), 2)), 5)
 
 
 def seeded(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
+
+
+def drawn(graph: Graph, rates: Rates, generator: torch.Generator, sampling: str) -> View:
+    return sample(Law(graph, rates, views=Views(sampling=sampling), generator=generator))
 
 
 def dense_views(view: View, graph: Graph) -> Tensor:
@@ -84,7 +90,7 @@ def test_a_view_is_a_simple_undirected_graph_without_cross_graph_edges(sampling)
         offset += n
         batch += [index] * n
     graph = Graph.from_edge_index(torch.cat(parts, 1), offset, torch.tensor(batch))
-    view = sample_view(graph, Rates(0.5, 0.3), seeded(4), sampling=sampling)
+    view = drawn(graph, Rates(0.5, 0.3), seeded(4), sampling)
     source, target = view.edge_index
     assert bool((source != target).all())
     assert torch.equal(graph.batch[source], graph.batch[target])
@@ -111,7 +117,7 @@ def test_the_same_seed_draws_the_same_view_on_any_number_of_threads():
 @pytest.mark.parametrize("q", [0.0, 0.1, 0.35, 0.5, 1.0])
 def test_fixed_sampling_adds_the_exact_count(q):
     graph = copies(ISOLATED, 50)
-    view = sample_view(graph, Rates(0.3, q), seeded(), sampling="fixed")
+    view = drawn(graph, Rates(0.3, q), seeded(), "fixed")
     assert view.added.size // 2 == round(q * 50 * (int(nonedges(ISOLATED).sum()) // 2))
     assert not bool(adjacency(graph)[view.added.target, view.added.source].any())
 
@@ -120,7 +126,7 @@ def test_fixed_sampling_is_uniform_over_nonedges():
     """Two of the six non-edges of a star: 5,000 views, χ² of the 15 choices at 10^−6, seed fixed."""
     generator, counts = seeded(7), {}
     for _ in range(5_000):
-        view = sample_view(STAR, Rates(0.0, 1 / 3), generator, sampling="fixed")
+        view = drawn(STAR, Rates(0.0, 1 / 3), generator, "fixed")
         key = tuple(zip(view.added.target.tolist(), view.added.source.tolist()))
         counts[key] = counts.get(key, 0) + 1
     frequency, expected = torch.tensor(list(counts.values())).double(), 5_000 / 15
@@ -133,7 +139,7 @@ def test_fixed_sampling_is_uniform_over_nonedges():
 @pytest.mark.parametrize("q", [0.0, 0.5, 1.0])
 def test_graphs_without_edges(nodes, q, sampling):
     graph = Graph.from_edge_index(torch.empty(2, 0, dtype=torch.long), nodes)
-    view = sample_view(graph, Rates(0.5, q), seeded(), sampling=sampling)
+    view = drawn(graph, Rates(0.5, q), seeded(), sampling)
     assert view.kept.numel() == 0
     assert view.added.size <= nodes * (nodes - 1)
     if q in (0.0, 1.0):
@@ -144,14 +150,14 @@ def test_graphs_without_edges(nodes, q, sampling):
 def test_extreme_rates(sampling):
     """q = 1 completes the graph, q = 0 adds nothing, p = 0 drops nothing; a complete graph has nothing to add."""
     for graph in (*GRAPHS.values(), COMPLETE):
-        everything = sample_view(graph, Rates(0.0, 1.0), seeded(), sampling=sampling)
+        everything = drawn(graph, Rates(0.0, 1.0), seeded(), sampling)
         assert everything.added.size == int(nonedges(graph).sum())
         assert everything.edge_index.shape[1] == int((graph.sizes * (graph.sizes - 1)).sum())
-        nothing = sample_view(graph, Rates(0.0, 0.0), seeded(), sampling=sampling)
+        nothing = drawn(graph, Rates(0.0, 0.0), seeded(), sampling)
         assert nothing.added.size == 0
         assert bool(nothing.kept.all())
         assert torch.equal(nothing.edge_index, graph.edge_index)
-    assert sample_view(COMPLETE, Rates(0.5, 1.0), seeded(), sampling=sampling).added.size == 0
+    assert drawn(COMPLETE, Rates(0.5, 1.0), seeded(), sampling).added.size == 0
 
 
 def test_rates_given_as_tensors():

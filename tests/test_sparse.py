@@ -1,4 +1,4 @@
-"""Sparse products and sampled inner products against dense matrices, with derivatives of both orders and modes."""
+"""Sparse products and inner products at entries against dense matrices, with derivatives of both orders and modes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from rade.graph.sparse import Pattern, product, row_pointer, sampled
+from rade.graph.sparse import Pattern, at_entries, product, row_pointer
 from rade.nn.linear import feature_pattern, linear, matmul
-from registry import normal
+from rade.testing.aggregators import normal
 
 
 def random_pattern(rows: int, columns: int, density: float, seed: int = 0) -> Pattern:
@@ -43,7 +43,7 @@ def test_products_are_dense_products(pattern):
     values, x, y = normal(pattern.size), normal(pattern.columns, 5, seed=1), normal(pattern.rows, 5, seed=2)
     matrix = dense(pattern, values)
     torch.testing.assert_close(product(values, x, pattern), matrix @ x)
-    torch.testing.assert_close(sampled(y, x, pattern), (y @ x.t())[pattern.target, pattern.source])
+    torch.testing.assert_close(at_entries(y, x, pattern), (y @ x.t())[pattern.target, pattern.source])
     torch.testing.assert_close(pattern.row_sum(values), matrix.sum(1))
 
 
@@ -69,11 +69,11 @@ def test_derivatives_of_products(pattern):
 
 
 @every_pattern
-def test_derivatives_of_sampled_products(pattern):
+def test_derivatives_of_products_at_entries(pattern):
     inputs = (normal(pattern.rows, 3).requires_grad_(), normal(pattern.columns, 3, seed=1).requires_grad_())
 
     def apply(a: Tensor, b: Tensor) -> Tensor:
-        return sampled(a, b, pattern)
+        return at_entries(a, b, pattern)
 
     assert torch.autograd.gradcheck(apply, inputs, check_forward_ad=True)
     assert torch.autograd.gradgradcheck(apply, inputs, check_fwd_over_rev=True)
@@ -101,7 +101,7 @@ def test_strided_features():
     values, wide = normal(pattern.size), normal(8, 12)
     for x in (wide.t()[:6, :4], wide[:6, ::3], normal(1, 4).expand(6, 4)):
         torch.testing.assert_close(product(values, x, pattern), dense(pattern, values) @ x)
-        torch.testing.assert_close(sampled(x, x, pattern), (x @ x.t())[pattern.target, pattern.source])
+        torch.testing.assert_close(at_entries(x, x, pattern), (x @ x.t())[pattern.target, pattern.source])
 
 
 def test_csr_features_through_a_linear_layer():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import multiprocessing
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -43,7 +44,7 @@ def by_state_dict(model: rade.RADE) -> rade.RADE:
     buffer = io.BytesIO()
     torch.save(model.state_dict(), buffer)
     buffer.seek(0)
-    other = fresh(model.correction.variant.value)
+    other = fresh(model.variant)
     other.load_state_dict(torch.load(buffer, weights_only=True))
     return other
 
@@ -126,9 +127,9 @@ def test_copies_do_not_share_anything():
 def test_a_copy_keeps_its_named_head():
     """The head is remembered by its path: in a copy it is the copy's."""
     net = seeded(lambda: Net(LAYERS["GCNConv"]))
-    model = copy.deepcopy(rade.RADE(net, head=net.head))
-    assert model._head() is model.wrapped.head
-    assert model._head() is not net.head
+    model = copy.deepcopy(rade.RADE(net, readout=rade.Readout(head=net.head)))
+    assert model.readout.head == "head"
+    assert model.wrapped.get_submodule(model.readout.head) is not net.head
 
 
 def test_keys_of_the_wrapped_model_are_stable():
@@ -146,10 +147,22 @@ def test_keys_of_the_wrapped_model_are_stable():
     ]
 
 
+def draws_in_another_process(model: rade.RADE) -> list[list[float]]:
+    return [model.train()(X, EDGES).tolist() for _ in range(2)]
+
+
+def test_a_model_can_be_sent_to_a_spawned_process():
+    """The state of its generator travels along: the same views are drawn there."""
+    model = trained()
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        found = pool.apply(draws_in_another_process, (model,))
+    torch.testing.assert_close(torch.tensor(found), torch.tensor(draws_in_another_process(model)))
+
+
 def test_constant_rates_are_saved_too():
-    model = fresh(adaptive=False, p=0.2, rho=1.5)
+    model = fresh(rule=rade.Constant(p=0.2, rho=1.5))
     model.train()(X, EDGES)
-    other = fresh(adaptive=False)
+    other = fresh(rule=rade.Constant())
     other.load_state_dict(model.state_dict())
     assert other.rates == model.rates
     assert torch.equal(other.eval()(X, EDGES), model.eval()(X, EDGES))

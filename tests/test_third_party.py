@@ -29,7 +29,8 @@ from torch_geometric.nn import (
 )
 
 import rade
-from rade.wrapper.trace import head_matrix, tracing
+from rade.wrapper.head import head_matrix
+from rade.wrapper.trace import tracing
 from zoo import Net, normal, random_edges, seeded
 
 NODES, FEATURES, CLASSES = 40, 8, 3
@@ -198,7 +199,7 @@ def test_hand_written_jumping_knowledge_needs_its_head_named():
     net = seeded(Jumping)
     with pytest.raises(ValueError, match="cannot tell the linear head"):
         run(copy.deepcopy(net), X, EDGES)
-    run(net, X, EDGES, options={"head": net.head})
+    run(net, X, EDGES, options={"readout": rade.Readout(head=net.head)})
 
 
 def test_skip_connections_do_not_enter_the_head():
@@ -249,7 +250,7 @@ def batch_of_graphs(count: int = 6) -> Batch:
 @pytest.mark.parametrize("rule", ["exact", "paper"])
 def test_a_batch_of_graphs(pool, function, rule):
     batch = batch_of_graphs()
-    options = {"pool": pool, "pooling_rule": rule, "penalty": 0.1}
+    options = {"readout": rade.Readout(pool=pool, pooling_rule=rule), "rule": rade.GradNorm(penalty=0.1)}
     edges, keys = batch.edge_index, batch.keys()
     run(seeded(lambda: GraphLevel(function)), batch, rows=6, labels=torch.arange(6) % CLASSES, options=options)
     assert batch.edge_index is edges
@@ -293,7 +294,7 @@ class Pooled(torch.nn.Module):
 def test_a_batch_vector_keeps_graphs_apart():
     batch = batch_of_graphs()
     labels = torch.arange(6) % CLASSES
-    options = {"pool": "mean", "rho": 3.0}
+    options = {"readout": rade.Readout(pool="mean"), "rule": rade.GradNorm(rho=3.0), "views": rade.Views(shared=True)}
     model = run(seeded(Pooled), batch.x, batch.edge_index, batch.batch, rows=6, labels=labels, options=options)
     seen: list[Any] = []
     model.wrapped.conv.register_forward_pre_hook(lambda _, args: seen.append(args[1]))

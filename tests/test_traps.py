@@ -11,9 +11,11 @@ from torch_geometric.nn import GCNConv as PyGGCNConv
 from torch_geometric.utils import add_random_edge, dropout_edge
 
 import rade.nn
-from oracle import GRAPHS, copies, error
-from rade import Correction, Graph, Rates, sample_view
-from registry import normal
+from rade import Graph, Law, Rates, sample_view
+from rade.testing import GRAPHS
+from rade.testing.aggregators import normal
+from rade.testing.oracle import copies, error
+from rade.view import sample
 
 PATH, ISOLATED = GRAPHS["path"], GRAPHS["isolated"]
 DIRECTED = torch.tensor([[1, 2, 3], [0, 1, 2]])  # all row > column
@@ -122,10 +124,11 @@ def test_attention_knows_its_self_loops():
     x = normal(5, 3)
     assert error(ours(x, PATH), theirs(x, PATH.edge_index)) <= 1e-10
     many = copies(PATH, 5_000)
-    view = sample_view(many, Rates(0.3, 0.1), seeded(), Correction("of"))
+    view = sample_view(many, Rates(0.3, 0.1), seeded())
     mean = ours(x.repeat(5_000, 1), view).view(5_000, 5, 2).mean(0)
     clean = theirs(x, PATH.edge_index)
-    plain = ours(x.repeat(5_000, 1), sample_view(many, Rates(0.3, 0.1), seeded(), Correction("none")))
+    uncorrected = sample(Law(many, Rates(0.3, 0.1), "none", generator=seeded()))
+    plain = ours(x.repeat(5_000, 1), uncorrected)
     assert error(mean, clean) < 0.5 * error(plain.view(5_000, 5, 2).mean(0), clean)
 
 

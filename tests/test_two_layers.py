@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 
-from oracle import SQUARE_TAIL, AllViews, error, identity, one_hot
 from rade.correction import propagate
 from rade.nn import GCNConv
-from rade.view.view import Correction, FreshViews, Law, MeanView, Rates, Variant, sample_view
-from registry import EXACT, normal
+from rade.testing import AllViews, undirected
+from rade.testing.aggregators import EXACT, normal
+from rade.testing.oracle import error, one_hot
+from rade.view import FreshViews, Law, MeanView, Rates, Variant, sample_view
+
+SQUARE_TAIL = undirected([(0, 1), (1, 2), (2, 0), (2, 3)], 4)  # 64 views: small enough to enumerate pairs of views
 
 
 @pytest.mark.parametrize("variant", [Variant.OF, Variant.OFS])
@@ -17,9 +22,9 @@ from registry import EXACT, normal
 @pytest.mark.parametrize("aggregator", EXACT, ids=str)
 def test_independent_views_make_two_layers_exact(aggregator, p, q, variant):
     """All 64 × 64 pairs of views of a four-node graph; the bias of one shared view is printed beside."""
-    views = AllViews(SQUARE_TAIL, Law(Rates(p, q), Correction(variant)))
+    views = AllViews(Law(SQUARE_TAIL, Rates(p, q), variant))
     build, eye = aggregator.on(SQUARE_TAIL), one_hot(SQUARE_TAIL)
-    hop = propagate(MeanView(SQUARE_TAIL, views.law), build(SQUARE_TAIL, identity), eye)
+    hop = propagate(MeanView(views.law), aggregator.alone(SQUARE_TAIL), eye)
     matrices = views.aggregate(build, eye)
     pairs = torch.einsum("k,l,kij,ljm->im", views.weight, views.weight, matrices, matrices)
     shared = views.mean(matrices @ matrices)
@@ -30,12 +35,14 @@ def test_independent_views_make_two_layers_exact(aggregator, p, q, variant):
 
 
 def test_fresh_views_differ_from_layer_to_layer():
-    """Two layers with the same weights: a shared view gives A'A'x, fresh ones A'A''x."""
+    """Two layers with the same weights: a shared view gives A'A'x, fresh ones A'A''x; a layer used twice has one."""
     torch.manual_seed(0)
-    conv = GCNConv(4, 4, bias=False).double()
+    one = GCNConv(4, 4, bias=False).double()
+    two = copy.deepcopy(one)
     rates, x = Rates(0.5, 0.3), normal(4, 4)
     draws = torch.Generator().manual_seed(1)
     first, second = (sample_view(SQUARE_TAIL, rates, draws) for _ in range(2))
-    fresh = FreshViews(SQUARE_TAIL, Law(rates, generator=torch.Generator().manual_seed(1)))
+    fresh = FreshViews(Law(SQUARE_TAIL, rates, generator=torch.Generator().manual_seed(1)))
     assert not torch.equal(first.edge_index, second.edge_index)
-    assert error(conv(conv(x, fresh), fresh), conv(conv(x, first), second)) <= 1e-12
+    assert error(two(one(x, fresh), fresh), two(one(x, first), second)) <= 1e-12
+    assert error(one(one(x, fresh), fresh), one(one(x, first), first)) <= 1e-12

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rade.control import Constant, GradNorm, Labelled, NoiseRatio, Readout, Rule
     from rade.graph import Adjacency, Graph
-    from rade.view import Correction, Law, MeanView, Rates, Variant, View, Views, sample_view
-    from rade.wrapper import RADE, Ensemble, Expected, Inference, LayerReport, convert, revert
+    from rade.view import Correction, Law, MeanView, Observed, Rates, Variant, View, Views, sample_view
+    from rade.wrapper import RADE, Denoised, Ensemble, Expected, Inference, LayerReport, convert, revert
 
 __version__ = "0.1.0"
 
 _NAMES = {
     "control": ("Constant", "GradNorm", "Labelled", "NoiseRatio", "Readout", "Rule"),
     "graph": ("Adjacency", "Graph"),
-    "view": ("Correction", "Law", "MeanView", "Rates", "Variant", "View", "Views", "sample_view"),
-    "wrapper": ("RADE", "Ensemble", "Expected", "Inference", "LayerReport", "convert", "revert"),
+    "view": ("Correction", "Law", "MeanView", "Observed", "Rates", "Variant", "View", "Views", "sample_view"),
+    "wrapper": ("RADE", "Denoised", "Ensemble", "Expected", "Inference", "LayerReport", "convert", "revert"),
 }
 # No name here may equal a module of this package, or importing that module would hide it.
 _HOMES = {name: f"rade.{folder}" for folder, names in _NAMES.items() for name in names}
@@ -28,6 +28,7 @@ __all__ = [
     "Adjacency",
     "Constant",
     "Correction",
+    "Denoised",
     "Ensemble",
     "Expected",
     "GradNorm",
@@ -38,6 +39,7 @@ __all__ = [
     "LayerReport",
     "MeanView",
     "NoiseRatio",
+    "Observed",
     "Rates",
     "Readout",
     "Rule",

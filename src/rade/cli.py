@@ -7,16 +7,23 @@ from typing import Any
 
 import typer
 
-from rade.errors import RadeError
+from rade.commands.output import tolerant_output
+from rade.errors import RadeError, is_machine
 
 COMMANDS = ("train", "predict", "reproduce", "report", "datasets", "bench")
 
 # Typer brings its own copy of click or uses the installed one; both derive BadParameter from the usage error.
 UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
+EXIT_CODES = (
+    "Exit codes: 0 done; 1 the run failed; 2 wrong input; 3 the machine refused (disk, memory, permissions); "
+    "128 + n stopped by signal n, state saved (129 hang-up, 130 Ctrl-C, 143 SIGTERM)."
+)
+
 app = typer.Typer(
     name="rade",
     help="Random Add-Drop Edge for graph neural networks: train, compare, reproduce.",
+    epilog=EXIT_CODES,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
@@ -52,25 +59,51 @@ def mount() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; errors meant for the user become one sentence and exit code 2."""
+    """Run the command line; errors meant for the user become one sentence and an exit code (see `EXIT_CODES`)."""
     if not app.registered_commands:
         mount()
+    with tolerant_output() as streams:
+        code = _run(arguments)
+        sys.stdout.flush()
+        if code == 0 and streams.lost is not None:
+            code = _fail(f"standard output could not be written: {streams.lost.strerror}; the work is done", 3)
+    sys.exit(code)
+
+
+def _run(arguments: list[str] | None) -> int:
     try:
         code = app(args=arguments, standalone_mode=False)
     except UsageError as error:
-        _fail(error.format_message())
+        return _fail(error.format_message(), 2)
     except RadeError as error:
-        _fail(str(error))
+        return _fail(str(error), error.code)
+    except OSError as error:
+        return _fail(_sentence(error), 3 if is_machine(error) else 2)
     except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and "allocate memory" not in str(error):
-            raise
-        _fail("there is not enough memory for this; a smaller --hidden or --batch-size needs less")
+        return _memory(error)
     except (KeyboardInterrupt, typer.Abort):
         typer.echo("interrupted", err=True)
-        sys.exit(130)
-    sys.exit(code if isinstance(code, int) else 0)
+        return 130
+    return code if isinstance(code, int) else 0
 
 
-def _fail(sentence: str) -> None:
-    typer.echo(f"error: {' '.join(sentence.split())}", err=True)
-    sys.exit(2)
+def _sentence(error: OSError) -> str:
+    """What the file system said, and of which file."""
+    place = f"{error.filename}: " if error.filename is not None else ""
+    return f"cannot go on: {place}{error.strerror or error}"
+
+
+def _memory(error: BaseException) -> int:
+    """The sentence for PyTorch's ways to say that memory is short; anything else is a defect and stays visible."""
+    signs = ("allocate memory", "out of memory", "not enough memory", "size calculation overflowed")
+    if isinstance(error, MemoryError) or any(sign in str(error) for sign in signs):
+        return _fail("there is not enough memory for this; a smaller --hidden or --batch-size needs less", 3)
+    if "home directory" in str(error):  # what pathlib says to ~nosuchuser
+        return _fail("a folder that begins with ~ names a user that this machine does not know", 2)
+    raise error
+
+
+def _fail(sentence: str, code: int) -> int:
+    printable = sentence.encode("utf-8", "replace").decode()  # names of files may hold what is no text
+    typer.echo(f"error: {' '.join(printable.split())}", err=True)
+    return code

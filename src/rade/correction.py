@@ -15,6 +15,8 @@ from rade.graph.operator import Diagonal, Operator, Sparse
 from rade.memory import Memo, remembered
 from rade.moments.base import Coefficients, Moments, Weights
 from rade.view.law import Law
+from rade.view.observed import Observed
+from rade.view.rates import Rates
 from rade.view.rows import Restricted
 from rade.view.sampling import FreshViews
 from rade.view.view import MeanView, View
@@ -91,7 +93,7 @@ def _(adjacency: View, coefficients: Coefficients) -> Operator:
         of = terms(coefficients, law)
         weights = Weights(weights.edges * of.edges, weights.loop * of.loop, weights.added)
     parts = (Sparse(adjacency.graph.pattern, weights.edges), Diagonal(weights.loop))
-    operator = Operator(parts) + Operator((Sparse(adjacency.added, weights.added),))
+    operator = Operator(parts) + Operator((Sparse(adjacency.added, weights.added),)) + _denoising(law, coefficients)
     if not law.variant.centres or adjacency.added.size == 0:
         return operator
     # Centering: μ_i = (Σ_nonedges E[α'] m_j) / Z_i, once for each unit of added weight at i.
@@ -103,11 +105,28 @@ def _(adjacency: View, coefficients: Coefficients) -> Operator:
 @aggregation.register
 def _(adjacency: MeanView, coefficients: Coefficients) -> Aggregation:
     """The clean aggregation, and for RADE-OFS Σ_nonedges E[α'] m_j in the same operator."""
-    clean = shared_aggregation(adjacency.graph, coefficients)
-    if not adjacency.law.variant.keeps_additions:
+    law, clean = adjacency.law, shared_aggregation(adjacency.graph, coefficients)
+    denoising = _denoising(law, coefficients)
+    if not law.variant.keeps_additions and not denoising.parts:
         return clean
     assert isinstance(clean, Operator)
-    return clean + coefficients.expected(adjacency.law).nonedges
+    additions = coefficients.expected(law).nonedges if law.variant.keeps_additions else Operator()
+    return clean + denoising + additions
+
+
+def _denoising(law: Law, coefficients: Coefficients) -> Operator:
+    """What turns the aggregation on a noisy graph into an estimate of that on the clean one; nothing without noise."""
+    if law.noise == Rates(0.0, 0.0):
+        return Operator()
+    clean = coefficients.clean()
+    observed = Operator((Sparse(law.graph.pattern, -clean.edges), Diagonal(-clean.loop)))
+    return coefficients.once(law, "denoising", lambda: coefficients.denoised(Observed(law.graph, law.noise)) + observed)
+
+
+@aggregation.register
+def _(adjacency: Observed, coefficients: Coefficients) -> Operator:
+    """What the clean graph under a noisy one would aggregate, as well as it can be told."""
+    return coefficients.denoised(adjacency)
 
 
 @aggregation.register

@@ -184,7 +184,7 @@ def test_a_rate_outside_its_range_is_refused(method, rate):
         ("max_p", "high", "a number"),
         ("penalty", "none", "a number"),
         ("p", True, "a number"),
-        ("views", 2.5, "a whole number"),
+        ("samples", 2.5, "a whole number"),
         ("share_view", "no", "true or false"),
         ("share_view", 1, "true or false"),
     ],
@@ -207,5 +207,5 @@ def test_an_option_of_another_method_is_refused():
 
 
 def test_negative_rho_is_refused():
-    with pytest.raises(ValueError, match=r"rho = q/density must be at least 0, got -1"):
+    with pytest.raises(ValueError, match=r"rho = q/density must be a finite number of at least 0, got -1"):
         make("rade-of", rho=-1.0)

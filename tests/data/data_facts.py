@@ -43,8 +43,15 @@ FACTS = {
         metric="average-precision",
         loss="multilabel",
     ),
+    "minesweeper": Facts((1, 10000, 39402, 7, 1), [2000], (5000, 2500, 2500), metric="roc-auc", loss="binary"),
+    "tolokers": Facts((1, 11758, 519000, 10, 1), [2566], (5879, 2939, 2940), metric="roc-auc", loss="binary"),
+    "chameleon-filtered": Facts((1, 890, 8854, 2325, 5), [242, 134, 209, 164, 141], (409, 287, 194)),
+    "squirrel-filtered": Facts((1, 2223, 46998, 2089, 5), [756, 516, 397, 321, 233], (1053, 718, 452)),
+    "nci1": Facts((4110, 122747, 132753, 37, 2), [2053, 2057], (3699, 411, 411)),
 }
-TU = ("mutag", "proteins", "imdb-b", "imdb-m")
+WITHHELD = {"flickr": "Flickr/raw/feats.npy", "ogbn-arxiv": "ogbn_arxiv/raw/node-feat.csv.gz"}  # from `gaps`
+TU = ("mutag", "proteins", "imdb-b", "imdb-m", "nci1")
+NUMBERED = ("minesweeper", "tolokers", "chameleon-filtered", "squirrel-filtered")
 
 
 def whole(dataset: rade.data.Dataset) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from data_facts import TU, whole
-from torch_geometric.datasets import Amazon, Planetoid, TUDataset
+from torch_geometric.datasets import Amazon, HeterophilousGraphDataset, Planetoid, TUDataset
 from torch_geometric.transforms import NormalizeFeatures
 
 import rade.data
@@ -31,6 +31,19 @@ def test_computer_agrees_with_pygs_own_class(root: Path):
     assert torch.allclose(data.x, theirs.x, atol=1e-7)
 
 
+@pytest.mark.parametrize("name", ["minesweeper", "tolokers"])
+def test_heterophilous_graphs_agree_with_pygs_own_class(name: str, root: Path):
+    ours = rade.data.load(name, root, download=False)
+    theirs = HeterophilousGraphDataset(str(root), name.capitalize())[0]
+    data = ours.graphs[0]
+    assert torch.equal(data.x.to_dense(), theirs.x)
+    assert torch.equal(data.edge_index, theirs.edge_index)
+    assert torch.equal(data.y[:, 0].long(), theirs.y)
+    for run in range(10):
+        for part, indices in vars(ours.split(run)).items():
+            assert torch.equal(indices, theirs[f"{part}_mask"][:, run].nonzero().squeeze(1))
+
+
 @pytest.mark.parametrize("name", TU)
 def test_tu_agrees_with_pygs_own_class(name: str, root: Path):
     ours = rade.data.load(name, root, download=False)
@@ -39,7 +52,7 @@ def test_tu_agrees_with_pygs_own_class(name: str, root: Path):
         mine, other = ours.graphs[index], theirs[index]
         assert torch.equal(mine.edge_index, other.edge_index)
         assert torch.equal(mine.y, other.y)
-        if name in ("mutag", "proteins"):
+        if name in ("mutag", "proteins", "nci1"):
             assert torch.equal(mine.x, other.x)
 
 

@@ -6,8 +6,8 @@ from data_sampling import DATA, loader, random_graph, same, signature
 from torch_geometric.data import Data
 
 import rade.data
-from rade.data import neighbors
 from rade.data.features import take_rows
+from rade.data.neighbor import loader as module
 
 
 def test_sparse_features_stay_sparse_and_are_those_of_the_nodes():
@@ -48,7 +48,7 @@ def test_edge_attributes_travel_in_one_direction_and_are_refused_in_both():
     ],
 )
 def test_wrong_arguments_are_explained(change: dict, sentence: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(neighbors.torch_geometric.typing, "WITH_PYG_LIB", False)
+    monkeypatch.setattr(module.torch_geometric.typing, "WITH_PYG_LIB", False)
     with pytest.raises(rade.data.DataError, match=sentence):
         rade.data.neighbor_loader(DATA, batch_size=5, **change)
 
@@ -68,8 +68,8 @@ def test_a_mask_of_seed_nodes_works_like_their_indices():
 def test_pyg_libs_loader_is_taken_where_it_is_installed(monkeypatch: pytest.MonkeyPatch):
     """pyg-lib itself has no wheel here; what is checked is how it would be called."""
     calls = []
-    monkeypatch.setattr(neighbors.torch_geometric.typing, "WITH_PYG_LIB", True)
-    monkeypatch.setattr(neighbors, "NeighborLoader", lambda *args, **options: calls.append((args, options)))
+    monkeypatch.setattr(module.torch_geometric.typing, "WITH_PYG_LIB", True)
+    monkeypatch.setattr(module, "NeighborLoader", lambda *args, **options: calls.append((args, options)))
     rade.data.neighbor_loader(DATA, [2, 1], 5, shuffle=True)
     ((data, fanouts, _), options) = calls[0]
     assert data is DATA

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import rade.data
-from rade.data.catalogue import catalogue
-from rade.data.manifest import raw_files, required_files
+from rade.data.catalogue import _plain, catalogue, members
+from rade.data.files.manifest import raw_files, required_files
 from rade.errors import RadeError
 
 PAPER = [
@@ -15,9 +15,27 @@ PAPER = [
 ]
 
 
-def test_all_fourteen_data_sets_and_the_synthetic_ones_are_listed():
-    assert rade.data.names()[:14] == tuple(PAPER)
-    assert {e.name for e in catalogue().values() if e.embedded} == set(rade.data.names()[14:])
+FURTHER = ["minesweeper", "tolokers", "chameleon-filtered", "squirrel-filtered", "nci1", "arxiv-structure"]
+
+
+def test_the_papers_data_sets_further_ones_and_the_synthetic_ones_are_listed():
+    synthetic = [entry.name for entry in catalogue().values() if entry.embedded]
+    assert rade.data.names() == (*PAPER, *FURTHER, *synthetic)
+    assert set(rade.data.names(grouped=True)) == set(catalogue())
+    assert len(rade.data.names(grouped=True)) == len(rade.data.names()) + 9 * 6
+
+
+def test_no_two_data_sets_share_a_spelling():
+    entries = catalogue().values()
+    spellings = [_plain(text) for e in entries for text in {_plain(t): t for t in (e.name, e.title, *e.aliases)}]
+    assert len(spellings) == len(set(spellings))
+
+
+def test_a_group_is_no_data_set_but_names_its_members():
+    with pytest.raises(rade.data.DataError, match=r"Cora-Meta is a group; name one of cora-meta-0, cora-meta-0\.05, "):
+        rade.data.load("Cora-Meta")
+    assert [entry.name for entry in members("cora_ml-meta")][-1] == "cora-ml-meta-0.25"
+    assert [entry.name for entry in members("cora")] == ["cora"]
 
 
 @pytest.mark.parametrize(
@@ -35,6 +53,9 @@ def test_all_fourteen_data_sets_and_the_synthetic_ones_are_listed():
         ("ogbn_arxiv", "ogbn-arxiv"),
         ("molhiv", "ogbg-molhiv"),
         ("PeptidesFunc", "peptides-func"),
+        ("Chameleon (filtered)", "chameleon-filtered"),
+        ("cora_meta_0.25", "cora-meta-0.25"),
+        ("PolBlogs-Nettack-3", "polblogs-nettack-3"),
     ],
 )
 def test_case_punctuation_and_aliases_do_not_matter(spelling: str, name: str):
@@ -64,7 +85,8 @@ def test_every_real_data_set_has_a_manifest_and_pickles_have_checksums():
     for entry in catalogue().values():
         assert bool(required_files(entry.name)) != entry.embedded
         for file in raw_files(entry.name):
-            assert file.path.startswith(f"{entry.folder}/")
+            base = catalogue()[entry.base].folder if entry.base else entry.folder
+            assert file.path.startswith((f"{entry.folder}/", f"{base}/"))
             assert file.sha256 or not (file.pickled or file.repacked)
 
 

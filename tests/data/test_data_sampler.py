@@ -9,6 +9,7 @@ from torch_geometric.utils import is_undirected, k_hop_subgraph
 
 import rade.data
 from rade.data.edges import clean_edges
+from rade.data.neighbor.neighborhoods import Neighborhoods
 
 FALSE_ALARM = 1e-6  # of each χ² test below, were it run with fresh seeds
 
@@ -110,9 +111,7 @@ def test_worker_processes_give_the_same_batches(persistent: bool):
 def counts_of_subsets(replace: bool, draws: int) -> np.ndarray:
     """How often each outcome of two draws from a node's five neighbors occurs."""
     star = clean_edges(np.zeros(5, dtype=np.int64), np.arange(1, 6), 6)
-    sampler = rade.data.VectorisedNeighborSampler(
-        rade.data.neighborhoods.Neighborhoods.of(star, 6), [2], replace=replace, bidirectional=False
-    )
+    sampler = rade.data.VectorisedNeighborSampler(Neighborhoods.of(star, 6), [2], replace=replace, bidirectional=False)
     found = np.zeros((5, 5), dtype=np.int64)
     generator = torch.Generator().manual_seed(0)
     picked, _ = sampler.neighborhoods.draw(np.zeros(draws, dtype=np.int64), 2, replace, generator)

@@ -8,6 +8,8 @@ from data_facts import FACTS, whole
 from torch_geometric.utils import contains_self_loops, is_undirected
 
 import rade.data
+from rade.data.catalogue import catalogue
+from rade.data.content import _known
 
 
 @pytest.mark.parametrize("name", FACTS)
@@ -27,6 +29,11 @@ def test_sizes_labels_and_splits(name: str, root: Path):
 def test_the_catalogue_states_the_same_sizes(name: str):
     entry = rade.data.resolve(name)
     assert (entry.graphs, entry.nodes, entry.edges, entry.features, entry.classes) == FACTS[name].sizes
+
+
+def test_every_real_data_set_has_a_known_content():
+    assert set(_known()) == {name for name, entry in catalogue().items() if not entry.embedded}
+    assert len(set(_known().values())) == len(_known())
 
 
 @pytest.mark.parametrize("name", FACTS)

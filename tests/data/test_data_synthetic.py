@@ -1,7 +1,6 @@
 """The embedded tasks are what they claim to be: learnable, over-fitted, or out of reach of short-sighted models."""
 
 import math
-import time
 
 import pytest
 import torch
@@ -86,11 +85,8 @@ def test_generators_are_seeded_simple_and_split_into_disjoint_parts(name: str):
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_the_catalogue_states_the_default_sizes_and_generation_is_fast(name: str):
-    """About 0.05 s; the bound only catches a change of complexity."""
-    start = time.perf_counter()
+def test_the_catalogue_states_the_default_sizes(name: str):
     dataset = rade.data.load(name)
-    assert time.perf_counter() - start < 5
     entry, graphs = rade.data.resolve(name), dataset.graphs
     data = graphs[0] if dataset.level == "node" else graphs.batch(torch.arange(len(graphs)))
     assert (len(graphs), data.num_nodes, data.edge_index.size(1) // 2) == (entry.graphs, entry.nodes, entry.edges)

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import rade.data
-from rade.data.manifest import raw_files, sha256_of
-from rade.data.mirror import import_mirror
+from rade.data.files.manifest import raw_files, sha256_of
+from rade.data.files.mirror import import_mirror
 from rade.data.readers import planetoid
 
 KINDS = {
@@ -127,6 +127,41 @@ def test_another_packing_of_the_same_arrays_is_accepted(mirror: Path, tmp_path: 
     np.savez(path, **arrays)
     with pytest.raises(rade.data.DataError, match=r"should have .* = \(1, 18333, 81894, 6805\), its file has"):
         rade.data.load("cs", tmp_path, download=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "key", "change"),
+    [
+        ("cs", "CS/raw/ms_academic_cs.npz", "labels", lambda y: np.roll(y, 1)),
+        ("peptides-func", "peptides-func/source/peptides_func_graphs.npz", "y", lambda y: np.roll(y, 1, axis=0)),
+        ("peptides-func", "peptides-func/source/peptides_func_graphs.npz", "test", lambda index: index + 1),
+    ],
+    ids=["labels of nodes", "labels of graphs", "split beyond the last graph"],
+)
+def test_another_packing_with_other_labels_or_splits_is_refused(
+    name: str, path: str, key: str, change, mirror: Path, tmp_path: Path
+):
+    place = copy_of(name, mirror, tmp_path) / path
+    with np.load(place) as archive:
+        arrays = dict(archive)
+    np.savez(place, **arrays | {key: change(arrays[key].astype(np.int64))})
+    with pytest.raises(rade.data.DataError, match="right sizes but other labels, degrees or splits; delete the file"):
+        rade.data.load(name, tmp_path, download=False)
+
+
+def test_the_order_of_graphs_may_differ_between_packings(mirror: Path, tmp_path: Path):
+    """LRGB's own files hold the three parts one after another."""
+    place = copy_of("peptides-func", mirror, tmp_path) / "peptides-func/source/peptides_func_graphs.npz"
+    with np.load(place) as archive:
+        arrays = dict(archive)
+    order = np.concatenate([arrays[part] for part in ("train", "val", "test")])
+    for key, counts in (("x", "num_nodes"), ("edge", "num_edges")):
+        pieces = np.split(arrays[key], arrays[counts].astype(np.int64).cumsum()[:-1])
+        arrays[key] = np.concatenate([pieces[i] for i in order])
+    sizes = np.cumsum([0, *(len(arrays[part]) for part in ("train", "val", "test"))])
+    parts = {part: np.arange(sizes[k], sizes[k + 1]) for k, part in enumerate(("train", "val", "test"))}
+    np.savez(place, **arrays | parts | {key: arrays[key][order] for key in ("num_nodes", "num_edges", "y")})
+    assert len(rade.data.load("peptides-func", tmp_path, download=False).graphs) == 15535
 
 
 def test_an_object_array_in_an_npz_is_not_unpickled(mirror: Path, tmp_path: Path):

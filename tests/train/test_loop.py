@@ -20,7 +20,7 @@ class Part(Solo):
     def __init__(self, rank, world):
         self.rank, self.world = rank, world
 
-    def share(self, items):
+    def part(self, items):
         return items[self.rank :: self.world]
 
 
@@ -53,7 +53,7 @@ def test_rate_control_and_evaluation_share_the_clean_pass(papers, passes, tmp_pa
 
 
 def test_the_shared_pass_gives_the_scores_of_a_separate_one(papers, tmp_path, monkeypatch):
-    from rade.augment.random_add_drop import AdaptiveLearner as Learner
+    from rade.augment.random_add_drop import RandomAddDropLearner as Learner
 
     settings = resolve("csbm", "gcn", "rade-of", epochs=5, hidden=8)
     shared = train_run(papers, settings, 0, tmp_path / "shared")
@@ -93,13 +93,13 @@ def test_processes_share_every_batch(kind, world, papers, paths):
     whole = list(batches_of(dataset, dataset.split(0), settings, 0, Solo()).training(0))
     parts = [list(batches_of(dataset, dataset.split(0), settings, 0, Part(r, world)).training(0)) for r in range(world)]
     assert {len(steps) for steps in parts} == {len(whole)}
-    for step, *shares in zip(whole, *parts):
-        assert sum(share.weight for share in shares) == pytest.approx(world)
-        real = torch.cat([share.labels for share in shares if share.weight > 0])
+    for step, *split in zip(whole, *parts):
+        assert sum(part.weight for part in split) == pytest.approx(world)
+        real = torch.cat([part.labels for part in split if part.weight > 0])
         assert_close(real.sort().values, step.labels.sort().values)
-        for share in shares:
-            expected = len(share.labels) * world / len(step.labels)
-            assert share.weight in (pytest.approx(expected), 0.0)
+        for part in split:
+            expected = len(part.labels) * world / len(step.labels)
+            assert part.weight in (pytest.approx(expected), 0.0)
 
 
 def test_an_epoch_is_shuffled_anew_and_repeats(paths):

@@ -58,7 +58,7 @@ def test_the_table_of_predictions(papers, tmp_path):
     trained = load_run(tmp_path)
     logits = trained.predict(papers)
     assert write_predictions(tmp_path / "out.csv", logits, trained.shape) == 400
-    rows = list(csv.DictReader((tmp_path / "out.csv").open()))
+    rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
     assert [int(row["node"]) for row in rows] == list(range(400))
     assert [int(row["prediction"]) for row in rows] == logits.argmax(1).tolist()
     assert abs(sum(float(rows[0][f"probability_{c}"]) for c in range(5)) - 1) < 1e-5

@@ -1,5 +1,7 @@
 """Protocol values, overrides, and the sentences for what cannot be meant."""
 
+from itertools import product
+
 import pytest
 
 from rade.augment import METHODS
@@ -37,9 +39,11 @@ def test_protocol_values(dataset, backbone, expected):
     [
         ("cora", "dropout", {"rate": 0.7}),
         ("imdb-m", "drop-node", {"rate": 0.8}),
-        ("cora", "rade-of", {"p": 0.5, "rho": 0.5, "penalty": 1.0, "rate_lr": 0.001}),
-        ("mutag", "rade-ofs", {"p": 0.5, "rho": 0.5, "penalty": 0.1, "rate_lr": 0.001}),
-        ("cora", "rade-of-drop", {"p": 0.5, "penalty": 1.0, "rate_lr": 0.001}),
+        ("cora", "rade-of", {"p": 0.5, "rho": 0.5, "penalty": 1.0, "rate_lr": 0.001, "share_view": True}),
+        ("mutag", "rade-ofs", {"p": 0.5, "rho": 0.5, "penalty": 0.1, "rate_lr": 0.001, "share_view": True}),
+        ("cora", "rade-of-drop", {"p": 0.5, "penalty": 1.0, "rate_lr": 0.001, "share_view": True}),
+        ("cora", "rade-of-fixed", {"p": 0.5, "rho": 0.5, "share_view": True}),
+        ("cora", "rade-of-layered", {"p": 0.5, "rho": 0.5, "penalty": 1.0, "rate_lr": 0.001}),
         ("cora", "none", {}),
     ],
 )
@@ -47,11 +51,13 @@ def test_protocol_options(dataset, method, options):
     assert resolve(dataset, "gcn", method).options == options
 
 
-@pytest.mark.parametrize("dataset", names())
-@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("source", PROTOCOLS)
-def test_every_data_set_resolves_for_every_method(dataset, method, source):
-    resolve(dataset, "gat", method, source)
+def test_every_data_set_resolves_for_every_method(source):
+    """An option of the protocol that a method fixes by its name, or lacks, is left to the name."""
+    for dataset, method in product(names(), METHODS):
+        settings = resolve(dataset, "gat", method, source)
+        assert set(settings.options) <= METHODS[method].options, (dataset, method)
+        assert (settings.dataset, settings.method) == (dataset, method)
 
 
 @pytest.mark.parametrize(
@@ -119,6 +125,9 @@ def test_deeper_models_repeat_the_last_fan_out():
         ({"method": "rade-of", "max_p": 0.4}, "the first drop rate p must be at most max_p = 0.4, got 0.5"),
         ({"adaptive": False, "max_p": 0.9}, "fixed rates and max_p contradict each other"),
         ({"adaptive": False, "penalty": 0.5}, "fixed rates and penalty contradict each other"),
+        ({"method": "rade-of", "views": 3}, 'views are those of an ensemble: say inference = "ensemble" as well'),
+        ({"method": "drop-edge", "views": 3}, "views is no option of drop-edge; it belongs to rade-of"),
+        ({"method": "rade-of", "inference": "median"}, "inference must be one of 'expected', 'ensemble', got 'median'"),
         ({"fanouts": "5,5", "batch_size": 0}, "fanouts and a batch size of 0 contradict each other"),
     ],
 )
@@ -128,7 +137,7 @@ def test_what_cannot_be_meant_is_a_sentence(asked, sentence):
 
 
 def test_whole_numbers_stay_whole():
-    options = make_plan({"method": "rade-of,", "views": 3, "samples": 5}).settings[0].options
+    options = make_plan({"method": "rade-of,", "inference": "ensemble", "views": 3, "samples": 5}).settings[0].options
     assert (options["views"], options["samples"]) == (3, 5)
     assert isinstance(options["views"], int)
 

@@ -35,9 +35,16 @@ class NamedMethod:
         """The settings that a user may give."""
         return self.offered({})
 
+    @property
+    def known(self) -> frozenset[str]:
+        """The settings that a user may give under some choice of the others."""
+        return self.options | self.offered({"inference": "ensemble"})
+
     def offered(self, asked: Mapping[str, Any]) -> frozenset[str]:
         """The settings that a user may give beside those ``asked``: some leave others without use."""
         chosen = {name: asked[name] for name in _CHOICES if name in asked and name not in self.fixed}
+        for name, value in chosen.items():
+            _check_kind(name, value, self.value.options.get(name))
         offered = self.value.configured(chosen) if chosen.keys() <= self.value.options.keys() else self.value
         return frozenset(offered.options) - set(self.fixed)
 
@@ -72,8 +79,6 @@ METHODS: dict[str, NamedMethod] = {
     "rade-of-layered": _rade("RADE-OF with an independent view per layer", variant="of", share_view=False),
     "rade-ofs-layered": _rade("RADE-OFS with an independent view per layer", variant="ofs", share_view=False),
 }
-# Settings that only steer rates that adapt.
-ADAPTATION = METHODS["rade-of"].options - METHODS["rade-of"].offered({"adaptive": False})
 
 
 def make(name: str, **options: Any) -> Method:
@@ -94,3 +99,7 @@ def _check_kind(option: str, value: Any, default: Any) -> None:
     kind, name = kinds.get(type(default), (object, ""))
     if not isinstance(value, kind) or (kind is not bool and kind is not object and isinstance(value, bool)):
         raise ValueError(f"{option} must be {name}, got {value!r}")
+
+
+# Settings that only steer rates that adapt.
+ADAPTATION = METHODS["rade-of"].options - METHODS["rade-of"].offered({"adaptive": False})

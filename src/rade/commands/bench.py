@@ -10,12 +10,14 @@ import typer
 def bench(
     names: Annotated[list[str] | None, typer.Argument(help="Benchmarks to run; all of them by default.")] = None,
     quick: Annotated[bool, typer.Option(help="Toy sizes: shows that everything runs, not how fast.")] = False,
-    repeats: Annotated[int, typer.Option(min=1, help="Turns per contestant; medians are reported.")] = 5,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; PyTorch's choice by default.")] = None,
+    repeats: Annotated[int, typer.Option(min=1, max=10**6, help="Turns per contestant; medians are reported.")] = 5,
+    threads: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="CPU threads; PyTorch's choice by default.")
+    ] = None,
     data_root: Annotated[
         str | None, typer.Option(help="Folder of the real data sets of epoch and adapt; else $RADE_DATA, else data/.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the random graphs and views.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Seed of the random graphs and views.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
     """Measure RADE against PyG and against itself without views; ratios are what counts, on an idle machine.

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -12,12 +13,13 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from rade.commands.narrow import fitting, printable
 from rade.data import Dataset
 from rade.train.compare import Comparison
 from rade.train.plan import Plan
 from rade.train.process import Solo
 from rade.train.progress import Progress
-from rade.train.run import Result
+from rade.train.result import Result
 from rade.train.settings import Settings
 
 # Seconds between two plain lines of the same run.
@@ -121,13 +123,11 @@ class Lines(Display):
         title = f"{first.metric} in %{', mean ± std' if len(first.scores) > 1 else ''} ({first.selection})"
         if any(comparison.differences):
             title += f"; differences to {first.method}, run by run"
-        table = Table(title=title, title_justify="left")
         filled = {heading: cells for heading, cells in columns.items() if any(cells)}
-        for heading in filled:
-            table.add_column(heading, justify="left" if heading == "method" else "right", no_wrap=True)
-        for row in zip(*filled.values()):
-            table.add_row(*row)
-        self.console.print(table)
+        console = printable(self.console)
+        order = [name for name in ("seconds", "runs", "epoch", "difference [95 %]") if name in filled]
+        hidden = fitting(lambda hidden: _table(title, filled, hidden), order, console)
+        console.print(_table(title, filled, hidden), soft_wrap=False)
         self.console.print(f"curves: {comparison.picture}\nresults: {comparison.folder}/METHOD/run-N/result.json")
 
     def _pace(self, progress: Progress) -> str:
@@ -171,6 +171,20 @@ class Live(Lines):
         """Replace the bar by a line."""
         self.bar.remove_task(self.task)
         super().end(result)
+
+
+def _table(title: str, columns: dict[str, list[str]], hidden: Collection[str]) -> Table:
+    """All columns but the hidden ones; a method's name may be broken, a number never."""
+    table = Table(title=title, title_justify="left")
+    shown = {heading: cells for heading, cells in columns.items() if heading not in hidden}
+    for heading in shown:
+        if heading == "method":
+            table.add_column(heading, overflow="fold")
+        else:
+            table.add_column(heading, justify="right", no_wrap=True)
+    for row in zip(*shown.values()):
+        table.add_row(*row)
+    return table
 
 
 def choose_display(json: bool, process: Solo) -> Display:

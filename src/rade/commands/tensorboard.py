@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+from rade.errors import EnvironmentFault
 from rade.train.errors import RunError, SettingsError
 from rade.train.files import ensure_writable
 from rade.train.progress import Progress
-from rade.train.run import Result
+from rade.train.result import Result
 from rade.train.settings import Settings
 
 
@@ -21,9 +22,12 @@ class TensorBoard:
                 "--tensorboard needs the tensorboard package; install it with pip install 'rade-gnn[tensorboard]'"
             ) from None
         try:
+            str(folder).encode()  # TensorBoard writes the name in UTF-8
             ensure_writable(folder)
-        except RunError:
+        except (RunError, UnicodeEncodeError):
             raise SettingsError(f"cannot write to {folder}; choose another folder with --tensorboard") from None
+        except EnvironmentFault as fault:
+            raise EnvironmentFault(str(fault).replace("--out", "--tensorboard")) from None
         self.folder = folder
         self.open = SummaryWriter
         self.writer: Any = None
@@ -34,11 +38,14 @@ class TensorBoard:
 
     def epoch(self, progress: Progress) -> None:
         """Log an epoch, at once; a resumed run replaces what an interrupted one logged beyond its checkpoint."""
-        if self.writer is None:
-            self.writer = self.open(str(self.log), purge_step=progress.epoch)
-        for name, value in progress.last.items():
-            self.writer.add_scalar(name, value, progress.epoch)
-        self.writer.flush()
+        try:
+            if self.writer is None:
+                self.writer = self.open(str(self.log), purge_step=progress.epoch)
+            for name, value in progress.last.items():
+                self.writer.add_scalar(name, value, progress.epoch)
+            self.writer.flush()
+        except OSError as error:
+            raise EnvironmentFault(f"cannot write TensorBoard logs to {self.log}: {error.strerror or error}") from None
 
     def end(self, result: Result) -> None:
         """Close the log, if the run was not finished before."""

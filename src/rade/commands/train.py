@@ -49,7 +49,7 @@ def train(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace unfinished runs and results of other settings in --out.")
     ] = False,
-    checkpoint_every: Annotated[int, typer.Option(min=1, help="Epochs between checkpoints.")] = 50,
+    checkpoint_every: Annotated[int, typer.Option(min=1, max=10**9, help="Epochs between checkpoints.")] = 50,
     tensorboard: Annotated[Path | None, typer.Option(help="Also write TensorBoard logs to this folder.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:

@@ -11,11 +11,11 @@ import typer
 from rade.commands.display import Display, choose_display
 from rade.commands.tensorboard import TensorBoard
 from rade.data import load
-from rade.train.checkpoint import stop_on_interrupt
 from rade.train.compare import Comparison, Together, Watcher, compare
 from rade.train.errors import Interrupted, SettingsError
 from rade.train.plan import Plan, make_plan, parse_assignment, read_config
 from rade.train.process import processes
+from rade.train.stop import stop_on_signal
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,14 @@ class Order:
 
 
 def execute(order: Order) -> None:
-    """Plan, train, compare, report; on Ctrl-C say how to go on and leave with code 130."""
+    """Plan, train, compare, report; on a signal say how to go on and leave with its code."""
     if order.resume and order.overwrite:
         raise SettingsError("--resume and --overwrite contradict each other: one keeps what is there, one replaces it")
     plan = order.plan()
     first = plan.settings[0]
     suffix = "" if plan.protocol == "paper" else f"-{plan.protocol}"
     out = order.out or Path("runs") / f"{first.dataset}-{first.backbone}{suffix}"
-    with processes() as process, stop_on_interrupt() as stop_asked:
+    with processes() as process, stop_on_signal() as stop_asked:
         display = choose_display(order.json, process)
         watcher: Watcher = display
         if order.tensorboard and process.rank == 0:
@@ -73,7 +73,7 @@ def execute(order: Order) -> None:
         except Interrupted as stopped:
             if process.rank == 0:
                 typer.echo(f"{stopped}; the same command with --resume continues", err=True)
-            raise typer.Exit(130) from None
+            raise typer.Exit(stop_asked.code) from None
         _report(order, plan, comparison, display)
 
 
@@ -83,3 +83,17 @@ def _report(order: Order, plan: Plan, comparison: Comparison, display: Display) 
         typer.echo(json.dumps({"settings": settings, "runs": plan.runs, **comparison.to_json()}, indent=1))
     else:
         display.comparison(comparison)
+    if display.visible:
+        for line in warnings_of(comparison):
+            typer.echo(f"warning: {line}", err=True)
+
+
+def warnings_of(comparison: Comparison) -> list[str]:
+    """What a user should know about runs that ended well: rates that could not adapt."""
+    return [
+        f"{method} run {result['run']}: {result['skipped']} rate steps were not finite and were left out, so the rates "
+        "adapted less than they should; a smaller --lr or another first --p may help"
+        for method, results in comparison.results.items()
+        for result in results
+        if result.get("skipped", 0)
+    ]

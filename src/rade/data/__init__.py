@@ -7,12 +7,13 @@ if TYPE_CHECKING:
     from rade.data.catalogue import Entry, names, resolve
     from rade.data.dataset import Dataset, Provenance
     from rade.data.errors import DataError
+    from rade.data.files.mirror import import_mirror
+    from rade.data.files.root import data_root
     from rade.data.graphs import GraphBatches, GraphList
     from rade.data.loading import load
-    from rade.data.mirror import import_mirror
-    from rade.data.neighbors import full_graph_rate, mean_batch_nodes, neighbor_loader
-    from rade.data.root import data_root
-    from rade.data.sampler import VectorisedNeighborSampler
+    from rade.data.neighbor.loader import full_graph_rate, mean_batch_nodes, neighbor_loader
+    from rade.data.neighbor.sampler import VectorisedNeighborSampler
+    from rade.data.neighbor.workers import WorkerGenerator
     from rade.data.splits import Split
     from rade.data.synthetic import csbm, far_pair, ring_transfer, tree_neighbors_match
 
@@ -24,10 +25,11 @@ _HOMES = {
     "rade.data.errors": ("DataError",),
     "rade.data.graphs": ("GraphBatches", "GraphList"),
     "rade.data.loading": ("load",),
-    "rade.data.mirror": ("import_mirror",),
-    "rade.data.neighbors": ("full_graph_rate", "mean_batch_nodes", "neighbor_loader"),
-    "rade.data.sampler": ("VectorisedNeighborSampler",),
-    "rade.data.root": ("data_root",),
+    "rade.data.files.mirror": ("import_mirror",),
+    "rade.data.neighbor.loader": ("full_graph_rate", "mean_batch_nodes", "neighbor_loader"),
+    "rade.data.neighbor.sampler": ("VectorisedNeighborSampler",),
+    "rade.data.neighbor.workers": ("WorkerGenerator",),
+    "rade.data.files.root": ("data_root",),
     "rade.data.splits": ("Split",),
     "rade.data.synthetic": ("csbm", "far_pair", "ring_transfer", "tree_neighbors_match"),
 }
@@ -42,6 +44,7 @@ __all__ = [
     "Provenance",
     "Split",
     "VectorisedNeighborSampler",
+    "WorkerGenerator",
     "csbm",
     "data_root",
     "far_pair",

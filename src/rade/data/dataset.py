@@ -27,7 +27,7 @@ class Dataset:
     Node level: ``graphs`` holds exactly one PyG ``Data``; its ``x`` is sparse CSR where fewer than a tenth of
     the entries are set. Graph level: a list-like of ``Data`` that also collates (``graphs.batch(index)``).
     Edges have both directions, no duplicates and no self-loops. ``y`` holds int64 classes [n] (node) or [1]
-    (graph), or float targets [1, classes] for the losses "binary" and "multilabel".
+    (graph), or float targets [n, classes] or [1, classes] for the losses "binary" and "multilabel".
     """
 
     name: str
@@ -48,7 +48,7 @@ class Dataset:
         return self.splits.folds
 
     def split(self, run: int, seed: int = 0) -> Split:
-        """The split of one run: the public or official one, or 60/20/20 % at random from seed + run."""
+        """The split of one run: the public or official one (of several, number run), or 60/20/20 % from seed + run."""
         return self.splits.split(run, seed)
 
     def fold(self, k: int) -> Split:

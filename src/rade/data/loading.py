@@ -3,17 +3,18 @@
 import os
 from typing import Any
 
-from rade.data.cache import read_cache, write_cache
 from rade.data.catalogue import Entry, resolve
+from rade.data.content import require_known
 from rade.data.dataset import Dataset, Provenance
-from rade.data.download import fetch
 from rade.data.errors import DataError
+from rade.data.files.cache import read_cache, write_cache
+from rade.data.files.download import fetch
+from rade.data.files.manifest import missing_files
+from rade.data.files.raw import RawFolder, missing_sentence
+from rade.data.files.root import data_root
 from rade.data.graphs import GraphList, node_data
-from rade.data.manifest import missing_files
-from rade.data.raw import RawFolder, missing_sentence
 from rade.data.readers import READERS
-from rade.data.root import data_root
-from rade.data.splits import FixedSplit, RandomSplit, Split, Splits, StratifiedFolds
+from rade.data.splits import FixedSplit, NumberedSplits, RandomSplit, Split, Splits, StratifiedFolds
 from rade.data.synthetic import generate
 from rade.data.tables import Tables
 
@@ -53,21 +54,10 @@ def _tables(raw: RawFolder, download: bool) -> Tables:
     if cached is not None:
         return cached
     tables = READERS[raw.entry.family](raw)
-    if raw.verify and raw.differs():
-        _require_known_sizes(raw.entry, tables)
+    if raw.verify:
+        require_known(raw.entry, tables)
     write_cache(raw, tables)
     return tables
-
-
-def _require_known_sizes(entry: Entry, tables: Tables) -> None:
-    """A public packing has bytes of its own, so its content must at least have the known sizes."""
-    graphs, nodes, edges = len(tables.node_ptr) - 1, int(tables.node_ptr[-1]), tables.edge_index.size(1) // 2
-    expected = (entry.graphs, entry.nodes, entry.edges, entry.features)
-    if (found := (graphs, nodes, edges, tables.x.size(1))) != expected:
-        raise DataError(
-            f"{entry.title} should have (graphs, nodes, edges, features) = {expected}, its file has {found}; "
-            f"delete the file and import or download it again"
-        )
 
 
 def _assemble(raw: RawFolder, tables: Tables) -> Dataset:
@@ -88,8 +78,9 @@ def _assemble(raw: RawFolder, tables: Tables) -> Dataset:
 
 
 def _splits(entry: Entry, tables: Tables) -> Splits:
-    if tables.split is not None:
-        return FixedSplit(Split(*tables.split))
+    fixed = tuple(Split(*parts) for parts in tables.splits)
+    if fixed:
+        return FixedSplit(fixed[0]) if len(fixed) == 1 else NumberedSplits(fixed)
     if entry.level == "graph":
         return StratifiedFolds(tables.y)
     return RandomSplit(tables.y.size(0))

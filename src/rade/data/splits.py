@@ -51,6 +51,22 @@ class FixedSplit:
 
 
 @dataclass(frozen=True)
+class NumberedSplits:
+    """Several public splits: run r takes number r, and those beyond the last begin again."""
+
+    numbered: tuple[Split, ...]
+    folds: int = 0  # their validation parts are not their test parts, so they are no folds
+
+    def split(self, run: int, seed: int = 0) -> Split:
+        """Split number run; the seed plays no part."""
+        return self.numbered[run % len(self.numbered)]
+
+    def fold(self, k: int) -> Split:
+        """Refused: there are no folds."""
+        raise DataError(_NO_FOLDS)
+
+
+@dataclass(frozen=True)
 class RandomSplit:
     """60/20/20 % at random, a new permutation per run, seeded by seed + run."""
 

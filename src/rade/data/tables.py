@@ -23,7 +23,7 @@ class Tables:
     y: Tensor  # [N] node classes, [G] graph classes, or [G, T] tasks
     node_ptr: Tensor  # [G + 1]
     edge_ptr: Tensor  # [G + 1]
-    split: Parts | None = None  # where a public or official split exists
+    splits: tuple[Parts, ...] = ()  # the public or official ones, if any
 
     def density(self) -> float:
         """Pooled density D = Σ|E_g| / Σ n_g(n_g − 1)/2, |E_g| undirected."""
@@ -34,21 +34,21 @@ class Tables:
 
     def state(self) -> dict[str, Any]:
         """Strided tensors and sizes only, so that the file can be read back with ``weights_only=True``."""
-        state: dict[str, Any] = {k: v for k, v in vars(self).items() if k not in ("x", "split")}
+        state: dict[str, Any] = {k: v for k, v in vars(self).items() if k not in ("x", "splits")}
         if self.x.layout is torch.sparse_csr:
             state["x"] = [self.x.crow_indices(), self.x.col_indices(), self.x.values(), tuple(self.x.shape)]
         else:
             state["x"] = self.x
-        return state | {"split": list(self.split or ())}
+        return state | {"splits": [list(parts) for parts in self.splits]}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> "Tables":
         """The inverse of ``state``."""
-        x, split = state["x"], tuple(state["split"]) or None
-        x = x if isinstance(x, Tensor) else csr(*x)
-        return cls(**{k: v for k, v in state.items() if k not in ("x", "split")}, x=x, split=split)
+        x = state["x"] if isinstance(state["x"], Tensor) else csr(*state["x"])
+        splits = tuple((train, val, test) for train, val, test in state["splits"])
+        return cls(**state | {"x": x, "splits": splits})
 
 
-def one_graph(x: Tensor, edge_index: Tensor, y: Tensor, split: Parts | None = None) -> Tables:
+def one_graph(x: Tensor, edge_index: Tensor, y: Tensor, *splits: Parts) -> Tables:
     """The tensors of a node-level data set."""
-    return Tables(x, edge_index, y, torch.tensor([0, y.size(0)]), torch.tensor([0, edge_index.size(1)]), split)
+    return Tables(x, edge_index, y, torch.tensor([0, y.size(0)]), torch.tensor([0, edge_index.size(1)]), splits)

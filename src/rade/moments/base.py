@@ -14,6 +14,7 @@ from rade.graph.graph import Graph
 from rade.graph.operator import Operator
 from rade.memory import Memo
 from rade.view.law import Law
+from rade.view.observed import Observed
 from rade.view.rates import Rates
 from rade.view.view import View
 
@@ -110,6 +111,13 @@ class Coefficients(ABC):
         law = view.law
         edges = self.present(law, 2).sqrt() * pulls.edges
         return edges, self.on(view).added * pulls.added
+
+    def denoised(self, observed: Observed) -> Operator:
+        """An estimate of the clean aggregation from an observed graph with spurious and missing edges."""
+        raise ValueError(
+            f"{type(self).__name__} cannot undo noise in its graph: it has no method `denoised`; sums, means and "
+            "symmetric normalisation have"
+        )
 
     def cap(self, law: Law) -> float | Tensor:
         """Largest factor α/E[α'] allowed: unbounded where the mean is exact."""

@@ -7,10 +7,12 @@ from collections.abc import Hashable
 import torch
 from torch import Tensor
 
-from rade.graph.operator import LowRank, over_nonedges
+from rade.graph.operator import LowRank, Operator, over_nonedges
 from rade.moments.base import Coefficients, Moments, Pulls, Weights
 from rade.moments.degrees import EDGE, NONEDGE, degree_moments, one_more
+from rade.moments.denoising import signed_pairs
 from rade.view.law import Law
+from rade.view.observed import Observed
 from rade.view.view import View
 
 
@@ -46,6 +48,11 @@ class Mean(Coefficients):
         f, u = self._moments(law, NONEDGE)
         nonedge = q * ((u - f.square()) + (1.0 - q) * f.square())
         return self._by_target(edge, nonedge)
+
+    def denoised(self, observed: Observed) -> Operator:
+        """Signed pairs over the estimated clean degree of the target."""
+        inverse = self._inverse(observed.degree)
+        return signed_pairs(observed, LowRank(self.graph, inverse[:, None], torch.ones_like(inverse)[:, None]))
 
     def covariance(self, law: Law) -> Moments:
         """π(1−π) F_i F_j: given the edge, the endpoint degrees are independent."""

@@ -6,9 +6,11 @@ from collections.abc import Hashable
 
 from torch import Tensor
 
-from rade.graph.operator import LowRank, over_nonedges
+from rade.graph.operator import LowRank, Operator, over_nonedges
 from rade.moments.base import Coefficients, Moments, RateFactors, Weights
+from rade.moments.denoising import signed_pairs
 from rade.view.law import Law
+from rade.view.observed import Observed
 from rade.view.view import View
 
 
@@ -36,6 +38,11 @@ class Sum(Coefficients):
         """p(1−p) and q(1−q)."""
         p, q = law.rates.p, law.rates.q
         return self._constant(p * (1.0 - p), q * (1.0 - q))
+
+    def denoised(self, observed: Observed) -> Operator:
+        """(A'_ij − q)/(1−p−q): unbiased."""
+        ones = self.everywhere(1.0, self.graph.num_nodes)[:, None]
+        return signed_pairs(observed, LowRank(self.graph, ones, ones))
 
     def covariance(self, law: Law) -> Moments:
         """Both directions are the same variable: its variance."""

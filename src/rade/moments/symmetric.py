@@ -8,10 +8,12 @@ import torch
 from torch import Tensor
 
 from rade.graph.graph import Graph
-from rade.graph.operator import LowRank, over_nonedges
+from rade.graph.operator import Diagonal, LowRank, Operator, over_nonedges
 from rade.moments.base import Coefficients, Moments, Pulls, Weights
 from rade.moments.degrees import EDGE, LOOP, NONEDGE, degree_moments, one_more
+from rade.moments.denoising import signed_pairs
 from rade.view.law import Law
+from rade.view.observed import Observed
 from rade.view.view import View
 
 
@@ -67,6 +69,12 @@ class Symmetric(Coefficients):
         clean, mean = self.loop * self._root(self.graph.degree).square(), self.expected(law).loop
         loop = clean / torch.where(mean != 0, mean, 1.0)
         return (self._pairs(c, c) / (1.0 - law.rates.p)).index_select(0, self._pair), loop
+
+    def denoised(self, observed: Observed) -> Operator:
+        """Signed pairs, normalised by estimated clean degrees."""
+        root = self._root(observed.degree)
+        kernel = LowRank(self.graph, root[:, None], root[:, None])
+        return signed_pairs(observed, kernel) + Operator((Diagonal(self.loop * root.square()),))
 
     def covariance(self, law: Law) -> Moments:
         """α'_ij = α'_ji: the variance."""

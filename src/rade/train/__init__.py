@@ -6,7 +6,8 @@ logits = rade.train.load_run("runs/cora").predict(rade.data.load("cora"))
 """
 
 from rade.train.errors import Interrupted, RunError, SettingsError
-from rade.train.run import Result, load_run, train_run
+from rade.train.result import Result
+from rade.train.run import load_run, train_run
 from rade.train.settings import Settings, defaults, resolve
 from rade.train.summary import Summary, summarise
 

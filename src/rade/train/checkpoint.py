@@ -1,18 +1,17 @@
 """Saving the whole state of a run while it goes on, and continuing from it."""
 
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any
+
+from torch import Tensor
 
 from rade.train.errors import Interrupted, RunError
 from rade.train.files import load_tensors, save_tensors
 from rade.train.loop import Trainee
+from rade.train.matching import check_alike, check_dicts, check_optimizer, same_settings
 from rade.train.process import Solo
-from rade.train.settings import Settings
 
 StopAsked = Callable[[], bool]
 
@@ -39,13 +38,23 @@ class Checkpoint:
         state = load_tensors(self.path)
         try:
             settings, generators, whole = state["settings"], state["generators"], state["trainee"]
-        except (KeyError, TypeError):
+            writers = len(generators)
+            same_settings(settings, self.settings, self.path)
+            if writers == self.process.world:
+                self._continue(trainee, whole, generators[self.process.rank])
+        except (LookupError, TypeError, ValueError, AttributeError, RuntimeError):
             raise RunError(f"{self.path} is not a checkpoint of rade; delete it to start this run afresh") from None
-        same_settings(settings, self.settings, self.path)
-        if len(generators) != self.process.world:
-            raise RunError(f"{self.path} was written by {len(generators)} processes; resume with as many")
-        trainee.load_state_dict(whole)
-        trainee.learner.generator.set_state(generators[self.process.rank])
+        if writers != self.process.world:
+            raise RunError(f"{self.path} was written by {writers} processes; resume with as many")
+
+    def _continue(self, trainee: Trainee, state: dict[str, Any], generator: Tensor) -> None:
+        """Take the saved state, once it is known to fit."""
+        check_dicts(state)
+        check_dicts(*state.values())
+        check_optimizer(state["optimizer"], trainee.optimizer)
+        check_alike(state["schedule"], trainee.schedule.state_dict())
+        trainee.load_state_dict(state)
+        trainee.learner.generator.set_state(generator)
 
     def __call__(self, trainee: Trainee) -> None:
         """After an epoch: save if it is time, and stop here if somebody asked."""
@@ -61,37 +70,3 @@ class Checkpoint:
         if self.process.rank == 0:
             state = {"settings": self.settings, "generators": generators, "trainee": trainee.state_dict()}
             save_tensors(self.path, state)
-
-
-REPEAT = "repeat those settings or choose another folder with --out"
-
-
-def same_settings(saved: dict[str, Any], wanted: dict[str, Any], path: Path, advice: str = REPEAT) -> None:
-    """Refuse to mix the results of different settings; a file from before a setting was there has its default."""
-    optional = {name: field.default for name, field in Settings.model_fields.items() if not field.is_required()}
-    there, here = _flat(optional | saved), _flat(wanted)
-    for name in {**here, **there}:
-        if there.get(name) != here.get(name):
-            raise RunError(f"{path} was made with {name} = {there.get(name)!r}, not {here.get(name)!r}; {advice}")
-
-
-def _flat(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings with those of the method beside them."""
-    return {**{name: value for name, value in settings.items() if name != "options"}, **settings.get("options", {})}
-
-
-@contextmanager
-def stop_on_interrupt() -> Iterator[StopAsked]:
-    """Turn the first Ctrl-C (or SIGTERM) into a request to stop after the epoch; a second Ctrl-C acts at once."""
-    asked = []
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        asked.append(number)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: bool(asked)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -2,21 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 
 from rade.data import Dataset
-from rade.train.checkpoint import StopAsked, never, same_settings
-from rade.train.errors import RunError
-from rade.train.files import ensure_writable, load_json, save_json
+from rade.train.checkpoint import StopAsked, never
+from rade.train.files import save_json
+from rade.train.folder import refuse_to_lose, run_folder, sole_writer, with_earlier
 from rade.train.picture import draw_curves
 from rade.train.process import Solo
 from rade.train.progress import Progress
-from rade.train.run import Result, check_folds, check_level, train_run
+from rade.train.result import Result
+from rade.train.run import check_folds, check_level, train_run
 from rade.train.settings import Settings
-from rade.train.summary import Difference, Summary, paired, summarise
+from rade.train.summary import Difference, Summary, in_common, paired, summarise
 
 
 class Watcher(Protocol):
@@ -68,9 +70,9 @@ class Comparison:
 
     @property
     def differences(self) -> tuple[Difference | None, ...]:
-        """How every other method differs from the first, run by run."""
+        """How every other method differs from the first, on the runs that both have."""
         first, *others = self.summaries
-        return (None, *(paired(other, first) for other in others))
+        return (None, *(paired(*in_common(other, first)) for other in others))
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -81,11 +83,6 @@ class Comparison:
             for s, gap in zip(self.summaries, self.differences)
         ]
         return {"summaries": rows, "folder": str(self.folder), "picture": str(self.picture)}
-
-
-def run_folder(out: Path, method: str, run: int) -> Path:
-    """Where a run's files are."""
-    return out / method / f"run-{run}"
 
 
 def compare(
@@ -104,21 +101,19 @@ def compare(
     """Train every plan `runs` times below `out`; leave `summary.json` and `curves.png` there.
 
     Unless asked to `resume` or to `overwrite`, refuse a folder with unfinished runs or results of other settings.
+    Nobody else may write there meanwhile.
     """
     process, watcher = process or Solo(), watcher or Together()
     for settings in plans:
         check_level(dataset, settings)
     check_folds(dataset, runs)
-    if not resume and not overwrite:
-        for settings in plans:
-            for run in range(runs):
-                _refuse_to_lose(run_folder(out, settings.method, run), settings)
-    ensure_writable(out)
     results: dict[str, list[Result]] = {settings.method: [] for settings in plans}
-    for settings in plans:
-        if settings.threads:
-            torch.set_num_threads(settings.threads)
-        for run in range(runs):
+    with sole_writer(out, process):
+        if not resume and not overwrite:
+            refuse_to_lose(out, plans, runs)
+        for settings, run in product(plans, range(runs)):
+            if settings.threads:
+                torch.set_num_threads(settings.threads)
             watcher.begin(settings, run)
             result = train_run(
                 dataset,
@@ -133,23 +128,17 @@ def compare(
             )
             results[settings.method].append(result)
             watcher.end(result)
-    return _conclude(results, out, process)
-
-
-def _refuse_to_lose(folder: Path, settings: Settings) -> None:
-    """Stop before an earlier run's files are replaced, unless it is finished and would only be repeated."""
-    if (folder / "result.json").exists():
-        saved = load_json(folder / "result.json").get("settings", {})
-        advice = "choose another folder with --out, or replace what is there with --overwrite"
-        same_settings(saved, settings.model_dump(mode="json"), folder / "result.json", advice)
-    elif (folder / "checkpoint.pt").exists():
-        raise RunError(f"{folder} holds an unfinished run; --resume continues it, --overwrite starts it over")
+        return _conclude(results, out, process)
 
 
 def _conclude(results: dict[str, list[Result]], out: Path, process: Solo) -> Comparison:
-    summaries = tuple(summarise(runs) for runs in results.values())
-    comparison = Comparison(summaries, results, out, out / "curves.png")
+    """What was asked for is returned; the files tell of all runs in the folder that compare with it."""
     if process.rank == 0:
-        save_json(out / "summary.json", comparison.to_json())
-        draw_curves(results, comparison.picture)
-    return comparison
+        whole = _comparison(with_earlier(results, out), out)
+        save_json(out / "summary.json", whole.to_json())
+        draw_curves(whole.results, whole.picture)
+    return _comparison(results, out)
+
+
+def _comparison(results: dict[str, list[Result]], out: Path) -> Comparison:
+    return Comparison(tuple(summarise(runs) for runs in results.values()), results, out, out / "curves.png")

@@ -14,6 +14,12 @@ class RunError(RadeError):
     """A run's files are missing, damaged, or belong to other settings."""
 
 
+class Diverged(RunError):
+    """Training ran into numbers that mean nothing."""
+
+    code = 1
+
+
 class Interrupted(RadeError):
     """Training stopped at the user's request, with its state saved."""
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from rade.augment import Learner
-from rade.train.errors import RunError
+from rade.train.errors import Diverged
 from rade.train.process import Solo
 from rade.train.progress import Progress, Stopping
 from rade.train.schedule import Schedule
@@ -66,8 +66,7 @@ def fit(
         learner.eval()
         scores = judge(trainee, task, batches.evaluation(learner, logits))
         loss_mean = process.total(sum(losses)) / (len(losses) * process.world)
-        if not isfinite(loss_mean):
-            raise RunError(f"the loss became {loss_mean} in epoch {progress.epoch + 1}; a smaller --lr may help")
+        _check_finite(progress.epoch + 1, {"loss": loss_mean, **scores})
         progress.record(perf_counter() - started, loss=loss_mean, **scores)
         after_epoch(trainee)
     return progress
@@ -75,6 +74,13 @@ def fit(
 
 def _loss(task: Task, labels: Tensor, logits: Tensor) -> Tensor:
     return task.loss(logits, labels)
+
+
+def _check_finite(epoch: int, values: dict[str, float]) -> None:
+    names = {"val": "validation score", "val_loss": "validation loss"}
+    for name, value in values.items():
+        if not isfinite(value):
+            raise Diverged(f"the {names.get(name, name)} became {value} in epoch {epoch}; a smaller --lr may help")
 
 
 def judge(trainee: Trainee, task: Task, outputs: Callable[[str], Outputs]) -> dict[str, float]:

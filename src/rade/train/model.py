@@ -10,7 +10,7 @@ from torch import Tensor
 from rade.augment import Context, Learner, make
 from rade.data import Dataset
 from rade.nn.backbones import build_backbone
-from rade.train.errors import RunError
+from rade.train.errors import Diverged, RunError
 from rade.train.files import load_tensors, save_tensors
 from rade.train.process import Solo
 from rade.train.seeds import derive, generator
@@ -75,7 +75,10 @@ class Trained:
                     f"{dataset.name} ({name}: {there[name]})"
                 )
         self.learner.eval()
-        return batches_of(dataset, dataset.split(0), self.settings, self.seed, Solo()).predict(self.learner)
+        logits = batches_of(dataset, dataset.split(0), self.settings, self.seed, Solo()).predict(self.learner)
+        if not bool(torch.isfinite(logits).all()):
+            raise Diverged(f"the model's outputs on {dataset.name} are not finite; no class can be read from them")
+        return logits
 
 
 def save_model(path: Path, settings: Settings, shape: Shape, seed: int, state: dict[str, Any]) -> None:
@@ -91,6 +94,8 @@ def load_model(path: Path) -> Trained:
         shape, seed = Shape(**saved["shape"]), saved["seed"]
         learner = build_learner(settings, shape, seed)
         learner.load_state_dict(saved["state"])
-    except (KeyError, TypeError, ValueError, RuntimeError):
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError):
         raise RunError(f"{path} is damaged or was written by another version of rade") from None
+    if not all(bool(torch.isfinite(weights).all()) for weights in learner.parameters()):
+        raise RunError(f"{path} holds weights that are not finite and cannot predict; train the model again")
     return Trained(settings, shape, seed, learner.eval())

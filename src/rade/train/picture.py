@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rade.train.files import write_whole
-from rade.train.run import Result
+from rade.train.result import Result
 
 
 def draw_curves(results: Mapping[str, Sequence[Result]], path: Path) -> None:

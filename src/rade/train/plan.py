@@ -10,7 +10,7 @@ from rade.augment import ADAPTATION, METHODS
 from rade.data.catalogue import resolve as resolve_dataset
 from rade.nn.backbones import BACKBONES
 from rade.train.errors import SettingsError, unknown
-from rade.train.settings import Settings, defaults, resolve
+from rade.train.settings import Settings, defaults, offered_by, resolve
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -18,6 +18,7 @@ else:
     import tomli as tomllib
 
 COMPARED = ("none", "rade-of", "rade-ofs")
+RUNS = 10**6
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,10 @@ def make_plan(asked: Mapping[str, Any]) -> Plan:
         if method not in METHODS:
             raise unknown("method", method, METHODS)
     runs = asked.pop("runs", defaults(dataset, backbone, methods[0], source)["runs"])
-    if not isinstance(runs, int) or runs < 1:
+    if not isinstance(runs, int) or isinstance(runs, bool) or runs < 1:
         raise SettingsError(f"runs must be a whole number of at least 1, got {runs!r}")
+    if runs > RUNS:
+        raise SettingsError(f"runs must be at most {RUNS}, got {runs}")
     _check(asked, methods)
     settings = tuple(resolve(dataset, backbone, method, source, **_meant_for(method, asked)) for method in methods)
     if "fanouts" in asked and (settings[0].batch_size == 0 or settings[0].pool != "none"):
@@ -63,7 +66,7 @@ def read_config(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise SettingsError(f"cannot read {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of numbers with thousands of digits
         raise SettingsError(f"{path} is not valid TOML: {error}") from None
 
 
@@ -80,35 +83,42 @@ def parse_assignment(text: str) -> dict[str, Any]:
         value = value.lower()  # Python's spelling
     try:
         return {name.strip().replace("-", "_"): tomllib.loads(f"value = {value}")["value"]}
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return {name.strip().replace("-", "_"): value.strip()}
 
 
-def _names(methods: str | Sequence[str]) -> list[str]:
+def _names(methods: Any) -> list[str]:
     """Names from a list whose elements may hold several, separated by commas; each once."""
     given = [methods] if isinstance(methods, str) else methods
-    return list(dict.fromkeys(name.strip() for part in given for name in part.split(",") if name.strip()))
+    if not (isinstance(given, list | tuple) and all(isinstance(part, str) for part in given)):
+        raise SettingsError(f"method must be a name or a list of names, got {methods!r}")
+    names = list(dict.fromkeys(name.strip() for part in given for name in part.split(",") if name.strip()))
+    if not names:
+        raise SettingsError(f"method must name at least one method, got {methods!r}; known: {', '.join(METHODS)}")
+    return names
 
 
 def _meant_for(method: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-    allowed = set(Settings.model_fields) | METHODS[method].options
+    allowed = set(Settings.model_fields) | METHODS[method].known
     return {name: value for name, value in asked.items() if name in allowed}
 
 
 def _check(asked: Mapping[str, Any], methods: Sequence[str]) -> None:
     """Refuse options that no chosen method has, that do not exist, or that contradict each other."""
-    offered = {name for method in methods for name in METHODS[method].options}
-    everywhere = {name for entry in METHODS.values() for name in entry.options}
+    known = {name for method in methods for name in METHODS[method].known}
+    everywhere = {name for entry in METHODS.values() for name in entry.known}
     fields = set(Settings.model_fields) - {"options"}
     for name in asked:
         if name not in fields | everywhere:
             raise unknown("setting", name, sorted(fields | everywhere | {"runs", "protocol"}))
-        if name not in fields | offered:
-            owners = ", ".join(method for method, entry in METHODS.items() if name in entry.options)
+        if name not in fields | known:
+            owners = ", ".join(method for method, entry in METHODS.items() if name in entry.known)
             what = "fixed_rates" if name == "adaptive" else name
             raise SettingsError(f"{what} is no option of {', '.join(methods)}; it belongs to {owners}")
     for name in ADAPTATION:
         if asked.get("adaptive") is False and name in asked:
             raise SettingsError(f"fixed rates and {name} contradict each other: {name} only steers rates that adapt")
+    if "views" in asked and not any("views" in offered_by(method, asked) for method in methods):
+        raise SettingsError('views are those of an ensemble: say inference = "ensemble" as well, or leave them out')
     if "fanouts" in asked and asked.get("batch_size") == 0:
         raise SettingsError("fanouts and a batch size of 0 contradict each other: the whole graph needs no sampling")

@@ -10,6 +10,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from rade.train.errors import SettingsError
+
 
 class Solo:
     """A process that does everything itself."""
@@ -72,10 +74,17 @@ class Group(Solo):
 @contextmanager
 def processes() -> Iterator[Solo]:
     """The process group that torchrun announces in the environment, or a single process."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if os.environ.get("WORLD_SIZE", "1") == "1":
         yield Solo()
         return
-    dist.init_process_group("gloo")
+    try:
+        dist.init_process_group("gloo")
+    except (ValueError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[0].rstrip(".")
+        raise SettingsError(
+            f"the environment announces WORLD_SIZE = {os.environ['WORLD_SIZE']} processes, but they cannot be joined "
+            f"({reason}); start them with torchrun, or unset WORLD_SIZE"
+        ) from None
     try:
         yield Group()
     finally:

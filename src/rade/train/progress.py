@@ -34,9 +34,25 @@ class Progress:
         return asdict(self)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from saved fields."""
-        for item in fields(self):
-            setattr(self, item.name, state[item.name])
+        """Continue from saved fields; ValueError if they cannot be those of a run."""
+        saved = Progress(**{item.name: state[item.name] for item in fields(self)})
+        saved.check()
+        vars(self).update(vars(saved))
+
+    def check(self) -> None:
+        """Refuse what no run records: other kinds of values, curves of other lengths, epochs that were not."""
+        curves = [self.seconds, *self.history.values()]
+        numbers = [self.best_val, self.best_test, *(value for curve in curves for value in curve)]
+        sound = (
+            all(type(value) is int for value in (self.epoch, self.best_epoch))
+            and 0 <= self.best_epoch <= self.epoch
+            and all(isinstance(curve, list) and len(curve) == self.epoch for curve in curves)
+            and all(type(value) is float for value in numbers)
+            and all(math.isfinite(value) for value in numbers if self.epoch > 0)
+            and isinstance(self.best_state, dict)
+        )
+        if not sound:
+            raise ValueError("these are not the records of a run")
 
 
 @dataclass(frozen=True)

@@ -3,19 +3,20 @@
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from rade.data import Dataset, Split
-from rade.train.checkpoint import Checkpoint, StopAsked, never, same_settings
+from rade.seal import sealed
+from rade.train.checkpoint import Checkpoint, StopAsked, never
 from rade.train.errors import SettingsError
-from rade.train.files import ensure_writable, load_json, save_json
+from rade.train.files import ensure_writable, remove, save_json
 from rade.train.loop import Trainee, fit
 from rade.train.model import Shape, Trained, build_learner, load_model, save_model
 from rade.train.process import Solo
 from rade.train.progress import Progress, Stopping
 from rade.train.provenance import commit, origin, versions
+from rade.train.result import Result, finished, skipped_steps
 from rade.train.schedule import SCHEDULES
 from rade.train.settings import Settings
 from rade.train.steps import batches_of
@@ -25,7 +26,6 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adam": torch.optim.Adam,
     "adamw": torch.optim.AdamW,
 }
-Result = dict[str, Any]
 Observer = Callable[[Progress], None]
 
 
@@ -48,23 +48,24 @@ def train_run(
     process = process or Solo()
     check_level(dataset, settings)
     wanted = settings.model_dump(mode="json")
-    if resume and (folder / "result.json").exists():
-        result: Result = load_json(folder / "result.json")
-        same_settings(result.get("settings", {}), wanted, folder / "result.json")
-        return result
+    done = finished(folder, wanted) if resume else None
+    if done is not None:
+        return done
     if process.rank == 0:
         ensure_writable(folder)
-        # What an earlier run left here must not pass for this one's, should it not come to an end.
-        for name in () if resume else ("result.json", "model.pt", "checkpoint.pt"):
-            (folder / name).unlink(missing_ok=True)
+        # A result that is there stays until this run has one; of an earlier checkpoint nothing is needed.
+        if not resume:
+            remove(folder / "checkpoint.pt")
     checkpoint = Checkpoint(folder / "checkpoint.pt", wanted, checkpoint_every, process, stop_asked)
-    progress = _train(dataset, settings, run, checkpoint, resume, observe)
-    result = _result(dataset, settings, run, progress)
+    trainee = _train(dataset, settings, run, checkpoint, resume, observe)
+    result = sealed(_result(dataset, settings, run, trainee))
+    # Killed between the two files below, the run is still known as unfinished and ends when it is resumed.
+    checkpoint.save(trainee)
     if process.rank == 0:
-        shape = Shape.of(dataset)
-        save_model(folder / "model.pt", settings, shape, settings.seed + run, progress.best_state)
+        shape, state = Shape.of(dataset), trainee.progress.best_state
+        save_model(folder / "model.pt", settings, shape, settings.seed + run, state)
         save_json(folder / "result.json", result)
-        (folder / "checkpoint.pt").unlink(missing_ok=True)
+        remove(folder / "checkpoint.pt")
     return result
 
 
@@ -96,7 +97,7 @@ def split_of(dataset: Dataset, run: int, seed: int) -> Split:
 
 def _train(
     dataset: Dataset, settings: Settings, run: int, checkpoint: Checkpoint, resume: bool, observe: Observer
-) -> Progress:
+) -> Trainee:
     process, seed = checkpoint.process, settings.seed + run
     split = split_of(dataset, run, settings.seed)
     _check_split(dataset, split)
@@ -112,7 +113,8 @@ def _train(
         checkpoint(trainee)
 
     stopping = Stopping(settings.epochs, settings.patience)
-    return fit(trainee, batches, Task.of(dataset), stopping, process, after_epoch)
+    fit(trainee, batches, Task.of(dataset), stopping, process, after_epoch)
+    return trainee
 
 
 def _check_split(dataset: Dataset, split: Split) -> None:
@@ -123,8 +125,9 @@ def _check_split(dataset: Dataset, split: Split) -> None:
             )
 
 
-def _result(dataset: Dataset, settings: Settings, run: int, progress: Progress) -> Result:
+def _result(dataset: Dataset, settings: Settings, run: int, trainee: Trainee) -> Result:
     """Everything about a run; only `timing` differs between two runs of the same settings on the same machine."""
+    progress = trainee.progress
     return {
         "settings": settings.model_dump(mode="json"),
         "run": run,
@@ -140,6 +143,7 @@ def _result(dataset: Dataset, settings: Settings, run: int, progress: Progress) 
         "commit": commit(),
         "data": origin(dataset),
         "history": progress.history,
+        "skipped": skipped_steps(trainee.learner),
         "timing": {
             "seconds": sum(progress.seconds),
             "seconds_per_epoch": sum(progress.seconds) / len(progress.seconds),

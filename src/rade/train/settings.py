@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -19,6 +19,10 @@ else:
     import tomli as tomllib
 
 
+LAYERS = 1000
+LARGEST = 1e9  # of a method's options
+
+
 class Settings(BaseModel):
     """Everything that decides a run's numbers, except the run's number itself: run r uses the seed `seed + r`."""
 
@@ -28,20 +32,21 @@ class Settings(BaseModel):
     backbone: str
     method: str
     options: dict[str, bool | int | float | str] = {}  # of the method
-    hidden: int = Field(ge=1)
-    layers: int = Field(ge=1)
+    # The upper bounds keep sizes, seeds and steps inside what PyTorch can count; no run comes near them.
+    hidden: int = Field(ge=1, le=10**9)
+    layers: int = Field(ge=1, le=LAYERS)
     pool: Literal["none", "sum", "mean"]
     projection: bool = False  # a linear map before the first convolution
-    epochs: int = Field(ge=1)
-    patience: int = Field(ge=0)
+    epochs: int = Field(ge=1, le=10**9)
+    patience: int = Field(ge=0, le=10**9)
     optimizer: Literal["adam", "adamw"]
-    lr: float = Field(gt=0)
+    lr: float = Field(gt=0, le=1e30, allow_inf_nan=False)
     schedule: Literal["constant", "step", "plateau"]
-    batch_size: int = Field(ge=0)
-    eval_batch_size: int = Field(ge=0)
-    fanouts: tuple[int, ...]
-    seed: int = Field(default=0, ge=0)
-    threads: int = Field(default=0, ge=0)  # 0: as torch chooses
+    batch_size: int = Field(ge=0, le=10**9)
+    eval_batch_size: int = Field(ge=0, le=10**9)
+    fanouts: tuple[Annotated[int, Field(ge=-1, le=10**9)], ...]  # -1: all neighbors
+    seed: int = Field(default=0, ge=0, le=2**62)
+    threads: int = Field(default=0, ge=0, le=1024)  # 0: as torch chooses
     device: str = "cpu"
 
     @field_validator("fanouts", mode="before")
@@ -50,11 +55,20 @@ class Settings(BaseModel):
         """`15,10` on the command line is [15, 10] in a file."""
         return value.split(",") if isinstance(value, str) else value
 
+    @field_validator("options")
+    @classmethod
+    def _countable(cls, options: dict[str, Any]) -> dict[str, Any]:
+        for name, value in options.items():
+            if isinstance(value, int | float) and not abs(value) <= LARGEST:
+                raise ValueError(f"{name} must be a finite number of at most {LARGEST:g}, got {value!r}")
+        return options
+
     @field_validator("device")
     @classmethod
     def _available(cls, value: str) -> str:
         try:
-            torch.empty(0, device=value)
+            torch.zeros(1, device=value).item()  # the device "meta" holds no numbers
+            torch.Generator(value)
         except (RuntimeError, AssertionError):
             raise ValueError("must name a device that PyTorch can use here") from None
         return value
@@ -102,17 +116,25 @@ def resolve(
     if method not in METHODS:
         raise unknown("method", method, METHODS)
     values = defaults(dataset, backbone, method, protocol)
-    offered = METHODS[method].offered(overrides)
+    offered = offered_by(method, overrides)
     mine = set(Settings.model_fields)
     foreign = sorted(set(overrides) - mine - offered)
     if foreign:
         raise SettingsError(_no_such_setting(foreign[0], method, offered))
     values |= overrides
-    if "fanouts" not in overrides and isinstance(values["layers"], int):
+    if "fanouts" not in overrides and isinstance(values["layers"], int) and 1 <= values["layers"] <= LAYERS:
         values["fanouts"] = _one_per_layer(values["fanouts"], values["layers"])
     fields = {name: value for name, value in values.items() if name in mine}
     options = {name: value for name, value in values.items() if name in offered}
     return _validated({**fields, "dataset": dataset, "backbone": backbone, "method": method, "options": options})
+
+
+def offered_by(method: str, asked: Mapping[str, Any]) -> frozenset[str]:
+    """The options of a method beside what was asked for."""
+    try:
+        return METHODS[method].offered(asked)
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
 
 
 def _one_per_layer(fanouts: list[int], layers: int) -> list[int]:
@@ -133,7 +155,7 @@ def _validated(values: dict[str, Any]) -> Settings:
         make(settings.method, **settings.options)
     except ValidationError as error:
         raise SettingsError(_sentence(error)) from None
-    except ValueError as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise SettingsError(str(error)) from None
     return settings
 
@@ -143,10 +165,12 @@ def _sentence(error: ValidationError) -> str:
     first = error.errors()[0]
     name = str(first["loc"][0])
     reason = first["msg"].removeprefix("Input ").removeprefix("Value error, ").replace("should be", "must be")
+    if name == "options" and first["type"] == "value_error":
+        return reason  # names the option and what came
     return f"{name} {reason[0].lower() + reason[1:]}, got {first['input']!r}"
 
 
 def _no_such_setting(name: str, method: str, offered: frozenset[str]) -> str:
-    if any(name in entry.options for entry in METHODS.values()):
+    if any(name in entry.known for entry in METHODS.values()):
         return f"method {method} has no option {name}; its options: {', '.join(sorted(offered)) or 'none'}"
     return str(unknown("setting", name, sorted(set(Settings.model_fields) | offered)))

@@ -1,12 +1,12 @@
 """Several runs in one line: mean and standard deviation, and how two methods differ on the same runs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import t as student
 
-from rade.train.run import Result
+from rade.train.result import Result
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,16 @@ def paired(summary: Summary, baseline: Summary) -> Difference | None:
     mean = float(gaps.mean())
     reach = float(student.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / len(gaps) ** 0.5)
     return Difference(mean, mean - reach, mean + reach)
+
+
+def in_common(summary: Summary, other: Summary) -> tuple[Summary, Summary]:
+    """The two on the first runs, as many as both have.
+
+    >>> [s.scores for s in in_common(Summary("a", "", (0.8, 0.9), "", 0.0), Summary("b", "", (0.7,), "", 0.0))]
+    [(0.8,), (0.7,)]
+    """
+    runs = min(len(summary.scores), len(other.scores))
+    return replace(summary, scores=summary.scores[:runs]), replace(other, scores=other.scores[:runs])
 
 
 def best_common_epoch(curves: Sequence[Sequence[float]]) -> tuple[int, tuple[float, ...]]:

@@ -1,6 +1,7 @@
 """Random views of a graph: rates, the law they follow, and drawing one."""
 
 from rade.view.law import Correction, Law, Variant, Views
+from rade.view.observed import Observed
 from rade.view.rates import Rates
 from rade.view.sampling import FreshViews, draw, sample, sample_view
 from rade.view.view import MeanView, View
@@ -10,6 +11,7 @@ __all__ = [
     "FreshViews",
     "Law",
     "MeanView",
+    "Observed",
     "Rates",
     "Variant",
     "View",

@@ -113,6 +113,8 @@ class Law:
         correction: how moments are computed.
         views: how views are drawn.
         generator: where their randomness comes from; torch's default generator if None.
+        noise: rates at which the graph itself has lost real edges and gained spurious ones; what is preserved in
+            expectation is then an estimate of the aggregation on the graph without that noise.
     """
 
     graph: Graph
@@ -121,6 +123,7 @@ class Law:
     correction: Correction = Correction()
     views: Views = Views()
     generator: torch.Generator | None = None
+    noise: Rates = Rates(0.0, 0.0)  # noqa: RUF009 - a frozen value
     memo: Memo = field(default_factory=Memo, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -136,7 +139,7 @@ class Law:
         Averages over sampled views are drawn between the layers' own views, so layers must come in their order.
         """
         centres = self.variant.centres and number(self.rates.q) > 0.0
-        return not centres and self.correction.moments != "monte-carlo"
+        return not centres and self.correction.moments != "monte-carlo" and self.noise == Rates(0.0, 0.0)
 
     def at(self, rates: Rates) -> Law:
         """The same law at other rates."""

@@ -84,8 +84,8 @@ class MeanView(Adjacency):
 
     @property
     def local(self) -> bool:
-        """RADE-OFS hears everybody a little."""
-        return not self.law.variant.keeps_additions
+        """RADE-OFS hears everybody a little, and so does who undoes noise."""
+        return not self.law.variant.keeps_additions and self.law.noise == Rates(0.0, 0.0)
 
     def neighborhood(self, nodes: Nodes) -> Nodes:
         """That of the clean graph."""

@@ -2,7 +2,7 @@
 
 from rade.wrapper.conversion import convert, revert
 from rade.wrapper.explain import LayerReport
-from rade.wrapper.inference import Ensemble, Expected, Inference
+from rade.wrapper.inference import Denoised, Ensemble, Expected, Inference
 from rade.wrapper.module import RADE
 
-__all__ = ["RADE", "Ensemble", "Expected", "Inference", "LayerReport", "convert", "revert"]
+__all__ = ["RADE", "Denoised", "Ensemble", "Expected", "Inference", "LayerReport", "convert", "revert"]

@@ -54,6 +54,8 @@ class RADE(Module):
         correction: how moments are computed, `rade.Correction`.
         readout: task, pooling and linear head, `rade.Readout`; what rules that adapt must know.
         inference: `rade.Expected` aggregation, or an `rade.Ensemble` over sampled views.
+        noise: rates at which the data's own graph has lost real edges (p) and gained spurious ones (q); training and
+            inference then aim at the aggregation on the graph without them. `rade.Denoised` does so at inference alone.
         density: edges over pairs of nodes; taken from the first training graph if not given.
         generator: source of all randomness; by default one seeded from torch's.
         edge_index_arg: the name under which the model takes its graph.
@@ -74,6 +76,7 @@ class RADE(Module):
         correction: Correction = Law.correction,
         readout: Readout = Readout(),  # noqa: B008
         inference: Inference = Expected(),  # noqa: B008
+        noise: Rates = Law.noise,
         density: float | None = None,
         generator: torch.Generator | None = None,
         edge_index_arg: str = "edge_index",
@@ -84,13 +87,13 @@ class RADE(Module):
         for name, value in removed.items():
             raise TypeError(refusal(name, value))
         _require(rule=(rule, Rule), views=(views, Views), correction=(correction, Correction),
-                 readout=(readout, Readout), inference=(inference, Inference))  # fmt: skip
+                 readout=(readout, Readout), inference=(inference, Inference), noise=(noise, Rates))  # fmt: skip
         if isinstance(model, RADE):
             raise ValueError("the model is wrapped in RADE already; wrap what it wraps, RADE(rade.revert(model), ...)")
         rule.check(correction)
         self.variant, self.views, self.correction = Variant(variant), views, correction
         self.readout = replace(readout, head=path_of(model, readout.head))
-        self.inference, self.edge_index_arg = inference, edge_index_arg
+        self.inference, self.noise_of_data, self.edge_index_arg = inference, noise, edge_index_arg
         self._names = parameters_of(model)
         self.controller = RateState(rule, density)
         self.wrapped = convert(model, strict)
@@ -141,7 +144,7 @@ class RADE(Module):
     def law(self, graph: Graph, rates: Rates | None = None) -> Law:
         """The distribution of views of a graph, at the current rates unless others are given."""
         rates = self.controller.rates_at(graph.density) if rates is None else rates  # unseen density: this graph's
-        rest = (self.variant, self.correction, self.views, self._generator_for(graph.device))
+        rest = (self.variant, self.correction, self.views, self._generator_for(graph.device), self.noise_of_data)
         return self._laws.once((graph, rates), lambda: Law(graph, rates, *rest))
 
     def adapt(self, *args: Any, labelled: Labelled | Tensor | None = None, **kwargs: Any) -> Tensor:

@@ -6,27 +6,23 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from rade.data.edges import clean_edges
 from rade.data.errors import DataError
 from rade.data.features import choose_layout, row_normalised
-from rade.data.raw import RawFolder
-from rade.data.readers.common import read_arrays
+from rade.data.files.raw import RawFolder
+from rade.data.readers.common import read_adjacency, read_lists
 from rade.data.tables import Tables, one_graph
 
 
 def read_flickr(raw: RawFolder) -> Tables:
     """Features with rows summing to 1, the graph, and the public split."""
-    arrays = read_arrays(raw, "raw/adj_full.npz", ("indices", "indptr", "shape"))
-    count = int(arrays["shape"][0])
-    source = np.repeat(np.arange(count), np.diff(arrays["indptr"]))
-    edge_index = clean_edges(source, arrays["indices"].astype(np.int64), count)
-    roles = json.loads(raw.read("raw/role.json"))
-    train, val, test = (torch.tensor(roles[part]).sort().values for part in ("tr", "va", "te"))
+    edge_index = read_adjacency(raw, "raw/adj_full.npz")
+    roles = read_lists(raw, "raw/role.json")
     classes = json.loads(raw.read("raw/class_map.json"))
+    count = len(classes)
     y = torch.empty(count, dtype=torch.long)
     y[torch.tensor([int(node) for node in classes])] = torch.tensor(list(classes.values()))
     x = choose_layout(row_normalised(_features(raw, count)))
-    return one_graph(x, edge_index, y, (train, val, test))
+    return one_graph(x, edge_index, y, (roles["tr"], roles["va"], roles["te"]))
 
 
 def _features(raw: RawFolder, count: int) -> sp.csr_matrix:

@@ -6,8 +6,8 @@ import torch
 
 from rade.data.edges import clean_edges
 from rade.data.features import choose_layout, row_normalised
-from rade.data.manifest import required_files
-from rade.data.raw import RawFolder
+from rade.data.files.manifest import required_files
+from rade.data.files.raw import RawFolder
 from rade.data.readers.common import read_arrays
 from rade.data.tables import Tables, one_graph
 

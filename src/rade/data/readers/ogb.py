@@ -7,7 +7,7 @@ from torch import Tensor
 
 from rade.data.edges import clean_edges, edge_slices, pointer
 from rade.data.errors import DataError
-from rade.data.raw import RawFolder
+from rade.data.files.raw import RawFolder
 from rade.data.readers.common import read_table
 from rade.data.tables import Parts, Tables, one_graph
 
@@ -39,7 +39,7 @@ def read_ogb_graphs(raw: RawFolder) -> Tables:
     _require_rows(raw, "raw/graph-label.csv.gz", y, nodes.numel())
     edge_index, edge_ptr = union_edges(pairs, bonds, node_ptr)
     features, labels = torch.from_numpy(x).to(torch.uint8), torch.from_numpy(y)
-    return Tables(features, edge_index, labels, node_ptr, edge_ptr, _split(raw, "split/scaffold/"))
+    return Tables(features, edge_index, labels, node_ptr, edge_ptr, (_split(raw, "split/scaffold/"),))
 
 
 def union_edges(pairs: NDArray[np.int64], counts: Tensor, node_ptr: Tensor) -> tuple[Tensor, Tensor]:

@@ -13,7 +13,7 @@ import torch
 from rade.data.edges import clean_edges
 from rade.data.errors import DataError
 from rade.data.features import choose_layout
-from rade.data.raw import RawFolder
+from rade.data.files.raw import RawFolder
 from rade.data.tables import Tables, one_graph
 
 PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")

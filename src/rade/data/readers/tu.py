@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 
 from rade.data.edges import clean_edges, edge_slices, pointer
-from rade.data.manifest import required_files
-from rade.data.raw import RawFolder
+from rade.data.files.manifest import required_files
+from rade.data.files.raw import RawFolder
 from rade.data.readers.common import read_table
 from rade.data.tables import Tables
 

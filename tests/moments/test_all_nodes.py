@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 from torch.nn.functional import leaky_relu
 
-from rade.moments import prefix
+from rade.moments.attention import prefix
 from rade.moments.attention.all_nodes import AttentionKernel, AttentionSums
 
 SIZES = [1, 7, 40, 0, 130]
@@ -175,6 +175,8 @@ def test_error_on_nonneighbors_is_below_one_percent(law, power, seed):
 
 def test_gradients_of_both_orders(monkeypatch: pytest.MonkeyPatch):
     """Of power sums and kernel in s, t, shift, split and x, in one piece and in recomputed slices."""
+    # gradgradcheck draws directions: with its step of 1e-6 four of six seeds differ by up to 5e-4, with 1e-5 none does.
+    torch.manual_seed(0)
     case = scores([1, 4], heads=1)
     shift, x, split = case.largest, normal(5, 1, 2), normal(5, 1, seed=3).exp()
     inputs = [v.requires_grad_() for v in (case.s, case.t, shift, split, x)]
@@ -190,11 +192,11 @@ def test_gradients_of_both_orders(monkeypatch: pytest.MonkeyPatch):
     assert gradcheck(powers, [*inputs[:3], x])
     assert gradgradcheck(powers, [*inputs[:3], x], fast_mode=True)
     assert gradcheck(kernel, inputs)
-    assert gradgradcheck(kernel, inputs, fast_mode=True)
+    assert gradgradcheck(kernel, inputs, fast_mode=True, eps=1e-5)
     assert gradcheck(kernel, inputs, fast_mode=True, check_forward_ad=True)
     monkeypatch.setattr(prefix, "BUDGET", 1)
     assert gradcheck(kernel, inputs, fast_mode=True)
-    assert gradgradcheck(kernel, inputs, fast_mode=True)
+    assert gradgradcheck(kernel, inputs, fast_mode=True, eps=1e-5)
 
 
 def test_result_keeps_the_precision_of_x():

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import rade
-from oracle import adjacency, nonedges
 from rade.wrapper.explain import LayerReport
 from zoo import ATTENTION, LAYERS, Net, normal, random_edges, seeded, training_step
 
@@ -52,24 +51,26 @@ def test_expected_edges_are_the_mean_of_sampled_views():
 
 
 def test_correction_factors():
-    """Sums: 1/(1−p) on every edge. GCN: spread over degrees. Attention: the share above the cap."""
-    assert explained("GINConv", p=0.2)[0].factor_quantiles == pytest.approx((1.25,) * 5)
+    """Sums: 1/(1−p) on every edge. GCN: different between degrees. Attention: the share above the cap."""
+    assert explained("GINConv", rule=rade.GradNorm(p=0.2))[0].factor_quantiles == pytest.approx((1.25,) * 5)
     gcn = explained("GCNConv")[0].factor_quantiles
     assert gcn[0] < gcn[4]
-    capped = explained("GATConv", max_correction=1.5)[0]
+    capped = explained("GATConv", correction=rade.Correction(cap=1.5))[0]
     assert capped.clipped_share > 0.5
     assert capped.factor_quantiles[4] == pytest.approx(1.5)
-    assert explained("GATConv", max_correction="none")[0].clipped_share == 0.0
+    assert explained("GATConv", correction=rade.Correction(cap="none"))[0].clipped_share == 0.0
 
 
 def test_variance_shares_of_a_sum():
     """Closed form: p/(1−p) Σ_edges m² against q(1−q) Σ_nonedges (m − μ)², m the layer's messages."""
     for variant in ("of", "ofs"):
         net = seeded(lambda: Net(LAYERS["GINConv"], layers=1))
-        model = rade.RADE(net, variant, p=0.3, rho=0.8)
+        model = rade.RADE(net, variant, rule=rade.GradNorm(p=0.3, rho=0.8))
         report = model.explain(X, EDGES)[0]
         m = (X @ net.convs[0].nn.weight.t()).detach()
-        edges, others = adjacency(GRAPH).float(), nonedges(GRAPH).float()
+        edges = torch.zeros(NODES, NODES)
+        edges[EDGES[1], EDGES[0]] = 1.0
+        others = 1.0 - edges - torch.eye(NODES)
         centre = others @ m / others.sum(1, keepdim=True) if variant == "of" else torch.zeros_like(m)
         apart = (others[..., None] * (m - centre[:, None]).square()).sum((1, 2))  # [n]
         along = (edges @ m.square()).sum(1)
@@ -81,14 +82,15 @@ def test_variance_shares_of_a_sum():
 
 def test_interchange_does_not_depend_on_the_rates_of_a_sum():
     """Prop. 4 is about the graph and the messages; also where one rate is off."""
-    found = [explained(p=p, rho=rho)[0].interchange for p, rho in ((0.5, 0.5), (0.1, 2.0), (0.0, 0.5), (0.5, 0.0))]
+    rates = ((0.5, 0.5), (0.1, 2.0), (0.0, 0.5), (0.5, 0.0))
+    found = [explained(rule=rade.GradNorm(p, rho))[0].interchange for p, rho in rates]
     assert found == pytest.approx([found[0]] * 4, rel=1e-4)
 
 
 def test_shares_where_a_rate_is_off():
-    assert explained(p=0.0)[0].add_variance_share == 1.0
-    assert explained(rho=0.0)[0].drop_variance_share == 1.0
-    still = explained(p=0.0, rho=0.0)[0]
+    assert explained(rule=rade.GradNorm(p=0.0))[0].add_variance_share == 1.0
+    assert explained(rule=rade.GradNorm(rho=0.0))[0].drop_variance_share == 1.0
+    still = explained(rule=rade.Constant(p=0.0, rho=0.0))[0]
     assert (still.drop_variance_share, still.add_variance_share) == (0.0, 0.0)
 
 
@@ -115,7 +117,7 @@ def test_explaining_changes_nothing():
 
 def test_current_rates_are_explained():
     """After training those of the model; before it the ones that training on this graph would begin with."""
-    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), p=0.2, rho=0.4)
+    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rade.GradNorm(p=0.2, rho=0.4))
     assert model.explain(X, EDGES)[0].q == pytest.approx(0.4 * GRAPH.density)
     training_step(model, X, EDGES, labels=torch.arange(NODES) % 3)
     model.adapt(X, EDGES)

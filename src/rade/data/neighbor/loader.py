@@ -1,6 +1,6 @@
 """Mini-batches of sampled neighborhoods, and the rate that a full graph needs after them."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -11,9 +11,10 @@ from torch_geometric.data import Data
 from torch_geometric.loader import NeighborLoader, NodeLoader
 
 from rade.data.errors import DataError
-from rade.data.features import take_rows
-from rade.data.neighborhoods import Neighborhoods
-from rade.data.sampler import VectorisedNeighborSampler
+from rade.data.features import csr, take_rows
+from rade.data.neighbor.neighborhoods import Neighborhoods
+from rade.data.neighbor.sampler import VectorisedNeighborSampler
+from rade.data.neighbor.workers import SamplingLoader
 
 Backend = Literal["auto", "builtin", "pyg-lib"]
 Rate = TypeVar("Rate", float, Tensor)
@@ -36,7 +37,8 @@ def neighbor_loader(
     """Batches around ``batch_size`` seed nodes: PyG data with x, y, edge_index, n_id and batch_size, seeds first.
 
     ``backend="auto"`` takes pyg-lib where it is installed; "builtin" gives the same batches on every machine. Sparse
-    CSR features stay CSR. ``options`` go to PyG's loader (``num_workers``, ``drop_last``, ``transform``, …).
+    CSR features stay CSR. ``options`` go to PyG's loader (``num_workers``, ``drop_last``, ``transform``, …). With
+    workers a ``transform`` runs in them: one that draws takes its generator from a `WorkerGenerator`.
     """
     _require_no_edge_attributes(data, bidirectional)
     slim, attach = _without_sparse_features(data)
@@ -54,7 +56,7 @@ def neighbor_loader(
         )
     neighborhoods = Neighborhoods.of(data.edge_index, data.num_nodes)
     sampler = VectorisedNeighborSampler(neighborhoods, list(fanouts), replace, disjoint, bidirectional, seed)
-    return _Loader(slim, sampler, input_nodes, **options)
+    return SamplingLoader(slim, sampler, input_nodes, **options)
 
 
 def full_graph_rate(q: Rate, batch_nodes: float, num_nodes: int) -> Rate:
@@ -82,15 +84,6 @@ def _order(input_nodes: Tensor | None, num_nodes: int, seed: int) -> RandomSampl
     nodes = torch.arange(num_nodes) if input_nodes is None else input_nodes
     count = int(nodes.sum()) if nodes.dtype is torch.bool else nodes.numel()
     return RandomSampler(range(count), generator=torch.Generator().manual_seed(seed))
-
-
-class _Loader(NodeLoader):
-    """PyG's loader; each pass over it draws anew."""
-
-    def __iter__(self) -> Iterator[Data]:
-        self.node_sampler.passes += 1
-        batches: Iterator[Data] = super().__iter__()
-        return batches
 
 
 def _use_pyg_lib(backend: Backend) -> bool:
@@ -125,6 +118,14 @@ class _Attach:
     def __call__(self, batch: Data) -> Data:
         batch.x = take_rows(self.x, batch.n_id)
         return batch
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # In its parts: PyTorch warns of its own layout whenever it restores one.
+        return _attach, (self.x.crow_indices(), self.x.col_indices(), self.x.values(), tuple(self.x.shape))
+
+
+def _attach(*parts: Any) -> _Attach:
+    return _Attach(csr(*parts))
 
 
 def _unchanged(batch: Data) -> Data:

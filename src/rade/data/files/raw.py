@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rade.data.catalogue import Entry
 from rade.data.errors import DataError
-from rade.data.manifest import RawFile, raw_files, required_files, sha256_of
+from rade.data.files.manifest import RawFile, raw_files, required_files, sha256_of
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,11 @@ class RawFolder:
     def read(self, path: str) -> bytes:
         """The content of a file; what was checked is what is returned, not a second look at the disk."""
         fact = self._fact(path)
-        content = self._place(fact).read_bytes()
+        place = self._place(fact)
+        try:
+            content = place.read_bytes()
+        except OSError as error:
+            raise DataError(unreadable_sentence(place, error)) from None
         self._accept(fact, hashlib.sha256(content).hexdigest(), len(content))
         return content
 
@@ -35,12 +39,11 @@ class RawFolder:
         fact = self._fact(path)
         assert not fact.pickled
         place = self._place(fact)
-        self._accept(fact, sha256_of(place), place.stat().st_size)
+        try:
+            self._accept(fact, sha256_of(place), place.stat().st_size)
+        except OSError as error:
+            raise DataError(unreadable_sentence(place, error)) from None
         return place
-
-    def differs(self) -> bool:
-        """Whether a file that was read is a public packing with bytes other than the manifest's."""
-        return any(file.repacked and self.seen.get(file.path, file.sha256) != file.sha256 for file in self._files())
 
     def fingerprint(self) -> str:
         """Changes whenever a required raw file is replaced; cheap, because it reads none of them."""
@@ -76,7 +79,12 @@ def missing_sentence(entry: Entry, root: Path, paths: Sequence[str]) -> str:
     )
 
 
-def altered_sentence(fact: RawFile, sha256: str, size: int, root: Path) -> str:
+def unreadable_sentence(place: Path, error: OSError) -> str:
+    """What to say when a file is there and cannot be read."""
+    return f"cannot read {place}: {error.strerror or error}; make it readable, or use another folder"
+
+
+def altered_sentence(fact: RawFile, sha256: str, size: int, root: object) -> str:
     """What to say when the bytes of a raw file are not the manifest's."""
     kind = "truncated" if fact.bytes is not None and size < fact.bytes else "altered"
     return (

@@ -2,11 +2,12 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+from rade.data.catalogue import catalogue
 
 PIECE = 1 << 20  # bytes read at a time: a 357 MB file must not sit in memory to be hashed
 
@@ -25,8 +26,12 @@ class RawFile:
 
 @cache
 def raw_files(name: str) -> tuple[RawFile, ...]:
-    """All raw files known for a data set; none for a synthetic one."""
-    return tuple(RawFile(path, **facts) for path, facts in _manifest().get(name, {}).items())
+    """All raw files known for a data set, those of its base among them; none for a synthetic one."""
+    entry, manifest = catalogue()[name], _manifest()
+    shared = [f"{entry.folder}/{path}" for path in entry.roles.values()]
+    facts = manifest.get(name, {}) | {path: manifest[entry.folder][path] for path in shared}
+    base = raw_files(entry.base) if entry.base else ()
+    return base + tuple(RawFile(path, **fact) for path, fact in facts.items())
 
 
 def required_files(name: str) -> tuple[RawFile, ...]:
@@ -41,15 +46,20 @@ def missing_files(name: str, root: Path) -> tuple[str, ...]:
 
 def sha256_of(path: Path) -> str:
     """The sha256 of a file, read in pieces."""
-    digest = hashlib.sha256()
     with path.open("rb") as stream:
-        while piece := stream.read(PIECE):
-            digest.update(piece)
+        return sha256_of_stream(stream)
+
+
+def sha256_of_stream(stream: IO[bytes]) -> str:
+    """The sha256 of the rest of a stream."""
+    digest = hashlib.sha256()
+    while piece := stream.read(PIECE):
+        digest.update(piece)
     return digest.hexdigest()
 
 
 @cache
-def _manifest() -> Mapping[str, Mapping[str, Any]]:
+def _manifest() -> dict[str, dict[str, Any]]:
     text = Path(__file__).with_name("manifest.json").read_text(encoding="utf-8")
-    manifest: Mapping[str, Mapping[str, Any]] = json.loads(text)
+    manifest: dict[str, dict[str, Any]] = json.loads(text)
     return manifest

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch_geometric.sampler import BaseSampler, NodeSamplerInput, SamplerOutput
 
 from rade.data.errors import DataError
-from rade.data.neighborhoods import Neighborhoods
-from rade.data.numbering import Numbering, SortedNumbering, TableNumbering
+from rade.data.neighbor.neighborhoods import Neighborhoods
+from rade.data.neighbor.numbering import Numbering, SortedNumbering, TableNumbering
 
 IntArray = NDArray[np.int64]
 

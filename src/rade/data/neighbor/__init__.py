@@ -1,0 +1,1 @@
+"""Mini-batches of sampled neighborhoods, without compiled extras."""

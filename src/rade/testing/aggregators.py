@@ -1,0 +1,107 @@
+"""The aggregators under check: what is added to ``EXACT`` or ``ALL`` is tested by every check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from rade.graph.graph import Graph
+from rade.moments.attention.attention import Attention
+from rade.moments.base import Coefficients
+from rade.moments.mean import Mean
+from rade.moments.sum import Sum
+from rade.moments.symmetric import Symmetric
+from rade.moments.weighted import Weighted
+from rade.testing.oracle import UNCHANGED, Build, Carry
+
+Make = Callable[[Graph, torch.dtype], Coefficients]
+
+
+@dataclass(frozen=True)
+class Aggregator:
+    """An aggregator with all that a check must know of it.
+
+    Attributes:
+        name: for messages.
+        on: fixes scores or edge weights for a base graph, and builds the coefficients on it, on copies and parts.
+            `plain` makes it of a class whose coefficients depend on the graph alone.
+        tolerance: relative error of means and, relative to E[α'²], of variances; 1e-8 for exact moments.
+        heads: how many, where coefficients have a head axis; None without one.
+    """
+
+    name: str
+    on: Callable[[Graph], Build]
+    tolerance: float
+    heads: int | None = None
+
+    def alone(self, graph: Graph, dtype: torch.dtype = torch.double) -> Coefficients:
+        """The coefficients on a base graph itself."""
+        return self.on(graph)(graph, UNCHANGED, dtype)
+
+    def messages(self, graph: Graph, features: int = 3, seed: int = 5) -> Tensor:
+        """Normal messages of the shape it sums, [n, F] or [n, H, F]."""
+        heads = () if self.heads is None else (self.heads,)
+        return normal(graph.num_nodes, *heads, features, seed=seed)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    """Standard normal numbers in double precision, the same on every call."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.double)
+
+
+def plain(make: Make) -> Callable[[Graph], Build]:
+    """Coefficients that depend on the graph alone: ``make(graph, dtype)``, as the class of most aggregators does."""
+    return lambda base: lambda graph, carry, dtype: make(graph, dtype)
+
+
+def weighted(make: Make) -> Callable[[Graph], Build]:
+    """Weights of both signs, different in the two directions of an edge."""
+
+    def on(base: Graph) -> Build:
+        weight = normal(base.pattern.size, seed=1)
+
+        def build(graph: Graph, carry: Carry, dtype: torch.dtype) -> Coefficients:
+            return Weighted(make(graph, dtype), carry.edges(weight).to(dtype))
+
+        return build
+
+    return on
+
+
+def attention(heads: int, self_loops: bool, scale: float = 1.0, slope: float = 0.2) -> Callable[[Graph], Build]:
+    """Normal scores of standard deviation ``scale``: s_j + t_i, each half of the variance."""
+
+    def on(base: Graph) -> Build:
+        s, t = scale * 0.5**0.5 * normal(2, base.num_nodes, heads, seed=2)
+
+        def build(graph: Graph, carry: Carry, dtype: torch.dtype) -> Coefficients:
+            return Attention(graph, carry.nodes(s).to(dtype), carry.nodes(t).to(dtype), slope, self_loops)
+
+        return build
+
+    return on
+
+
+EXACT = [
+    Aggregator("sum", plain(Sum), 1e-10),
+    Aggregator("weighted-sum", weighted(Sum), 1e-10),
+    Aggregator("symmetric", plain(Symmetric), 1e-8),
+    Aggregator("symmetric-improved", plain(partial(Symmetric, loop=2.0)), 1e-8),
+    Aggregator("symmetric-no-loop", plain(partial(Symmetric, loop=0.0)), 1e-8),
+    Aggregator("mean", plain(Mean), 1e-8),
+    Aggregator("weighted-mean", weighted(Mean), 1e-8),
+]
+# Attention has the paper's second-order moments, and its factors are cut at a cap: that is the error of its mean.
+ATTENTION = [
+    Aggregator("attention", attention(1, False), 0.45, heads=1),
+    Aggregator("attention-loops", attention(1, True), 0.2, heads=1),
+    Aggregator("attention-two-heads", attention(2, True), 0.4, heads=2),
+]
+ALL = EXACT + ATTENTION

@@ -1,0 +1,107 @@
+"""What must hold of the variance of logits: it is that of all views, at nodes and after pooling."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rade.control.variance import pooled_variance, variance
+from rade.moments.base import Coefficients, Sent
+from rade.testing.aggregators import Aggregator
+from rade.testing.cases import SMALL, Case, expect
+from rade.testing.expectations import called, on_edges, only
+from rade.testing.oracle import AllViews, adjacency, nonedges
+from rade.view.law import Variant
+
+ROUNDING = 1e-12  # of sums that are equal but for their order
+
+
+def variance_is_that_of_all_views(aggregator: Aggregator) -> None:
+    """Var(δ_i) = Σ_j m̃_ij² Var(α'_ij) with enumerated moments, head by head, under every variant (Prop. 3)."""
+    for case in SMALL:
+        alpha, _ = case.views().coefficients(aggregator.on(case.graph))
+        for variant in Variant:
+            views, coefficients = case.views(variant), aggregator.alone(case.graph)
+            for head in _heads(aggregator):
+                m, messages = _one_head(aggregator, case, head)
+                own = _head(alpha, head)
+                corrected = corrected_messages(views, _head(coefficients.clean().edges, head), own, m)
+                moments = views.variance(own), views.mean(own.square())
+                expected, scale = (torch.einsum("ij,ijc->ic", moment, corrected.square()) for moment in moments)
+                found = variance(Sent(coefficients, messages), views.law)
+                what = f"variance of logits of {called(variant)}"
+                expect(found.total, expected, aggregator.tolerance, what, case, scale)
+                if not bool((torch.minimum(found.drop, found.add) >= -ROUNDING * scale.max()).all()):
+                    raise AssertionError(f"{what}, {case}: a part of the variance is negative")
+
+
+def pooled_variance_lets_both_ends_meet(aggregator: Aggregator) -> None:
+    """Σ_{i<j} Var(α'_ij m̃_ij + α'_ji m̃_ji), enumerated; the paper's rule is the sum of node variances."""
+    for case in SMALL:
+        alpha, _ = case.views().coefficients(aggregator.on(case.graph))
+        for variant in Variant:
+            views, coefficients = case.views(variant), aggregator.alone(case.graph)
+            for head in _heads(aggregator):
+                m, messages = _one_head(aggregator, case, head)
+                _pooled(aggregator, case, views, Sent(coefficients, messages), (_head(alpha, head), m, head))
+
+
+def _pooled(
+    aggregator: Aggregator, case: Case, views: AllViews, sent: Sent, of_head: tuple[Tensor, Tensor, int | None]
+) -> None:
+    graph, (alpha, m, head) = case.graph, of_head
+    what = f"pooled variance of {called(views.law.variant)}"
+    clean = _head(sent.coefficients.clean().edges, head)
+    out = alpha[..., None] * corrected_messages(views, clean, alpha, m)  # [K, n, n, C]
+    together, apart = views.variance(out + out.transpose(1, 2)), views.variance(out)
+    # Non-edges covary only where the aggregator says so; else each direction counts by itself.
+    meets = torch.ones_like(together[..., 0], dtype=torch.bool)
+    meets = meets if _states_nonedges(sent.coefficients, views) else adjacency(graph)
+    pairs = torch.where(meets[..., None], 0.5 * together, apart)  # of ordered pairs
+    square = views.mean(out.square()).sum(1)
+    found = pooled_variance(sent, views.law, mean=False, exact=True).total
+    expect(found, graph.pool(pairs.sum(1)), aggregator.tolerance, what, case, 2.0 * graph.pool(square))
+    averaged = pooled_variance(sent, views.law, mean=True, exact=True).total
+    expect(averaged, found / graph.sizes[:, None].square(), ROUNDING, f"{what}, mean pooling", case)
+    paper = pooled_variance(sent, views.law, mean=False, exact=False).total
+    expect(paper, graph.pool(variance(sent, views.law).total), ROUNDING, f"{what}, the paper's rule", case)
+
+
+def corrected_messages(views: AllViews, clean: Tensor, alpha: Tensor, m: Tensor) -> Tensor:
+    """m̃_ijc with *enumerated* E[α'], [n, n, C]: α/E m_j on edges, m_j − μ_i on non-edges (Prop. 3).
+
+    ``clean`` [E] and ``alpha`` [K, n, n] are coefficients of one head, ``m`` [n, C] its messages.
+    """
+    graph, mean = views.graph, views.mean(alpha)
+    edge, other = adjacency(graph), nonedges(graph)
+    factor, centre = edge.double(), torch.zeros_like(m)
+    if views.law.variant.corrects:
+        factor = on_edges(graph, clean) / torch.where(edge, mean, 1.0)
+    if views.law.variant.centres:
+        weight = only(other, mean, None)
+        total = weight.sum(1, keepdim=True)
+        centre = (weight @ m) / torch.where(total > 0, total, 1.0)
+    return factor[..., None] * m + other[..., None] * (m - centre[:, None])
+
+
+def _heads(aggregator: Aggregator) -> list[int | None]:
+    return [None] if aggregator.heads is None else list(range(aggregator.heads))
+
+
+def _one_head(aggregator: Aggregator, case: Case, head: int | None) -> tuple[Tensor, Tensor]:
+    """Messages [n, C] of one head, and the same as the aggregator takes them, with nothing from other heads."""
+    messages = aggregator.messages(case.graph)
+    if head is None:
+        return messages, messages
+    alone = torch.zeros_like(messages)
+    alone[:, head] = messages[:, head]
+    return messages[:, head], alone
+
+
+def _head(values: Tensor, head: int | None) -> Tensor:
+    """The values of one head, where there are heads."""
+    return values if head is None else values[..., head]
+
+
+def _states_nonedges(coefficients: Coefficients, views: AllViews) -> bool:
+    return bool(coefficients.covariance(views.law).nonedges.parts)

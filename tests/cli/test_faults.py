@@ -1,0 +1,173 @@
+"""Faults that users meet: each is one sentence, with a code that tells whose fault it is."""
+
+import json
+import os
+import sys
+
+import pytest
+
+from rade.commands import training
+from rade.commands.display import Lines
+from rade.train.compare import Comparison
+from rade.train.summary import Summary
+
+QUICK = ("--epochs", 2, "--hidden", 8, "--runs", 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("method = 1", "method must be a name or a list of names, got 1"),
+        ("method = [0]", "method must be a name or a list of names, got [0]"),
+        ('method = ""', "method must name at least one method, got ''; known: none"),
+        ("method = []", "method must name at least one method, got []; known: none"),
+        ("runs = true", "runs must be a whole number of at least 1, got True"),
+        ("runs = 99999999999", "runs must be at most 1000000, got 99999999999"),
+        ("rho = inf", "rho must be a finite number of at most 1e+09, got inf"),
+        ("penalty = nan", "penalty must be a finite number of at most 1e+09, got nan"),
+        ("samples = 99999999999999999999", "samples must be a finite number of at most 1e+09"),
+        ("lr = inf", "lr must be a finite number, got inf"),
+        ("lr = 1e39", "lr must be less than or equal to 1"),
+        ("hidden = 9223372036854775807", "hidden must be less than or equal to 1000000000, got 9223372036854775807"),
+        ("hidden = " + "9" * 5000, "file.toml is not valid TOML"),
+        ("layers = -9223372036854775809", "layers must be greater than or equal to 1, got -9223372036854775809"),
+        ("threads = 99999999999", "threads must be less than or equal to 1024"),
+        ("seed = 18446744073709551616", "seed must be less than or equal to 4611686018427387904"),
+        ('device = "meta"', "device must name a device that PyTorch can use here, got 'meta'"),
+        ("a = " + "[" * 3000, "file.toml is not valid TOML"),
+    ],
+    ids=lambda text: text[:40],
+)
+def test_settings_that_cannot_be_meant(text, sentence, rade, tmp_path):
+    (tmp_path / "file.toml").write_text(text)
+    code, _, err = rade("train", "--config", "file.toml")
+    assert (code, err.count("\n")) == (2, 1)
+    assert sentence in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("train", *QUICK, "--lr", "1e39"), "lr must be less than or equal to"),
+        (("train", *QUICK, "--out", "x" * 300), "File name too long; choose another folder with --out"),
+        (("train", *QUICK, "--config", "x" * 300), "File name too long"),
+        (("train", *QUICK, "--tensorboard", "a\udcff"), "choose another folder with --tensorboard"),
+        (("predict", "x" * 300), "File name too long"),
+        (("datasets", "--data-root", "~nosuchuser"), "names a user that this machine does not know"),
+        (("bench", "sampling", "--quick", "--seed", "9" * 21), "Invalid value for '--seed'"),
+        (("bench", "sampling", "--quick", "--threads", "9" * 21), "Invalid value for '--threads'"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_options_that_cannot_be_meant(arguments, sentence, rade):
+    code, _, err = rade(*arguments)
+    assert (code, err.count("\n")) == (2, 1)
+    assert sentence in err
+
+
+@pytest.mark.parametrize("missing", ["RANK", "MASTER_ADDR"])
+def test_processes_that_are_announced_but_not_there(missing, rade, monkeypatch):
+    there = {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}
+    for name, value in there.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv(missing)
+    code, _, err = rade("train", *QUICK)
+    assert (code, err.count("\n")) == (2, 1)
+    assert f"{missing} expected, but not set); start them with torchrun, or unset WORLD_SIZE" in err
+
+
+@pytest.mark.parametrize("name", ["checkpoint.pt", "result.json"])
+@pytest.mark.parametrize("option", ["--resume", "--overwrite"])
+def test_a_folder_in_the_place_of_a_file(name, option, rade, tmp_path):
+    (tmp_path / "out/none/run-0" / name).mkdir(parents=True)
+    code, _, err = rade("train", *QUICK, "--method", "none", "--out", "out", option)
+    assert (code, err.count("\n")) == (2, 1)
+    assert f"out/none/run-0/{name}" in err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.parametrize("mode", [0o000, 0o500])
+def test_a_folder_without_permission_is_the_machines_refusal(mode, rade, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out").chmod(mode)
+    code, _, err = rade("train", *QUICK, "--method", "none", "--out", "out")
+    (tmp_path / "out").chmod(0o700)
+    assert (code, err.count("\n")) == (3, 1)
+    assert "Permission denied" in err
+
+
+def test_refusals_of_the_machine_have_a_code_of_their_own(rade, monkeypatch):
+    def refused(*arguments):
+        raise PermissionError(13, "Permission denied", "out")
+
+    monkeypatch.setattr(training, "load", refused)
+    code, _, err = rade("train", *QUICK)
+    assert (code, err) == (3, "error: cannot go on: out: Permission denied\n")
+
+
+def test_a_run_that_fails_has_code_1(rade):
+    code, _, err = rade("train", *QUICK, "--method", "none", "--lr", "1e30")
+    assert (code, err.count("\n")) == (1, 1)
+    assert "became nan in epoch" in err
+
+
+def test_defects_stay_visible(rade, monkeypatch):
+    def broken(*arguments):
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(training, "load", broken)
+    with pytest.raises(RuntimeError, match="a defect"):
+        rade("train", *QUICK)
+
+
+def test_predictions_go_through_a_link(rade, tmp_path):
+    assert rade("train", *QUICK, "--method", "none", "--out", "out")[0] == 0
+    (tmp_path / "link.csv").symlink_to("real.csv")
+    assert rade("predict", "out/none/run-0", "--out", "link.csv")[0] == 0
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "real.csv").read_text().startswith("node,")
+    assert rade("predict", "out/none/run-0", "--out", "/dev/null")[0] == 0
+
+
+def test_rate_steps_that_were_left_out_are_told(rade, monkeypatch):
+    from rade.control import GradNormRates
+
+    pull = GradNormRates.pull
+
+    def not_finite(self, *arguments):
+        found = pull(self, *arguments)
+        found.slope.fill_(float("nan"))
+        return found
+
+    monkeypatch.setattr(GradNormRates, "pull", not_finite)
+    code, out, err = rade("train", *QUICK, "--method", "none,rade-of", "--out", "out", "--json")
+    assert code == 0
+    assert json.loads(out)["runs"] == 1
+    assert err.startswith("warning: rade-of run 0: 2 rate steps were not finite and were left out")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("width", [30, 40, 50, 59, 80, 120])
+@pytest.mark.parametrize("terminal", [True, False])
+def test_scores_are_whole_at_any_width(width, terminal, monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("COLUMNS", str(width))
+    if terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setenv("TERM", "xterm")  # a dumb one has 80 columns, whatever is said
+    both = [Summary(name, "accuracy", (0.81, 0.83), "best", 1.0) for name in ("none", "rade-of-uncorrected")]
+    Lines().comparison(Comparison(tuple(both), {}, tmp_path, tmp_path))
+    out = capsys.readouterr().out
+    assert out.count("82.00 ± 1.41") == 2
+    assert ("seconds" in out) == (width >= 80 or not terminal)
+
+
+def test_without_standard_output_there_is_a_display(monkeypatch):
+    from rade.commands.display import choose_display
+    from rade.commands.output import tolerant_output
+    from rade.train.process import Solo
+
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "__stdout__", None)
+    with tolerant_output() as streams:
+        assert choose_display(False, Solo()).visible
+        assert streams.lost is None

@@ -1,0 +1,124 @@
+"""Any damage to checkpoints, models and results: noticed, or without effect."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fuzz.outcome import rade, small
+from fuzz.values import value
+from rade.seal import sealed
+from rade.train import Interrupted, resolve, train_run
+from rade.train.files import load_tensors, save_tensors
+
+COMMAND = ("train", "--method", "rade-of", "--runs", "1", "--epochs", "4", "--hidden", "4")
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory) -> Path:
+    """A finished run and one that stopped after two epochs."""
+    folder = tmp_path_factory.mktemp("stored")
+    settings = resolve("csbm", "gcn", "rade-of", epochs=4, hidden=4)
+    train_run(small("csbm", None), settings, 0, folder / "done/rade-of/run-0")
+    asked = iter([False, True])
+    with pytest.raises(Interrupted):
+        train_run(small("csbm", None), settings, 0, folder / "open/rade-of/run-0", stop_asked=lambda: next(asked))
+    return folder
+
+
+def history(folder):
+    return json.loads((folder / "rade-of/run-0/result.json").read_text())["history"]
+
+
+@st.composite
+def damage(draw):
+    """A change of bytes: flipped bits, a cut, an insertion, other content."""
+    kind = draw(st.sampled_from(["flip", "cut", "insert", "other"]))
+    place, content = draw(st.floats(0, 1)), draw(st.binary(min_size=1, max_size=20))
+
+    def change(original: bytes) -> bytes:
+        at = min(int(place * len(original)), len(original) - 1)
+        flipped = bytes([original[at] ^ (content[0] or 1)])
+        return {
+            "flip": original[:at] + flipped + original[at + 1 :],
+            "cut": original[:at],
+            "insert": original[:at] + content + original[at:],
+            "other": content,
+        }[kind]
+
+    return change
+
+
+@pytest.mark.parametrize(("kind", "file"), [("done", "result.json"), ("open", "checkpoint.pt")])
+@given(change=damage())
+def test_damaged_files_are_noticed_or_harmless(kind, file, change, stored):
+    folder = _copy(stored / kind)
+    path = folder / "rade-of/run-0" / file
+    path.write_bytes(change(path.read_bytes()))
+    code, err = rade(*COMMAND, "--out", folder, "--resume")
+    if code == 0:
+        assert history(folder) == history(stored / "done")
+    else:
+        assert file in err
+
+
+@given(change=damage())
+def test_damaged_models_do_not_predict(change, stored):
+    folder = _copy(stored / "done") / "rade-of/run-0"
+    path = folder / "model.pt"
+    damaged = change(path.read_bytes())
+    if damaged != path.read_bytes():
+        path.write_bytes(damaged)
+        code, err = rade("predict", folder, "--dataset", "csbm", "--out", folder / "p.csv")
+        assert code == 2
+        assert "model.pt is damaged or not a file of rade" in err
+
+
+@given(keys=st.lists(st.integers(0, 20), min_size=1, max_size=5), content=value | st.none())
+def test_edited_results_with_a_fitting_checksum(keys, content, stored):
+    folder = _copy(stored / "done")
+    path = folder / "rade-of/run-0/result.json"
+    record = json.loads(path.read_text())
+    _edit(record, keys, content)
+    try:
+        path.write_text(json.dumps(sealed(record)))
+    except ValueError:
+        return  # what is not finite cannot be sealed
+    rade(*COMMAND, "--out", folder, "--resume")
+
+
+@given(keys=st.lists(st.integers(0, 20), min_size=1, max_size=6), content=value | st.none())
+def test_edited_checkpoints_with_a_fitting_checksum(keys, content, stored):
+    folder = _copy(stored / "open")
+    path = folder / "rade-of/run-0/checkpoint.pt"
+    state = load_tensors(path)
+    _edit(state, keys, content)
+    save_tensors(path, state)
+    rade(*COMMAND, "--out", folder, "--resume")
+
+
+def _copy(folder: Path) -> Path:
+    copy = folder.with_name("copy")
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(folder, copy)
+    return copy
+
+
+def _edit(nest, keys, content):
+    """Walk down by the given numbers and put the content in the last place, or remove it."""
+    place = nest
+    for number in keys[:-1]:
+        inner = _inside(place, number)
+        if not isinstance(inner, dict | list) or not inner:
+            break
+        place = inner
+    names = list(place) if isinstance(place, dict) else range(len(place))
+    place[names[keys[-1] % len(names)]] = content
+
+
+def _inside(place, number):
+    names = list(place) if isinstance(place, dict) else range(len(place))
+    return place[names[number % len(names)]]

@@ -1,0 +1,114 @@
+"""A user's rule with memory trains, is saved, copied and pickled like the library's own; under DDP see test_ddp.py."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import torch
+
+import rade
+from own_rule import Slow
+from zoo import LAYERS, Net, normal, random_edges, seeded, training_step
+
+X, EDGES = normal(20, 8), random_edges(20, 40)
+LABELS = torch.arange(20) % 3
+
+
+def fresh(rule: rade.Rule = Slow(p=0.3)) -> rade.RADE:  # noqa: B008 - a frozen value
+    return rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rule, generator=torch.Generator().manual_seed(0))
+
+
+def step(model: rade.RADE) -> float:
+    """One training and one rate step; the norm of the gradient between them."""
+    training_step(model, X, EDGES, labels=LABELS)
+    norm = torch.cat([parameter.grad.flatten() for parameter in model.parameters()]).double().norm()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter -= 0.05 * parameter.grad
+    model.adapt(X, EDGES)
+    return float(norm)
+
+
+def test_the_rule_decides_the_rates():
+    model = fresh()
+    assert model.rates.p == 0.3
+    average = 0.0
+    for _ in range(3):
+        average = 0.5 * average + 0.5 * step(model)
+        assert float(model.controller.average) == pytest.approx(average, rel=1e-5)
+        assert model.rates.p == pytest.approx(average / (1 + average), rel=1e-5)
+    assert model.rates.q == pytest.approx(0.5 * float(model.controller.density))
+    keys = [key for key in model.state_dict() if key.startswith("controller.")]
+    assert sorted(keys) == ["controller.average", "controller.density", "controller.p", "controller.rho"]
+
+
+def by_state_dict(model: rade.RADE) -> rade.RADE:
+    other = fresh()
+    other.load_state_dict(model.state_dict())
+    return other
+
+
+WAYS: dict[str, Callable[[rade.RADE], rade.RADE]] = {
+    "state_dict": by_state_dict,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda model: pickle.loads(pickle.dumps(model)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_its_memory_survives(way):
+    model = fresh()
+    for _ in range(2):
+        step(model)
+    other = WAYS[way](model)
+    assert other.rule == model.rule == Slow(p=0.3)
+    assert torch.equal(other.controller.average, model.controller.average)
+    assert [step(model) for _ in range(2)] == [step(other) for _ in range(2)]
+    assert other.rates == model.rates
+    assert other.controller.average is not model.controller.average
+
+
+def test_its_memory_keeps_its_precision():
+    model = fresh()
+    step(model)
+    average = float(model.controller.average)
+    assert float(model.to(torch.bfloat16).controller.average) == average
+
+
+def test_a_buffer_is_written_in_place():
+    """References to it stay live, as with parameters."""
+    model = fresh()
+    average = model.controller.average
+    step(model)
+    assert model.controller.average is average
+    assert float(average) > 0
+
+
+@dataclass(frozen=True)
+class Forgets(Slow):
+    """Returns less than it was given."""
+
+    def step(self, state: Any, *rest: Any) -> Any:
+        return {name: value for name, value in state.items() if name != "average"}
+
+
+@dataclass(frozen=True)
+class Rateless(Slow):
+    """Has no add rate."""
+
+    def init(self) -> Any:
+        return {"p": super().init()["p"]}
+
+
+def test_rules_that_break_the_contract_get_a_sentence():
+    with pytest.raises(ValueError, match=r"Rateless.init must return p and rho, but rho is missing"):
+        fresh(Rateless())
+    with pytest.raises(ValueError, match=r"Forgets.step must return the names of init, p, rho, average; got p, rho"):
+        step(fresh(Forgets()))
+    with pytest.raises(ValueError, match=r"drop rate p must lie in \[0, 1\), got 1"):
+        replace(Slow(), p=1.0)
