@@ -14,6 +14,7 @@ from rade.control.readout import Readout
 from rade.control.variance import LogitVariance
 from rade.distributed import average
 from rade.graph.graph import Graph
+from rade.graph.nodes import picked
 from rade.moments.base import RateFactors, Sent
 from rade.view.law import Law
 from rade.view.rates import Rates
@@ -99,7 +100,7 @@ def regulariser(
     scores = readout.scores(clean.logits, clean.graph, clean.nodes)
     chosen = labelled.chosen(scores.shape[0], scores.device)
     weight = labelled.masked(readout.curvature(scores[chosen]))
-    rows = chosen if clean.nodes is None else clean.nodes[chosen]
+    rows = chosen if clean.nodes is None else picked(clean.nodes, chosen)
 
     def variance(law: Law) -> LogitVariance:
         return readout.variance(clean.sent, law, rows)

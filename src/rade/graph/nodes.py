@@ -55,12 +55,18 @@ class Nodes:
 
 
 _known: Recall[Nodes] = Recall()
+_picked: Recall[Tensor] = Recall()
 
 
 def nodes_of(rows: Tensor, total: int) -> Nodes:
     """Row ids [k] as nodes, checked once for each tensor in memory."""
     # A clone: what is recalled must not keep the memory that it is recalled by.
     return _known.get((rows,), total, lambda: _checked(rows.clone(), total))
+
+
+def picked(nodes: Tensor, rows: Tensor) -> Tensor:
+    """nodes[rows], the same tensor each time, so that what follows from it is recalled."""
+    return _picked.get((nodes, rows), None, lambda: nodes[rows])
 
 
 def _checked(rows: Tensor, total: int) -> Nodes:

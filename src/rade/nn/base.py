@@ -92,6 +92,11 @@ class CorrectedConv:
         """
 
 
+def corrected(model: torch.nn.Module) -> list[CorrectedConv]:
+    """The corrected convolutions of a model."""
+    return [module for module in model.modules() if isinstance(module, CorrectedConv)]
+
+
 def sums_first(adjacency: Adjacency, x: Tensor, layer: Any) -> bool:
     """Whether to sum features and map the sums: by the number of multiplications, for dense x [m, F_in].
 

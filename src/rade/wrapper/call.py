@@ -6,7 +6,7 @@ import copy
 import inspect
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -44,6 +44,11 @@ class Call:
         """The nodes whose logits the model is asked for, None for all."""
         asked = [value.rows for value in self.arguments.values() if isinstance(value, Wanted)]
         return asked[0] if asked else None
+
+    def asking(self, rows: Tensor) -> Call:
+        """The same call for the logits of other nodes; only where it asks for some."""
+        asked = {name: Wanted(rows) for name, value in self.arguments.items() if isinstance(value, Wanted)}
+        return replace(self, arguments={**self.arguments, **asked})
 
     def with_graph(self, adjacency: Adjacency) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments of the same call on another adjacency; a Data object is copied, never changed."""
