@@ -14,6 +14,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "rade"
 # ask for the variance of logits, so `testing` stands above `control`.
 LAYERS = [
     ["errors", "memory", "distributed"],
+    ["seal"],
     ["graph"],
     ["view"],
     ["moments"],
@@ -33,10 +34,10 @@ RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 # Inside a package, a file may import those that stand before it; the packages' own `__init__` may import all.
 SIBLINGS = {
     "graph": "sparse pairs adjacency graph operator build",
-    "view": "rates law view sampling randomness",
-    "moments": "base inverse degrees sum symmetric mean weighted monte_carlo attention",
-    "control": "labelled variance readout regulariser gradients rules state",
-    "wrapper": "call conversion trace head clean inference explain settings module",
+    "view": "rates law observed view sampling randomness",
+    "moments": "base inverse degrees denoising sum symmetric mean weighted monte_carlo attention",
+    "control": "labelled variance readout regulariser gradients evidence rules noise_ratio state recording all_layers",
+    "wrapper": "call conversion trace head clean latest rate_step inference explain noise settings module",
     "testing": "oracle aggregators cases expectations variances symmetries checks",
 }
 DATA_MAY_KNOW = {"data", "errors", "memory", "graph"}

@@ -94,8 +94,9 @@ def test_flat_names_are_answered_with_the_value_they_are_part_of(name):
 def test_every_flat_name_has_a_field():
     """In the value that the refusal names, and in the one that the method of the trainer holds."""
     for name, (argument, field) in FLAT.items():
-        home = getattr(rade, HOMES[argument])
-        assert field in {f.name for f in fields(home)}, name
+        kinds = [kind for of, words in KINDS.values() for kind in words.values() if of == argument]
+        homes = [getattr(rade, HOMES[argument]), *kinds]
+        assert any(field in {f.name for f in fields(home)} for home in homes), name
         assert argument in {f.name for f in fields(RandomAddDrop)}, name
     assert {argument for argument, _ in KINDS.values()} <= set(HOMES)
 
@@ -105,6 +106,9 @@ OTHER: dict[str, Any] = {  # for every flat name another value than its default
     "complement": "sampled", "samples": 7, "max_correction": 2.0, "share_view": True, "sampling": "fixed",
     "task": "binary", "pool": "mean", "pooling_rule": "paper", "head": "lin", "views": 3,
 }  # fmt: skip
+
+
+OF_NOISE: dict[str, Any] = {"nu": 1.0, "horizon": 20.0, "tied": False}
 
 
 def defaults() -> dict[str, Any]:
@@ -119,7 +123,9 @@ def defaults() -> dict[str, Any]:
 
 def test_flat_settings_make_the_trip_to_values_and_back():
     before, after = flat(defaults()), flat(from_flat(defaults(), OTHER))
-    assert set(OTHER) == set(FLAT)
+    noise = from_flat(defaults(), {"rule": "noise-ratio", **OF_NOISE})["rule"]
+    assert set(OTHER) | set(OF_NOISE) == set(FLAT)
+    assert noise == rade.NoiseRatio(nu=1.0, horizon=20.0, tied=False)
     assert after == before | OTHER
     assert all(after[name] != before[name] for name in OTHER)
     assert from_flat(defaults(), flat(defaults())) == defaults()

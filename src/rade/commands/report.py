@@ -1,0 +1,64 @@
+"""`rade report`: tables, tests and pictures from a store of finished runs."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def report(
+    store: Annotated[Path, typer.Argument(help="Folder with one JSON file per finished run.")] = Path("results"),
+    out: Annotated[Path, typer.Option(help="Folder for the report's files.")] = Path("report"),
+    format: Annotated[str, typer.Option(help="Any of html, md, tex, csv, separated by commas.")] = "html,md,tex,csv",
+    tables: Annotated[
+        str | None, typer.Option(help="Names of tables, separated by commas; all that have runs by default.")
+    ] = None,
+    title: Annotated[str, typer.Option(help="Heading of the report.")] = "RADE: results",
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
+) -> None:
+    """Put the runs of a store beside the paper's tables, with paired tests and pictures: HTML, Markdown, LaTeX, CSV.
+
+    Examples:
+
+        rade report
+
+        rade report results --out report --format html
+
+        rade report results --tables node-gcn,graph-gcn --title "Seeds 0-19"
+    """
+    import json as jsonlib
+
+    from rade.report import build, read_folder, write
+    from rade.report.overview import summary
+    from rade.report.write import check_formats
+
+    formats = check_formats(_names(format))
+    experiments = _experiments(_names(tables or ""))
+    runs, problems = read_folder(store)
+    found = build(runs, experiments, problems, title)
+    files = write(found, out, formats)
+    if json:
+        listed = [vars(problem) for problem in problems]
+        document = {"runs": len(runs), "files": [str(file) for file in files], "problems": listed}
+        typer.echo(jsonlib.dumps({**document, "summary": summary(found)}, indent=1, ensure_ascii=False))
+        return
+    for problem in problems:
+        typer.echo(f"skipped {problem.name}: {problem.reason}", err=True)
+    typer.echo(summary(found))
+    typer.echo(f"in {out}: {', '.join(file.name for file in files)}")
+
+
+def _names(text: str) -> list[str]:
+    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def _experiments(names: list[str]) -> list[Any]:
+    """The tables asked for, else all."""
+    from importlib import import_module
+
+    from rade.report.build import reading_order
+
+    table = import_module("rade.experiment.table")
+    if names:
+        return [table.load(name) for name in names]
+    return reading_order([table.load(name) for name in table.names()])

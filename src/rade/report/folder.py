@@ -1,0 +1,35 @@
+"""Rows from a folder with one JSON file per finished run."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rade.errors import RadeError
+from rade.report.rows import Problem, RowError, Run, read_row
+
+
+class StoreError(RadeError):
+    """A store that is not there or cannot be read."""
+
+
+def read_folder(folder: Path) -> tuple[tuple[Run, ...], tuple[Problem, ...]]:
+    """All runs of a store, ordered by key; a file that is damaged or foreign is named and skipped."""
+    if not folder.is_dir():
+        raise StoreError(f"there is no folder {folder}; name the store that rade train or rade reproduce filled")
+    runs: list[Run] = []
+    problems: list[Problem] = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            runs.append(read_row(_load(path)))
+        except RowError as error:
+            problems.append(Problem(path.name, str(error)))
+    return tuple(sorted(runs, key=lambda run: run.key)), tuple(problems)
+
+
+def _load(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise RowError(f"cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise RowError("is no JSON; the file is damaged or foreign") from None

@@ -1,0 +1,78 @@
+"""Runs that differ by nothing but their seed belong together."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from rade.report.rows import Run, flat
+
+# What does not make another experiment: where it ran, and which of the repetitions it is.
+NEUTRAL = frozenset({"seed", "threads", "device"})
+
+
+@dataclass(frozen=True)
+class Group:
+    """The runs of equal settings and protocol, one per first seed and run number, in that order."""
+
+    runs: tuple[Run, ...]
+
+    @property
+    def first(self) -> Run:
+        """A run that stands for all: settings, metric, folds and protocol are the same."""
+        return self.runs[0]
+
+    @property
+    def protocol(self) -> str:
+        """Where the settings came from."""
+        return self.first.protocol
+
+    @property
+    def method(self) -> str:
+        """The method's name in the settings."""
+        return str(self.first.settings["method"])
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Data set and backbone."""
+        return str(self.first.settings["dataset"]), str(self.first.settings["backbone"])
+
+    @cached_property
+    def flat(self) -> dict[str, Any]:
+        """Settings and options together."""
+        return flat(self.first.settings)
+
+    @cached_property
+    def surroundings(self) -> str:
+        """All that two methods must share to be compared: everything but method, options and seed."""
+        kept = {name: value for name, value in self.first.settings.items() if name not in NEUTRAL}
+        return _text({**kept, "method": "", "options": {}, "protocol": self.protocol})
+
+    @cached_property
+    def name(self) -> str:
+        """Settings in one line that orders groups."""
+        return _identity(self.first)
+
+
+def group(runs: Iterable[Run]) -> tuple[tuple[Group, ...], tuple[Run, ...]]:
+    """Groups, and runs that repeat another's settings, seed and run: the newest numerics count, then the first key."""
+    together: dict[str, dict[tuple[int, int], Run]] = {}
+    repeated = []
+    for run in sorted(runs, key=lambda run: (-run.numerics, run.key)):
+        slots = together.setdefault(_identity(run), {})
+        if run.pair in slots:
+            repeated.append(run)
+        else:
+            slots[run.pair] = run
+    groups = [Group(tuple(slots[pair] for pair in sorted(slots))) for _, slots in sorted(together.items())]
+    return tuple(groups), tuple(repeated)
+
+
+def _identity(run: Run) -> str:
+    kept = {name: value for name, value in run.settings.items() if name not in NEUTRAL}
+    return _text({**kept, "protocol": run.protocol, "metric": run.metric, "folds": run.folds})
+
+
+def _text(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, sort_keys=True, default=str)

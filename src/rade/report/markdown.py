@@ -1,0 +1,199 @@
+"""The report as Markdown, fit for `docs/results.md`, and the README's headline table."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from rade.report.build import Report
+from rade.report.compare import Comparison
+from rade.report.environment import environment, settings_words
+from rade.report.match import Cell
+from rade.report.numbers import duration, many, mean_std, minus, number, p_value, seeds, signed
+from rade.report.overview import sentence, summary
+from rade.report.tables import Table
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]|#])")
+
+
+def markdown(report: Report) -> str:
+    """The whole report."""
+    parts = [f"# {escape(report.title)}", summary(report), _READING]
+    for table in report.tables:
+        parts += _table(table)
+    parts += _others(report)
+    parts += _made(report)
+    return "\n\n".join(parts) + "\n"
+
+
+def headline(report: Report) -> str:
+    """The README's table, from the fullest one with a plain backbone and RADE: scores, and paired gains over plain."""
+    for table in sorted(report.tables, key=lambda table: -len(table.filled)):
+        ours = list(dict.fromkeys(cell.row.name for cell in table.filled if _is_rade(cell)))
+        if table.is_score and ours and any(cell.is_plain for cell in table.filled):
+            gains = [text for name in ours for text in (escape(name), "gain [95 % interval]")]
+            return _grid(["data set, backbone", "plain", "best baseline", *gains], _gains(table, ours))
+    return "No table with a plain backbone and RADE has been run yet.\n"
+
+
+def escape(text: object) -> str:
+    """Text that Markdown and the HTML inside it leave alone."""
+    plain = str(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _SPECIAL.sub(r"\\\1", " ".join(plain.split()))
+
+
+_READING = (
+    "Ours is mean ± standard deviation (n − 1) and in brackets the runs, in % unless said otherwise; below it the "
+    "paper's, and ours minus the paper's. Differences are paired: same seeds, splits and folds. "
+    "How every number is computed: [report.md](report.md)."
+)
+
+
+def _table(table: Table) -> list[str]:
+    experiment = table.experiment
+    parts = [f"## {escape(experiment.title)}", sentence(table)]
+    parts += [escape(experiment.note)] if experiment.note else []
+    head = ["backbone", "method", *(escape(name) for name in experiment.datasets)]
+    parts.append(_grid(head, _cells(table)).rstrip())
+    apart = [cell for cell in table.filled if cell.filled and cell.filled.departures]
+    if apart:
+        parts.append("\n".join(_departures(cell, cell.filled.departures) for cell in apart if cell.filled))
+    if table.comparisons:
+        head = ["data set", "backbone", "method", "against", "difference", "95 % interval", "d", "p (Holm)", "pairs"]
+        parts += ["### Paired differences", _grid([*head, "seeds for 80 % power"], _differences(table)).rstrip()]
+        parts.append("\n".join(f"- {_where(one)}: {escape(one.verdict)}" for one in table.comparisons))
+    if table.overall:
+        head = ["backbone", "method", "data sets", "probability of improvement", "interquartile mean of differences"]
+        parts += ["### Over data sets, against the plain backbone", _grid(head, _overall(table)).rstrip()]
+    return parts
+
+
+def _cells(table: Table) -> Iterable[list[str]]:
+    for line in table.lines:
+        yield [escape(line.backbone), escape(line.row.name), *(_cell(cell, table.digits) for cell in line.cells)]
+
+
+def _cell(cell: Cell, digits: int) -> str:
+    paper = "" if cell.published is None else f"<br>paper {mean_std(cell.published, digits)}"
+    if cell.filled is None:
+        return f"not run{paper}"
+    gap = "" if cell.gap is None else f", {signed(cell.gap, digits)}"
+    mark = escape("*") if cell.filled.departures else ""
+    searched = f", {cell.filled.tried} of {cell.candidates} settings" if cell.candidates > 1 else ""
+    return f"{mean_std(cell.filled.spread, digits)} ({len(cell.filled.group.runs)}{searched}){mark}{paper}{gap}"
+
+
+def _departures(cell: Cell, found: Sequence[str]) -> str:
+    return f"- \\* {escape(cell.row.name)}, {escape(cell.dataset)}, {escape(cell.backbone)}: {escape('; '.join(found))}"
+
+
+def _differences(table: Table) -> Iterable[list[str]]:
+    for one in table.comparisons:
+        found = one.result
+        interval = "–" if found.low is None else f"{minus(number(found.low))} to {minus(number(found.high))}"
+        yield [
+            escape(one.cell.dataset),
+            escape(one.cell.backbone),
+            escape(one.cell.row.name),
+            escape(one.against),
+            signed(found.mean),
+            interval,
+            signed(found.effect),
+            p_value(one.adjusted),
+            str(found.count),
+            seeds(one.needed, found.effect, one.folds),
+        ]
+
+
+def _overall(table: Table) -> Iterable[list[str]]:
+    for one in table.overall:
+        better, middle = one.improvement, one.middle
+        yield [
+            escape(one.line.backbone),
+            escape(one.line.row.name),
+            str(len(one.datasets)),
+            f"{number(better.value)} [{number(better.low)}, {number(better.high)}]",
+            f"{signed(middle.value)} [{minus(number(middle.low))}, {minus(number(middle.high))}]",
+        ]
+
+
+def _gains(table: Table, names: Sequence[str]) -> Iterable[list[str]]:
+    for dataset in table.experiment.datasets:
+        for backbone in dict.fromkeys(line.backbone for line in table.lines):
+            cells = [cell for cell in table.filled if (cell.dataset, cell.backbone) == (dataset, backbone)]
+            plain = next((cell for cell in cells if cell.is_plain), None)
+            best = max((cell for cell in cells if cell.is_baseline), key=_mean, default=None)
+            if plain and any(_is_rade(cell) for cell in cells):
+                by_name = {cell.row.name: cell for cell in cells}
+                gains = [text for name in names for text in _gain(table, by_name.get(name))]
+                yield [f"{escape(dataset)}, {escape(backbone)}", _short(plain), _named(best), *gains]
+
+
+def _gain(table: Table, cell: Cell | None) -> tuple[str, str]:
+    one = table.against(cell, "plain") if cell else None
+    if cell is None or one is None:
+        return ("not run" if cell is None else _short(cell), "–")
+    interval = "" if one.result.low is None else f" [{minus(number(one.result.low))}, {minus(number(one.result.high))}]"
+    return _short(cell), signed(one.result.mean) + interval
+
+
+def _short(cell: Cell) -> str:
+    return mean_std(cell.filled.spread) if cell.filled else "–"
+
+
+def _named(cell: Cell | None) -> str:
+    return "–" if cell is None else f"{escape(cell.row.name)} {_short(cell)}"
+
+
+def _mean(cell: Cell) -> float:
+    return cell.filled.spread.mean if cell.filled else float("-inf")
+
+
+def _is_rade(cell: Cell) -> bool:
+    return not cell.is_plain and not cell.is_baseline
+
+
+def _where(one: Comparison) -> str:
+    return f"{escape(one.cell.dataset)}, {escape(one.cell.backbone)}"
+
+
+def _others(report: Report) -> list[str]:
+    if not report.others:
+        return []
+    rows = [
+        [*map(escape, (*one.group.place, one.group.method, one.group.protocol or "–", settings_words(one.group))),
+         mean_std(one.spread), str(len(one.group.runs)), escape(one.reason)]
+        for one in report.others
+    ]  # fmt: skip
+    head = ["data set", "backbone", "method", "protocol", "settings", "score", "runs", "why here"]
+    return ["## Other runs", _grid(head, rows).rstrip()]
+
+
+def _made(report: Report) -> list[str]:
+    found = environment(report.runs)
+    parts = ["## How it was made"]
+    parts.append(f"{many(len(report.runs), 'run')}, {found.epochs:,} epochs, {duration(found.seconds)} of training.")
+    for name, counted in (("Commits", found.commits), ("Versions", found.versions), ("Machines", found.machines)):
+        parts.append(f"{name}: " + "; ".join(_times(text, count) for text, count in counted) + ".")
+    commands = "\n".join(f"- {_times(text, count)}" for text, count in found.commands)
+    parts.append(f"Commands, R being the number of the run:\n\n{commands}")
+    if found.data:
+        head = ["data set", "source", "licence", "files and checksums", "runs"]
+        rows = [
+            [escape(one.name), escape(one.source), escape(one.licence),
+             "<br>".join(f"{escape(file)} {escape(check)}" for file, check in one.files), f"{one.runs:,}"]
+            for one in found.data
+        ]  # fmt: skip
+        parts.append(_grid(head, rows).rstrip())
+    if report.problems:
+        listed = "\n".join(f"- {escape(one.name)}: {escape(one.reason)}" for one in report.problems)
+        parts.append(f"Not used:\n\n{listed}")
+    return parts
+
+
+def _times(text: str, count: int) -> str:
+    return f"{escape(text)} ({many(count, 'run')})"
+
+
+def _grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,130 @@
+"""Which runs of the store belong into which cell of a table."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+from rade.report.expected import departures
+from rade.report.groups import Group
+from rade.report.paper import Experiment, Published, Row
+from rade.report.selection import Scores, score
+from rade.report.statistics import Spread, spread
+
+PLAIN = "none"
+SCORE = "score"
+
+
+@dataclass(frozen=True)
+class Filled:
+    """What a cell's runs say: which ones they are, their scores, and what to tell about them.
+
+    spread: in points (percent) or seconds. tried: among how many settings validation chose; 1 without a search.
+    """
+
+    group: Group
+    scores: Scores
+    spread: Spread
+    departures: tuple[str, ...]
+    tried: int = 1
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One line of a table on one data set, run or not."""
+
+    row: Row
+    backbone: str
+    dataset: str
+    filled: Filled | None
+
+    @property
+    def published(self) -> Published | None:
+        """The paper's numbers, where it has any."""
+        return self.row.published.get(self.backbone, {}).get(self.dataset)
+
+    @property
+    def gap(self) -> float | None:
+        """Ours minus the paper's, where both exist."""
+        if self.filled is None or self.published is None:
+            return None
+        return self.filled.spread.mean - self.published.mean
+
+    @property
+    def candidates(self) -> int:
+        """How many settings the row searches through; 1 where it searches none."""
+        return prod(len(values) for values in self.row.search.values())
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether this is the backbone alone."""
+        return self.row.method == PLAIN
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether this is another's regulariser."""
+        return not self.is_plain and not self.row.method.startswith("rade")
+
+
+def fill(experiment: Experiment, row: Row, backbone: str, dataset: str, groups: Sequence[Group]) -> Cell:
+    """The cell with the runs that belong into it, if there are any.
+
+    Groups fit by data set, backbone, method, protocol and the row's settings. Of several the one with the fewest
+    departures from the protocol is taken, then the one with most runs; of a search the best by validation.
+    """
+    wanted = row.settings_on(dataset)
+    fitting = [one for one in groups if _fits(one, (dataset, backbone), row.method, experiment.protocol, wanted)]
+    allowed = {*wanted, *row.search}
+    ranked = sorted(fitting, key=lambda one: (len(_departures(one, experiment, allowed)), -len(one.runs), one.name))
+    if not ranked:
+        return Cell(row, backbone, dataset, None)
+    chosen, tried = ranked[0], 1
+    if row.search:
+        least = len(_departures(ranked[0], experiment, allowed))
+        near = [one for one in ranked if len(_departures(one, experiment, allowed)) == least]
+        candidates = _whole_candidates(near, row.search)
+        if not candidates:
+            return Cell(row, backbone, dataset, None)
+        chosen, tried = max(candidates, key=_validation), len(candidates)
+    scores = measure(chosen, experiment.measure)
+    scale = 100 if experiment.measure == SCORE else 1
+    values = spread([scale * value for value in scores.units.values()])
+    return Cell(row, backbone, dataset, Filled(chosen, scores, values, _departures(chosen, experiment, allowed), tried))
+
+
+def measure(group: Group, name: str) -> Scores:
+    """Scores by the selection rule, or each run's seconds per epoch."""
+    if name == SCORE:
+        return score(group)
+    return Scores({run.pair: run.seconds_per_epoch for run in group.runs})
+
+
+def _fits(group: Group, place: tuple[str, str], method: str, protocol: str, wanted: Mapping[str, Any]) -> bool:
+    if group.place != place or group.method != method or group.protocol not in ("", protocol):
+        return False
+    return all(name in group.flat and _same(group.flat[name], value) for name, value in wanted.items())
+
+
+def _whole_candidates(groups: Sequence[Group], search: Mapping[str, Sequence[Any]]) -> list[Group]:
+    """Groups of a search in its order; one that lacks runs which others have is not considered."""
+    found = []
+    for values in product(*search.values()):
+        candidate = dict(zip(search, values))
+        found += [one for one in groups if all(_same(one.flat.get(name), candidate[name]) for name in candidate)]
+    expected = {run.pair for one in found for run in one.runs}
+    return [one for one in found if {run.pair for run in one.runs} == expected]
+
+
+def _same(stored: Any, wanted: Any) -> bool:
+    """Equal, a tuple of the table being a list in JSON."""
+    return bool(stored == (list(wanted) if isinstance(wanted, tuple) else wanted))
+
+
+def _departures(group: Group, experiment: Experiment, allowed: set[str]) -> tuple[str, ...]:
+    return departures(group.flat, experiment.protocol, allowed)
+
+
+def _validation(group: Group) -> float:
+    """Mean validation score; of folds, which are validated on what they report, the score itself."""
+    return spread(list(score(group).units.values()) if group.first.folds else [run.val for run in group.runs]).mean

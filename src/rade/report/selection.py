@@ -1,0 +1,64 @@
+"""Which epoch's score counts: each run's own, or the common one of all folds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rade.report.groups import Group
+from rade.report.rows import Run
+
+OWN_EPOCH = "test score at the best validation epoch"
+COMMON_EPOCH = "best epoch of the fold-averaged validation curve"
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Fractions by first seed and run; with folds, the run is the fold and the first seed the repetition."""
+
+    by: Mapping[Pair, float]
+    folds: int = 0
+    epochs: Mapping[int, int] | None = None  # the common epoch of each repetition, where there are folds
+
+    @property
+    def rule(self) -> str:
+        """The selection rule in words."""
+        return COMMON_EPOCH if self.folds else OWN_EPOCH
+
+    @property
+    def units(self) -> dict[Pair, float]:
+        """What mean and deviation are taken over: runs, or folds averaged over their repetitions."""
+        return averaged(self.by) if self.folds else dict(self.by)
+
+
+def score(group: Group) -> Scores:
+    """The scores of a group by the rule of its data set."""
+    if not group.first.folds:
+        return Scores({run.pair: run.test for run in group.runs})
+    repetitions: dict[int, list[Run]] = {}
+    for run in group.runs:
+        repetitions.setdefault(run.pair[0], []).append(run)
+    by: dict[Pair, float] = {}
+    epochs = {}
+    for seed, runs in sorted(repetitions.items()):
+        epochs[seed] = epoch = best_common_epoch(runs)
+        by |= {run.pair: run.val_curve[epoch - 1] for run in runs}
+    return Scores(by, group.first.folds, epochs)
+
+
+def best_common_epoch(runs: list[Run]) -> int:
+    """GIN's protocol: the epoch, from 1, at which the folds' mean validation score is highest; the first of equals.
+
+    It selects on the data it reports, which flatters every method. Curves of different length count up to the shortest.
+    """
+    length = min(len(run.val_curve) for run in runs)
+    totals = [sum(run.val_curve[epoch] for run in runs) for epoch in range(length)]
+    return max(range(length), key=totals.__getitem__) + 1
+
+
+def averaged(by: Mapping[Pair, float]) -> dict[Pair, float]:
+    """Values of equal fold averaged over repetitions."""
+    folds: dict[int, list[float]] = {}
+    for (_, fold), value in sorted(by.items()):
+        folds.setdefault(fold, []).append(value)
+    return {(0, fold): sum(values) / len(values) for fold, values in sorted(folds.items())}

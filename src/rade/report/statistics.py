@@ -1,0 +1,117 @@
+"""Pure statistics of the report; `docs/report.md` gives every formula and its source."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+LEVEL = 0.95
+POWER = 0.8
+MOST_SEEDS = 10_000
+# Scores are multiples of one over the number of test items: a smaller deviation is rounding, not spread.
+NO_SPREAD = 1e-9
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean, standard deviation with n − 1 (None for one value), and how many."""
+
+    mean: float
+    std: float | None
+    count: int
+
+
+@dataclass(frozen=True)
+class Paired:
+    """The mean difference of pairs with its interval, p value and effect size; None where they do not exist."""
+
+    mean: float
+    std: float | None
+    count: int
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    effect: float | None = None
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Mean and sample standard deviation, summed exactly so that the order of runs cannot show.
+
+    >>> spread([1.0, 3.0])
+    Spread(mean=2.0, std=1.4142135623730951, count=2)
+    """
+    count = len(values)
+    mean = math.fsum(values) / count
+    if count < 2:
+        return Spread(mean, None, count)
+    return Spread(mean, math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (count - 1)), count)
+
+
+def paired(differences: Sequence[float], ratio: float = 0.0) -> Paired:
+    """Student's paired test: mean ± t·√((1/n + ratio)·s²) on n − 1 degrees of freedom.
+
+    `ratio` is n_test / n_train where the pairs are folds (Nadeau and Bengio's corrected variance), 0 for separate runs.
+    The effect size is Cohen's d of the differences, mean / s.
+    """
+    from scipy.special import stdtr
+
+    found = spread(differences)
+    if found.std is None or found.std < NO_SPREAD:
+        return Paired(found.mean, found.std, found.count)
+    error = found.std * math.sqrt(1 / found.count + ratio)
+    reach = quantile(found.count - 1) * error
+    p = float(2 * stdtr(found.count - 1, -abs(found.mean) / error))
+    effect = found.mean / found.std
+    return Paired(found.mean, found.std, found.count, found.mean - reach, found.mean + reach, p, effect)
+
+
+@cache
+def quantile(freedom: int, level: float = LEVEL) -> float:
+    """Student's t that leaves (1 − level) / 2 above it."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, (1 + level) / 2))
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """Holm's step-down p values of a family, in the order given: max over j ≤ i of min(1, (m − j + 1)·p₍ⱼ₎).
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    adjusted = [0.0] * len(values)
+    highest = 0.0
+    for rank, index in enumerate(sorted(range(len(values)), key=values.__getitem__)):
+        highest = max(highest, min(1.0, (len(values) - rank) * values[index]))
+        adjusted[index] = highest
+    return adjusted
+
+
+def power(effect: float, count: int) -> float:
+    """Chance that a two-sided paired test at 5 % on `count` pairs finds an effect of size d (noncentral t)."""
+    from scipy.special import nctdtr, ndtr
+
+    critical, shift = quantile(count - 1), abs(effect) * math.sqrt(count)
+    if shift > 10 * critical:  # beyond SciPy's noncentral t, and found in more than 99.7 % of cases
+        return 1.0
+    if count > 1000:  # normal to three digits
+        return float(ndtr(shift - critical) + ndtr(-shift - critical))
+    return float(1 - nctdtr(count - 1, shift, critical) + nctdtr(count - 1, shift, -critical))
+
+
+def seeds_needed(effect: float) -> int | None:
+    """The fewest pairs with which a test finds an effect of size d in 80 % of cases; None beyond 10,000.
+
+    >>> seeds_needed(0.5)
+    34
+    """
+    from scipy.special import ndtri
+
+    # The normal count ((z₀.₉₇₅ + z₀.₈) / d)² lies at or a few pairs below the exact one.
+    target = float(ndtri((1 + LEVEL) / 2) + ndtri(POWER))
+    if abs(effect) * math.sqrt(MOST_SEEDS) < target:
+        return None
+    count = max(2, math.floor((target / effect) ** 2))
+    while power(effect, count) < POWER:
+        count += 1
+    return count

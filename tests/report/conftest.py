@@ -1,0 +1,39 @@
+"""A table in place of the packaged ones, and the command line without torch."""
+
+import sys
+from types import ModuleType
+
+import pytest
+from tests.report.synthetic import MAIN
+
+from rade.cli import main
+from rade.errors import RadeError
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    """`rade.experiment.table` with one table, called main."""
+    module = ModuleType("rade.experiment.table")
+
+    def load(name):
+        if name != MAIN.name:
+            raise RadeError(f"unknown table '{name}'. Known: main")
+        return MAIN
+
+    module.names, module.load = lambda: (MAIN.name,), load
+    monkeypatch.setitem(sys.modules, "rade.experiment", ModuleType("rade.experiment"))
+    monkeypatch.setitem(sys.modules, "rade.experiment.table", module)
+
+
+@pytest.fixture
+def rade(capsys, tmp_path, monkeypatch, tables):
+    """Call `rade ARGUMENTS` in an empty folder; returns exit code, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as stopped:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return stopped.value.code, out, err
+
+    return call
