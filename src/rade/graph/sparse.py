@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -160,29 +158,28 @@ def rows_of(x: Tensor, rows: Tensor) -> Tensor:
     return torch.sparse_csr_tensor(pointer, column, values, shape, check_invariants=False)
 
 
-def _signed(forward: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Keep the signature: torch looks it up on every call, which on small graphs costs as much as the product."""
-    forward.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]
-    return forward
+def _save(ctx: Any, one: Tensor, other: Tensor, pattern: Pattern) -> None:
+    """For both modes of differentiation.
+
+    A separate `setup_context` would have torch bind arguments by signature on every call, which on small graphs costs
+    as much as the product.
+    """
+    ctx.pattern = pattern
+    ctx.save_for_backward(one, other)
+    ctx.save_for_forward(one, other)
+    ctx.set_materialize_grads(False)
 
 
 class _Product(torch.autograd.Function):
     """y_i = Σ_e values_e x_source(e) over the entries e of row i."""
 
     @staticmethod
-    @_signed
-    def forward(values: Tensor, x: Tensor, pattern: Pattern) -> Tensor:
+    def forward(ctx: Any, values: Tensor, x: Tensor, pattern: Pattern) -> Tensor:
+        _save(ctx, values, x, pattern)
         out = x.new_empty(pattern.rows, x.shape[1])
         return torch.addmm(
             out, pattern.matrix(values), x, beta=0.0, out=out
         )  # `@` would first clear and then copy its result
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Pattern], output: Tensor) -> None:
-        values, x, ctx.pattern = inputs
-        ctx.save_for_backward(values, x)
-        ctx.save_for_forward(values, x)
-        ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor | None) -> tuple[Tensor | None, Tensor | None, None]:
@@ -207,18 +204,11 @@ class _AtEntries(torch.autograd.Function):
     """v_e = ⟨a_target(e), b_source(e)⟩ for every entry e of the pattern."""
 
     @staticmethod
-    @_signed
-    def forward(a: Tensor, b: Tensor, pattern: Pattern) -> Tensor:
+    def forward(ctx: Any, a: Tensor, b: Tensor, pattern: Pattern) -> Tensor:
+        _save(ctx, a, b, pattern)
         matrix = pattern.matrix(a.new_zeros(pattern.size))
         out: Tensor = torch.sparse.sampled_addmm(matrix, a.contiguous(), b.contiguous().t(), beta=0.0).values()
         return out
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Pattern], output: Tensor) -> None:
-        a, b, ctx.pattern = inputs
-        ctx.save_for_backward(a, b)
-        ctx.save_for_forward(a, b)
-        ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor | None) -> tuple[Tensor | None, Tensor | None, None]:
