@@ -153,6 +153,13 @@ def require_finite(x: Tensor | None) -> None:
     if x is None or x.requires_grad or not x.is_floating_point():
         return
     values = x.values() if is_sparse(x) else x
+    _finite.get((values,), None, lambda: _check_finite(values))  # once for each tensor in memory
+
+
+_finite: Recall[None] = Recall()
+
+
+def _check_finite(values: Tensor) -> None:
     # The sum alone tells almost always, in one pass and without a mask; finite values may still overflow it.
     if not bool(torch.isfinite(values.sum())) and not bool(torch.isfinite(values).all()):
         raise ValueError("features x must be finite, got NaN or infinity; clean them first (torch.nan_to_num)")
