@@ -78,7 +78,8 @@ def test_layers_before_are_computed_where_they_are_heard():
     assert [layer.nodes.index.tolist() for layer in found.layers] == [[19, 20, 21, 55], [20]]
     assert found.inputs.index.tolist() == [18, 19, 20, 21, 22, 54, 55, 56]
     everybody = plan(GRAPH, list(net.convolutions), Wanted(torch.tensor([20]), everybody=True))
-    assert everybody.layers[0] is GRAPH and everybody.inputs is None
+    assert everybody.layers[0] is GRAPH
+    assert everybody.inputs is None
 
 
 def test_a_block_is_its_part_of_the_matrix_and_so_is_its_transpose():
