@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -38,17 +38,13 @@ class Case:
     backbone: str
     rade: float
     plain: float | None = None
-    published: dict[str, float] = field(default_factory=dict)  # the paper's ratios to its plain epoch, where given
 
 
 CASES = (
     *(Case("cora", name, 2.0, 0.2 if name == "gcn" else None) for name in ("gcn", "gin")),
     *(Case("pubmed", name, 2.0, 0.05 if name == "gcn" else None) for name in ("gcn", "gin")),
-    *(
-        Case(data, n, 2.0, 0.08 if n == "gcn" else None)
-        for data in ("cs", "computer", "physics")
-        for n in ("gcn", "gin")
-    ),
+    *(Case(data, "gcn", 2.0, 0.08) for data in ("cs", "computer", "physics")),
+    *(Case(data, "gin", 2.0) for data in ("cs", "computer", "physics")),
     *(Case(data, "gat", 3.0) for data in ("cora", "computer")),
     *(Case(data, "gcn", 2.5, 0.7) for data in ("mutag", "proteins")),
 )
@@ -108,7 +104,7 @@ class PyG:
     def __init__(self, case: Case, data: Dataset, settings: Settings, drop: float = 0.0) -> None:
         self.data, self.task, self.drop = data, Task.of(data), drop
         split = split_of(data, 0, 0)
-        rest = {"layers": settings.layers, "pool": settings.pool, "encoder": data.encoder}
+        rest: dict[str, Any] = {"layers": settings.layers, "pool": settings.pool, "encoder": data.encoder}
         net = build_backbone(case.backbone, data.features, settings.hidden, self.task.outputs, **rest)
         self.net = revert(net)
         self.optimizer = torch.optim.Adam(net.parameters(), lr=settings.lr)
@@ -150,7 +146,8 @@ def epoch(setting: Setting) -> Iterator[Row]:
         settings = ours["none"].settings
         peers = {"PyG": PyG(case, data, settings), "PyG + dropout_edge": PyG(case, data, settings, 0.5)}
         where = f"{case.backbone} on {case.data}"
-        contestants = {name: Contestant(each.epoch) for name, each in {**peers, **ours}.items()}
+        contestants = {name: Contestant(peer.epoch) for name, peer in peers.items()}
+        contestants |= {name: Contestant(each.epoch) for name, each in ours.items()}
         seconds = interleaved(contestants, setting.repeats)
         for name in peers:
             yield Row("epoch", f"{name}, {where}", seconds[name])
@@ -184,4 +181,4 @@ def rate_step(setting: Setting) -> Iterator[Row]:
             turns = [(plain.phases(), adapting.phases()) for _ in range(setting.repeats)]
             step = sorted(one["forward"] + one["backward"] for one, _ in turns)[len(turns) // 2]
             rate = sorted(other["rate step"] for _, other in turns)[len(turns) // 2]
-            yield Row("rate step", f"{case.backbone} on {case.data}", rate, "plain training step", rate / step, 1.3)
+            yield Row("rate-step", f"{case.backbone} on {case.data}", rate, "plain training step", rate / step, 1.3)
