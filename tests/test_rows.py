@@ -110,3 +110,17 @@ def test_rows_are_checked_in_a_sentence():
 def test_all_nodes_in_order_are_everybody():
     assert Nodes(torch.arange(5), 5).everybody
     assert not Nodes(torch.tensor([1, 0]), 2).everybody
+
+
+def test_graphs_picked_from_a_batch_are_those_built_anew():
+    """Every field, for graphs out of order, one of them without edges."""
+    edges = torch.tensor([[1, 0, 2, 1, 4, 3, 3, 5, 6, 7], [0, 1, 1, 2, 3, 4, 5, 3, 7, 6]])
+    batch, ptr = torch.tensor([0, 0, 0, 1, 1, 1, 2, 2, 3]), torch.tensor([0, 3, 6, 8, 9])
+    whole = Graph.from_edge_index(edges, 9, batch, ptr)
+    picked = whole.pick(torch.tensor([3, 1, 0]))
+    there = torch.tensor([[2, 1, 1, 3, 5, 4, 6, 5], [1, 2, 3, 1, 4, 5, 5, 6]])
+    anew = Graph.from_edge_index(there, 7, torch.tensor([0, 1, 1, 1, 2, 2, 2]), torch.tensor([0, 1, 4, 7]))
+    for name in ("rowptr", "source", "transposition"):
+        assert torch.equal(getattr(picked.pattern, name), getattr(anew.pattern, name)), name
+    for name in ("order", "batch", "ptr", "degree", "edge_rank"):
+        assert torch.equal(getattr(picked, name), getattr(anew, name)), name

@@ -185,6 +185,24 @@ class Graph(Adjacency):
         pairs, of = torch.unique(key, return_inverse=True)
         return pairs // count, pairs % count, of
 
+    @remembered
+    def entry_ptr(self) -> Tensor:
+        """First entry of each graph in the pattern, [B + 1]."""
+        return self.pattern.rowptr[self.ptr]
+
+    def pick(self, index: Tensor) -> Graph:
+        """The graphs ``index`` [k] of a batch as a batch of their own: sorted and checked already, only renumbered."""
+        ptr, nodes = entries_of_rows(self.ptr, index)
+        first, entries = entries_of_rows(self.entry_ptr, index)
+        of_node = torch.repeat_interleave(ptr.diff(), output_size=nodes.numel())
+        of_entry = torch.repeat_interleave(first.diff(), output_size=entries.numel())
+        shift, moved = (ptr[:-1] - self.ptr[index])[of_entry], (first[:-1] - self.entry_ptr[index])[of_entry]
+        degree = self.degree[nodes]
+        rowptr = torch.cat([first[:1], degree.cumsum(0)])
+        transposition = self.pattern.transposition[entries] + moved
+        pattern = Pattern(rowptr, self.pattern.source[entries] + shift, nodes.numel(), transposition)
+        return Graph(pattern, self.order[entries] + moved, of_node, ptr, 0)
+
     def pool(self, x: Tensor) -> Tensor:
         """Sum over the nodes of each graph, [n, ...] → [B, ...]."""
         if self.num_graphs == 1:

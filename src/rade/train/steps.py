@@ -200,12 +200,17 @@ class GraphSteps(_Chunks):
             raise SettingsError("training on graphs needs a batch size of at least 1, got 0; set --batch-size")
         super().__init__(split, settings, seed, process)
         self.graphs = graphs
+        everything = graphs.batch(torch.arange(len(graphs)))
+        # Sorted and checked once; a batch is some of these graphs.
+        self.whole = Graph.from_edge_index(
+            everything.edge_index, everything.num_nodes, everything.batch, everything.ptr
+        )
 
     def steps(self, items: Tensor, size: int, stream: int) -> Iterator[Batch]:
         """Disjoint unions of `size` graphs."""
         for chunk in torch.split(items, size):
             union = self.graphs.batch(chunk).to(self.device)
-            graph = Graph.from_edge_index(union.edge_index, union.num_nodes, union.batch, union.ptr)
+            graph = self.whole.pick(chunk).to(self.device)
             yield Batch(union.x, graph, union.batch, None, union.y)
 
     def predict(self, learner: Learner) -> Tensor:
