@@ -108,8 +108,7 @@ def test_slope_of_the_objective_is_double_backward_autograd(aggregator, p, rho, 
 def test_slope_of_the_objective_is_that_of_finite_differences(aggregator, p, rho):
     """Central differences of J in p and ρ, step 1e-5: relative error below 1e-6.
 
-    With attention the split of the interpolation moves with the rates, and derivatives hold it fixed: its error of up
-    to 0.3 % per weight is then another one at either end, and 1e-4 is what can be asked.
+    With attention the lattice may begin at another level at either end: 1e-4 is what can be asked.
     """
     problem, step = Problem(aggregator, "path", Variant.OF), 1e-5
     pull = pulled(rule(p, rho), problem.best())

@@ -15,6 +15,7 @@ from rade.train.compare import Comparison, Together, Watcher, compare
 from rade.train.errors import Interrupted, SettingsError
 from rade.train.plan import Plan, make_plan, parse_assignment, read_config
 from rade.train.process import processes
+from rade.train.settings import PROTOCOLS
 from rade.train.stop import stop_on_signal
 
 
@@ -47,7 +48,7 @@ def execute(order: Order) -> None:
         raise SettingsError("--resume and --overwrite contradict each other: one keeps what is there, one replaces it")
     plan = order.plan()
     first = plan.settings[0]
-    suffix = "" if plan.protocol == "paper" else f"-{plan.protocol}"
+    suffix = "" if plan.protocol == PROTOCOLS[0] else f"-{plan.protocol}"
     out = order.out or Path("runs") / f"{first.dataset}-{first.backbone}{suffix}"
     with processes() as process, stop_on_signal() as stop_asked:
         display = choose_display(order.json, process)
@@ -69,6 +70,7 @@ def execute(order: Order) -> None:
                     checkpoint_every=order.checkpoint_every,
                     process=process,
                     stop_asked=stop_asked,
+                    first=plan.first,
                 )
         except Interrupted as stopped:
             if process.rank == 0:
