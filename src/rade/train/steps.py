@@ -107,8 +107,6 @@ def batches_of(dataset: Dataset, split: Split, settings: Settings, seed: int, pr
 class WholeGraph:
     """The whole graph in every step, computed where rows are wanted: training, then validation, then perhaps test."""
 
-    free: tuple[str, ...] = ("train", "test")
-
     def __init__(self, data: Any, split: Split, device: str) -> None:
         self.x = data.x.to(device)
         self.labels: Tensor = data.y.to(device)
@@ -116,6 +114,8 @@ class WholeGraph:
         self.parts = {name: rows.to(device) for name, rows in _parts(split).items()}
         self.judged = self._judged()
         self.clean = CleanRows.of(self.parts["train"], self.judged)
+        judged = nodes_of(self.judged, self.graph.num_nodes).position >= 0
+        self.free: tuple[str, ...] = tuple(part for part in ("train", "test") if bool(judged[self.parts[part]].all()))
 
     def _judged(self) -> Tensor:
         """The validation rows; where these need nearly everybody, the test rows come at little more cost."""
