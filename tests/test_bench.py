@@ -14,7 +14,7 @@ from rade.bench import BENCHMARKS, Row, Setting
 from rade.bench.graphs import random_graph
 from rade.bench.measure import Contestant, interleaved, peak_bytes
 from rade.cli import main
-from rade.commands.bench import line
+from rade.commands.bench import baseline, line, slower
 
 
 def rade(capsys, *arguments: str) -> tuple[object, str, str]:
@@ -79,3 +79,31 @@ def test_peak_memory_counts_what_is_held_at_once():
 def test_random_graphs_have_their_size():
     graph = random_graph(100, 300, Setting().generator())
     assert (graph.num_nodes, graph.num_edges) == (100, 300)
+
+
+def test_a_ratio_that_grew_is_flagged_and_others_are_not(tmp_path):
+    row = Row("epoch", "plain", 0.2, "PyG", 0.10, 0.2)
+    path = tmp_path / "before.json"
+    path.write_text(json.dumps({"rows": [vars(row)]}))
+    before = baseline(path)
+    assert slower(replace(row, ratio=0.11), before) == ""
+    assert slower(replace(row, ratio=0.13), before) == " -- REGRESSION: 0.1 x before"
+    assert slower(replace(row, name="new", ratio=9.0), before) == ""
+
+
+def test_a_run_is_compared_and_drawn(capsys, tmp_path):
+    before = tmp_path / "before.json"
+    rows = [vars(Row("inference", name, 1.0, "plain", 1e-6)) for name in ("RADE-OF", "RADE-OFS")]
+    before.write_text(json.dumps({"rows": rows}))
+    picture = tmp_path / "ratios.png"
+    code, out, _ = rade(capsys, "bench", "inference", "--quick", "--compare", str(before), "--picture", str(picture))
+    assert code == 1
+    assert out.count("REGRESSION") == 2
+    assert picture.stat().st_size > 1000
+
+
+def test_a_baseline_that_is_none_is_refused_in_a_sentence(capsys, tmp_path):
+    (tmp_path / "before.json").write_text("{}")
+    code, _, err = rade(capsys, "bench", "inference", "--quick", "--compare", str(tmp_path / "before.json"))
+    assert code == 2
+    assert "is no output of" in err

@@ -17,6 +17,7 @@ from rade.moments.base import Coefficients, Moments, Weights
 from rade.view.law import Law
 from rade.view.observed import Observed
 from rade.view.rates import Rates
+from rade.view.rows import Restricted
 from rade.view.sampling import FreshViews
 from rade.view.view import MeanView, View
 
@@ -93,7 +94,7 @@ def _(adjacency: View, coefficients: Coefficients) -> Operator:
         weights = Weights(weights.edges * of.edges, weights.loop * of.loop, weights.added)
     parts = (Sparse(adjacency.graph.pattern, weights.edges), Diagonal(weights.loop))
     operator = Operator(parts) + Operator((Sparse(adjacency.added, weights.added),)) + _denoising(law, coefficients)
-    if not law.variant.centres:
+    if not law.variant.centres or adjacency.added.size == 0:
         return operator
     # Centering: μ_i = (Σ_nonedges E[α'] m_j) / Z_i, once for each unit of added weight at i.
     added = adjacency.added.row_sum(weights.added)
@@ -119,15 +120,21 @@ def _denoising(law: Law, coefficients: Coefficients) -> Operator:
         return Operator()
     clean = coefficients.clean()
     observed = Operator((Sparse(law.graph.pattern, -clean.edges), Diagonal(-clean.loop)))
-    return coefficients.once(
-        law, "denoising", lambda: coefficients.denoised(Observed(law.graph, law.noise)) + observed
-    )
+    return coefficients.once(law, "denoising", lambda: coefficients.denoised(Observed(law.graph, law.noise)) + observed)
 
 
 @aggregation.register
 def _(adjacency: Observed, coefficients: Coefficients) -> Operator:
     """What the clean graph under a noisy one would aggregate, as well as it can be told."""
     return coefficients.denoised(adjacency)
+
+
+@aggregation.register
+def _(adjacency: Restricted, coefficients: Coefficients) -> Aggregation:
+    """The same sums for some rows."""
+    whole = shared_aggregation(adjacency.whole, coefficients)
+    assert isinstance(whole, Operator)
+    return whole.rows(adjacency.nodes, adjacency.given)
 
 
 @aggregation.register

@@ -139,8 +139,8 @@ def test_the_result_tells_how_it_was_made(papers, quick, tmp_path):
     assert {"rade", "torch", "torch_geometric", "python"} <= set(result["versions"])
     assert result["data"]["options"]["nodes"] == 400
     assert {len(curve) for curve in result["history"].values()} == {result["epochs"]}
-    assert set(result["history"]) == {"loss", "train", "val", "val_loss", "test", "p", "q"}
-    assert result["test"] == result["history"]["test"][result["best_epoch"] - 1]
+    # Curves of the train and test parts are kept where they cost no pass: here the validation rows are few.
+    assert set(result["history"]) == {"loss", "val", "val_loss", "p", "q"}
     assert result["val"] == max(result["history"]["val"])
     assert result["best_epoch"] == 1 + result["history"]["val"].index(result["val"])
 

@@ -17,8 +17,9 @@ from rade.augment.dropout import Dropout
 from rade.augment.plain import Plain
 from rade.augment.random_add_drop import RandomAddDrop
 from rade.control.labelled import Labelled
+from rade.nn.rows import Wanted
 
-__all__ = ["ADAPTATION", "METHODS", "Context", "Labelled", "Learner", "Method", "NamedMethod", "make"]
+__all__ = ["ADAPTATION", "METHODS", "Context", "Labelled", "Learner", "Method", "NamedMethod", "Wanted", "make"]
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ METHODS: dict[str, NamedMethod] = {
     "rade-of-layered": _rade("RADE-OF with an independent view per layer", variant="of", share_view=False),
     "rade-ofs-layered": _rade("RADE-OFS with an independent view per layer", variant="ofs", share_view=False),
 }
+
 
 def make(name: str, **options: Any) -> Method:
     """The method called `name` with the given settings; a setting that the name fixes or lacks is an error."""

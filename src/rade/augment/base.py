@@ -14,6 +14,7 @@ from rade.control.labelled import Labelled
 from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.nn.backbones import Backbone
+from rade.nn.rows import Wanted
 from rade.view.randomness import packed, unpack
 from rade.view.rates import Rates
 
@@ -39,10 +40,10 @@ class Learner(nn.Module):
         self.net = net
         self.generator = generator
 
-    def forward(self, x: Tensor, graph: Graph, batch: Tensor | None = None) -> Tensor:
-        """Logits of the nodes (or, with a pooling backbone, of the graphs)."""
+    def forward(self, x: Tensor, graph: Graph, batch: Tensor | None = None, wanted: Wanted | None = None) -> Tensor:
+        """Logits of the nodes, or of the rows ``wanted`` (or, with a pooling backbone, of the graphs)."""
         inputs, adjacency = self.perturb(x, graph) if self.training else (x, graph)
-        logits: Tensor = self.net(inputs, adjacency, batch=batch)
+        logits: Tensor = self.net(inputs, adjacency, batch=batch, wanted=wanted)
         return logits
 
     def perturb(self, x: Tensor, graph: Graph) -> tuple[Tensor, Adjacency]:
@@ -57,7 +58,9 @@ class Learner(nn.Module):
         """Whether to call `adapt` after a step, the `last` of its epoch or another."""
         return False
 
-    def adapt(self, x: Tensor, graph: Graph, batch: Tensor | None, labelled: Labelled) -> Tensor | None:
+    def adapt(
+        self, x: Tensor, graph: Graph, batch: Tensor | None, wanted: Wanted | None, labelled: Labelled
+    ) -> Tensor | None:
         """Adapt the method's own rates after a step; return the evaluation logits if that produced them anyway."""
         return None
 

@@ -16,6 +16,7 @@ from rade.control.rules import GradNorm, Rule
 from rade.errors import choose
 from rade.graph.graph import Graph
 from rade.nn.backbones import Backbone
+from rade.nn.rows import Wanted
 from rade.view.law import Correction, Variant, Views
 from rade.view.rates import Rates
 from rade.wrapper.inference import Expected, Inference
@@ -52,9 +53,13 @@ class RandomAddDropLearner(Learner):
         """Whether the rates move after this step."""
         return self.net.rule.adapts and (last or self.every == "batch")
 
-    def adapt(self, x: Tensor, graph: Graph, batch: Tensor | None, labelled: Labelled) -> Tensor | None:
+    def adapt(
+        self, x: Tensor, graph: Graph, batch: Tensor | None, wanted: Wanted | None, labelled: Labelled
+    ) -> Tensor | None:
         """One rate step; its clean logits are the evaluation logits if evaluation is clean."""
-        clean = self.net.adapt(x, graph, batch=batch, labelled=labelled)
+        # The variance of a logit hangs on what every node could send.
+        wanted = None if wanted is None else Wanted(wanted.rows, everybody=True)
+        clean = self.net.adapt(x, graph, batch=batch, wanted=wanted, labelled=labelled)
         return clean if self.clean_evaluation else None
 
 
@@ -65,10 +70,10 @@ class ScaledLearner(Learner):
         super().__init__(learner.net, learner.generator)
         self.factor = factor
 
-    def forward(self, x: Tensor, graph: Graph, batch: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, graph: Graph, batch: Tensor | None = None, wanted: Wanted | None = None) -> Tensor:
         """Evaluation logits."""
         model: RADE = self.net  # type: ignore[assignment]
-        logits: Tensor = model.at(model.rates.scaled(self.factor))(x, graph, batch=batch)
+        logits: Tensor = model.at(model.rates.scaled(self.factor))(x, graph, batch=batch, wanted=wanted)
         return logits
 
 

@@ -1,17 +1,34 @@
 """Speed and memory as ratios: contestants measured side by side in one run. A benchmark is a function of a registry."""
 
+from collections.abc import Iterator
+
 from rade.bench.convolution import convolution
+from rade.bench.epochs import epoch, phases, rate_step
 from rade.bench.growth import growth
+from rade.bench.loops import inference, wrapped
 from rade.bench.measure import Benchmark, Row, Setting
-from rade.bench.model import adapt, epoch
 from rade.bench.sampling import sampling
+from rade.bench.scale import scale
 
 BENCHMARKS: dict[str, Benchmark] = {
     "sampling": sampling,
     "convolution": convolution,
     "growth": growth,
     "epoch": epoch,
-    "adapt": adapt,
+    "phases": phases,
+    "rate-step": rate_step,
+    "wrapped": wrapped,
+    "inference": inference,
+    "scale": scale,
 }
 
-__all__ = ["BENCHMARKS", "Benchmark", "Row", "Setting"]
+
+def goals(setting: Setting) -> Iterator[Row]:
+    """Every ratio that has a goal, in one run."""
+    for benchmark in (epoch, wrapped, inference, rate_step, scale):
+        yield from (row for row in benchmark(setting) if row.target is not None)
+
+
+GROUPS: dict[str, Benchmark] = {"goals": goals}
+
+__all__ = ["BENCHMARKS", "GROUPS", "Benchmark", "Row", "Setting"]

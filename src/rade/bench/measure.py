@@ -20,6 +20,7 @@ class Setting:
     seed: int = 0
     quick: bool = False
     data_root: str | None = None  # for benchmarks on real data
+    only: tuple[str, ...] = ()  # data sets to look at; all of a benchmark's by default
 
     def generator(self) -> torch.Generator:
         """A generator at the seed."""

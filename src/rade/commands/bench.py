@@ -2,9 +2,12 @@
 
 import json as jsonlib
 import os
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+REGRESSION = 1.2  # single runs differ by 10 to 20 %
 
 
 def bench(
@@ -15,8 +18,15 @@ def bench(
         int | None, typer.Option(min=1, max=1024, help="CPU threads; PyTorch's choice by default.")
     ] = None,
     data_root: Annotated[
-        str | None, typer.Option(help="Folder of the real data sets of epoch and adapt; else $RADE_DATA, else data/.")
+        str | None, typer.Option(help="Folder of the real data sets; else $RADE_DATA, else data/.")
     ] = None,
+    data: Annotated[
+        list[str] | None, typer.Option(help="Data sets of epoch, phases and rate-step; all of theirs by default.")
+    ] = None,
+    compare: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="A file of --json: flag ratios grown by a fifth.")
+    ] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the ratios and their goals into this file.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**62, help="Seed of the random graphs and views.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
@@ -29,29 +39,72 @@ def bench(
         rade bench sampling convolution --repeats 3
 
         rade bench --quick --json
+
+        rade bench goals --threads 1 --picture goals.png
+
+        rade bench epoch --data cora --compare before.json
     """
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # the profiler, which counts memory, otherwise talks on stderr
     import torch
 
-    from rade.bench import BENCHMARKS, Setting
+    from rade.bench import BENCHMARKS, GROUPS, Setting
 
-    unknown = sorted(set(names or ()) - set(BENCHMARKS))
+    known = {**BENCHMARKS, **GROUPS}
+    unknown = sorted(set(names or ()) - set(known))
     if unknown:
-        raise typer.BadParameter(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
+        raise typer.BadParameter(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(known)}")
+    before = {} if compare is None else baseline(compare)
     if threads is not None:
         torch.set_num_threads(threads)
-    setting = Setting(1 if quick else repeats, seed, quick, data_root)
+    setting = Setting(1 if quick else repeats, seed, quick, data_root, tuple(data or ()))
     machine = {"torch": torch.__version__, "threads": torch.get_num_threads(), "quick": quick}
     rows = []
     if not json:
         typer.echo(", ".join(f"{key} {value}" for key, value in machine.items()))
     for name in names or BENCHMARKS:
-        for row in BENCHMARKS[name](setting):
+        for row in known[name](setting):
             rows.append(row)
             if not json:
-                typer.echo(line(row, verdict=not quick))
+                typer.echo(line(row, verdict=not quick) + slower(row, before))
     if json:
         typer.echo(jsonlib.dumps(machine | {"rows": [vars(row) for row in rows]}, indent=1))
+    if picture is not None:
+        draw(rows, picture)
+    if any(slower(row, before) for row in rows):
+        raise typer.Exit(1)
+
+
+def baseline(path: Path) -> dict[tuple[str, str, str], float]:
+    """The ratios of an earlier run by benchmark, name and peer."""
+    try:
+        rows = jsonlib.loads(path.read_text("utf-8"))["rows"]
+        return {(r["benchmark"], r["name"], r["against"]): r["ratio"] for r in rows if r["ratio"] is not None}
+    except (ValueError, KeyError, TypeError):
+        raise typer.BadParameter(f"{path} is no output of `rade bench --json`") from None
+
+
+def slower(row: Any, before: dict[tuple[str, str, str], float]) -> str:
+    """What to say of a ratio that grew by a fifth or more; nothing of others."""
+    then = before.get((row.benchmark, row.name, row.against))
+    if then is None or row.ratio is None or row.ratio < REGRESSION * then:
+        return ""
+    return f" -- REGRESSION: {then:.3g} x before"
+
+
+def draw(rows: list[Any], path: Path) -> None:
+    """Ratios as bars, goals as marks."""
+    from matplotlib.figure import Figure
+
+    shown = [row for row in rows if row.ratio is not None]
+    figure = Figure(figsize=(9, 1 + 0.25 * len(shown)), layout="constrained")
+    axes = figure.subplots()
+    axes.barh([f"{row.benchmark}: {row.name} / {row.against}" for row in shown], [row.ratio for row in shown])
+    goals = [(row.target, place) for place, row in enumerate(shown) if row.target is not None]
+    axes.plot([goal for goal, _ in goals], [place for _, place in goals], "k|", markersize=12)
+    axes.set_xscale("log")
+    axes.set_xlabel("ratio; a mark is its goal")
+    axes.invert_yaxis()
+    figure.savefig(path)
 
 
 def line(row: Any, verdict: bool) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from rade.memory import Recall
+
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
@@ -40,13 +42,8 @@ class Labelled:
         """Row ids among ``count`` rows."""
         if self.rows is None:
             return torch.arange(count, device=device)
-        chosen = _ids(self.rows, count)
-        if chosen.numel() == 0:
-            raise ValueError("labelled must name at least one row: without labels there is nothing to balance")
-        low, high = int(chosen.min()), int(chosen.max())
-        if low < 0 or high >= count:
-            raise ValueError(f"labelled rows must lie between 0 and {count - 1}, got {low if low < 0 else high}")
-        return chosen
+        rows = self.rows
+        return _known.get((rows,), count, lambda: _checked(_ids(rows, count), count))
 
     def masked(self, weight: Tensor) -> Tensor:
         """Weights [|rows|, C] of the labelled rows, zero where a label is unknown, times this process's factor."""
@@ -59,6 +56,18 @@ class Labelled:
                 f"known must be broadcastable to the logits' {list(weight.shape)}, got {list(self.known.shape)}; it "
                 "tells which labels of the rows are known"
             ) from None
+
+
+_known: Recall[Tensor] = Recall()
+
+
+def _checked(chosen: Tensor, count: int) -> Tensor:
+    if chosen.numel() == 0:
+        raise ValueError("labelled must name at least one row: without labels there is nothing to balance")
+    low, high = int(chosen.min()), int(chosen.max())
+    if low < 0 or high >= count:
+        raise ValueError(f"labelled rows must lie between 0 and {count - 1}, got {low if low < 0 else high}")
+    return chosen.clone()  # what is recalled must not keep the memory that it is recalled by
 
 
 def _ids(rows: Tensor, count: int) -> Tensor:

@@ -63,10 +63,11 @@ class Readout:
             choose("pool", self.pool, get_args(Pool))  # PyG's global_add_pool is a sum
         choose("pooling_rule", self.pooling_rule, get_args(PoolingRule))
 
-    def scores(self, logits: Tensor, graph: Graph) -> Tensor:
-        """The logits as a matrix, one row per node or per graph; refuses what this readout cannot mean."""
+    def scores(self, logits: Tensor, graph: Graph, nodes: Tensor | None = None) -> Tensor:
+        """The logits as a matrix, one row per node (of ``nodes``) or per graph; refuses what it cannot mean."""
         scores = logits if logits.dim() == 2 else logits[:, None]
-        count, what = (graph.num_nodes, "nodes") if self.pool is None else (graph.num_graphs, "graphs")
+        asked = graph.num_nodes if nodes is None else nodes.numel()
+        count, what = (asked, "nodes") if self.pool is None else (graph.num_graphs, "graphs")
         if scores.shape[0] != count:
             raise ValueError(
                 f"expected logits for {count} {what}, got {scores.shape[0]} rows; say how nodes are pooled, "

@@ -14,6 +14,7 @@ from rade.control.readout import Readout
 from rade.control.variance import LogitVariance
 from rade.distributed import average
 from rade.graph.graph import Graph
+from rade.graph.nodes import picked
 from rade.moments.base import RateFactors, Sent
 from rade.view.law import Law
 from rade.view.rates import Rates
@@ -28,6 +29,7 @@ class CleanPass:
     logits: Tensor
     graph: Graph
     sent: Sent
+    nodes: Tensor | None = None  # of the logits' rows, where not every node has one
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,9 +97,10 @@ def regulariser(
     clean: CleanPass, readout: Readout, labelled: Labelled, law: Law, parameters: Sequence[Parameter]
 ) -> Regulariser:
     """R of a clean pass over its labelled rows, as a function of the rates; in closed form where there is one."""
-    scores = readout.scores(clean.logits, clean.graph)
-    rows = labelled.chosen(scores.shape[0], scores.device)
-    weight = labelled.masked(readout.curvature(scores[rows]))
+    scores = readout.scores(clean.logits, clean.graph, clean.nodes)
+    chosen = labelled.chosen(scores.shape[0], scores.device)
+    weight = labelled.masked(readout.curvature(scores[chosen]))
+    rows = chosen if clean.nodes is None else picked(clean.nodes, chosen)
 
     def variance(law: Law) -> LogitVariance:
         return readout.variance(clean.sent, law, rows)

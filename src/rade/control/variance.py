@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rade.correction import terms
 from rade.graph.graph import Graph
+from rade.graph.nodes import Nodes, nodes_of
 from rade.graph.operator import Operator, Sparse
 from rade.moments.base import Coefficients, Sent
 from rade.view.law import Law
@@ -37,8 +38,11 @@ def variance(sent: Sent, law: Law, rows: Tensor | None = None) -> LogitVariance:
     Messages are those of the last convolution, pushed through the linear head. Heads share A': on edges their
     covariance is (1−π)/π E_h E_k; on non-edges they are taken as independent.
     """
-    found = _node_variance(_corrected(sent, law), sent.coefficients, law)
-    return found if rows is None else found.rows(rows)
+    nodes = None if rows is None else _some(rows, law.graph.num_nodes)
+    if rows is None or nodes is None:
+        found = _node_variance(_corrected(sent, law), sent.coefficients, law)
+        return found if rows is None else found.rows(rows)
+    return _node_variance(_corrected(sent, law, nodes), sent.coefficients, law)
 
 
 def pooled_variance(sent: Sent, law: Law, mean: bool, exact: bool, rows: Tensor | None = None) -> LogitVariance:
@@ -71,27 +75,43 @@ class _Corrected:
     factor: Tensor  # [E, H]
     mean: Tensor  # [E, H], E[α'] on edges
     away: Tensor  # [n, H, C]: messages of non-edges, for RADE-OF relative to the graph's mean
-    centre: Tensor  # [n, H, C]: μ_i, likewise; zero for RADE-OFS and uncorrected views
+    centre: Tensor  # [k, H, C]: μ_i, likewise; zero for RADE-OFS and uncorrected views
+    nodes: Nodes | None  # the k nodes whose variance is wanted, all if None
+
+    def rows(self, operator: Operator) -> Operator:
+        """Its rows at the nodes that are wanted."""
+        return operator if self.nodes is None else operator.rows(self.nodes)
 
 
-def _corrected(sent: Sent, law: Law) -> _Corrected:
+def _some(rows: Tensor, total: int) -> Nodes | None:
+    """The rows as nodes, where they are few; None where one is named twice."""
+    try:
+        nodes = nodes_of(rows, total)
+    except ValueError:
+        return None
+    return nodes if nodes.few else None
+
+
+def _corrected(sent: Sent, law: Law, nodes: Nodes | None = None) -> _Corrected:
     graph, m = law.graph, sent.per_head
     of = terms(sent.coefficients, law)
-    away, centre = m, torch.zeros_like(m)
+    away, centre = m, torch.zeros_like(m if nodes is None else m[: nodes.count])
     if law.variant.centres:
         # A constant added to all messages of a graph changes nothing in m_j − μ_i: take off the mean, lest sums cancel.
         away = m - graph.per_node(graph.pool(m) / graph.sizes.clamp(min=1).to(m.dtype)[:, None, None])
         columns = torch.cat([away, torch.ones_like(m[..., :1])], -1)
-        sums, total = torch.split(_apply(of.mean.nonedges, columns, of.edges.dim() == 2), [m.shape[-1], 1], -1)
-        has = graph.nonneighbors[:, None, None] > 0  # elsewhere only rounding error is left
+        nonedges = of.mean.nonedges if nodes is None else of.mean.nonedges.rows(nodes)
+        sums, total = torch.split(_apply(nonedges, columns, of.edges.dim() == 2), [m.shape[-1], 1], -1)
+        others = graph.nonneighbors if nodes is None else graph.nonneighbors[nodes.index]
+        has = others[:, None, None] > 0  # elsewhere only rounding error is left
         centre = torch.where(has, sums / torch.where(has & (total != 0), total, 1.0), 0.0)
-    return _Corrected(graph, m, _per_head(of.edges), _per_head(of.mean.edges), away, centre)
+    return _Corrected(graph, m, _per_head(of.edges), _per_head(of.mean.edges), away, centre, nodes)
 
 
 def _node_variance(corrected: _Corrected, coefficients: Coefficients, law: Law) -> LogitVariance:
     of = coefficients.variance(law)
     edges = _edge_part(corrected, _per_head(of.edges), law)
-    return LogitVariance(edges, _nonedge_part(corrected, of.nonedges, of.edges.dim() == 2))
+    return LogitVariance(edges, _nonedge_part(corrected, corrected.rows(of.nonedges), of.edges.dim() == 2))
 
 
 def _per_head(values: Tensor) -> Tensor:
@@ -106,13 +126,14 @@ def _apply(operator: Operator, x: Tensor, heads: bool) -> Tensor:
 def _edge_part(corrected: _Corrected, variance: Tensor, law: Law) -> Tensor:
     """Σ_edges over j, heads: F² Var m², and for several heads the covariance through the shared edge."""
     pattern = corrected.graph.pattern
-    own = Sparse(pattern, corrected.factor.square() * variance).apply(corrected.messages.square()).sum(1)
+    weighted = corrected.rows(Operator((Sparse(pattern, corrected.factor.square() * variance),)))
+    own = weighted.apply(corrected.messages.square()).sum(1)
     if corrected.messages.shape[1] == 1:
         return own
     odds = law.rates.p / (1.0 - law.rates.p)
     sent = (corrected.factor * corrected.mean)[..., None] * corrected.messages[pattern.source]  # [E, H, C]
-    between = sent.sum(1).square() - sent.square().sum(1)
-    return own + odds * pattern.row_sum(between)
+    between = odds * pattern.row_sum(sent.sum(1).square() - sent.square().sum(1))
+    return own + (between if corrected.nodes is None else between.index_select(0, corrected.nodes.index))
 
 
 def _nonedge_part(corrected: _Corrected, operator: Operator, heads: bool) -> Tensor:

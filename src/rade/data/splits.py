@@ -1,12 +1,13 @@
 """Which nodes or graphs are for training, validation and test."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from rade.data.errors import DataError
+from rade.memory import Memo
 
 FOLDS = 10
 
@@ -91,6 +92,7 @@ class StratifiedFolds:
 
     y: Tensor
     folds: int = FOLDS
+    memo: Memo = field(default_factory=Memo, init=False, repr=False, compare=False)
 
     def split(self, run: int, seed: int = 0) -> Split:
         """Run r holds out fold r mod 10; the folds themselves never depend on the seed."""
@@ -102,9 +104,13 @@ class StratifiedFolds:
 
         if not 0 <= k < self.folds:
             raise DataError(f"fold must lie between 0 and {self.folds - 1}, got {k}")
-        folds = StratifiedKFold(self.folds, shuffle=True, random_state=0).split(self.y, self.y)
-        train, held_out = [(torch.from_numpy(a), torch.from_numpy(b)) for a, b in folds][k]
-        return Split(train, held_out, held_out)
+
+        def build() -> list[Split]:
+            folds = StratifiedKFold(self.folds, shuffle=True, random_state=0).split(self.y, self.y)
+            parts = [(torch.from_numpy(train), torch.from_numpy(held_out)) for train, held_out in folds]
+            return [Split(train, held_out, held_out) for train, held_out in parts]
+
+        return self.memo.once("folds", build)[k]
 
 
 _NO_FOLDS = "this data set has one split per run and no folds; use split(run, seed)"

@@ -7,7 +7,10 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from rade.graph.graph import Graph
+    from rade.graph.nodes import Nodes
 
 T = TypeVar("T")
 
@@ -22,6 +25,29 @@ class Adjacency(ABC):
     @abstractmethod
     def graph(self) -> Graph:
         """The clean graph under it."""
+
+    @property
+    def rows(self) -> int:
+        """For how many nodes messages are summed: all of them."""
+        return self.graph.num_nodes
+
+    @property
+    def linear(self) -> bool:
+        """Whether messages are summed by an `Operator`: linear, so that linear maps and sums may change places."""
+        return False
+
+    @property
+    def local(self) -> bool:
+        """Whether a node hears its `neighborhood` only, and nothing random but the view itself is drawn for it."""
+        return False
+
+    def neighborhood(self, nodes: Nodes) -> Nodes:
+        """The nodes and all whom they hear; only where the adjacency is `local`."""
+        raise NotImplementedError
+
+    def own(self, x: Tensor) -> Tensor:
+        """The features of the nodes that are aggregated for: all of them."""
+        return x
 
     def for_layer(self, layer: Hashable) -> Adjacency:
         """What one convolution aggregates over: itself, unless every layer has a view of its own."""

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from rade.graph.adjacency import Adjacency
+from rade.graph.nodes import Nodes
 from rade.graph.pairs import pair_count, rank_pairs
-from rade.graph.sparse import Pattern, row_pointer
+from rade.graph.sparse import Pattern, entries_of_rows, row_pointer
 from rade.memory import Memo, remembered
 
 T = TypeVar("T")
@@ -72,6 +73,20 @@ class Graph(Adjacency):
     def graph(self) -> Graph:
         """Itself: every adjacency knows its clean graph."""
         return self
+
+    @property
+    def linear(self) -> bool:
+        """A weighted sum."""
+        return True
+
+    @property
+    def local(self) -> bool:
+        """Edges only."""
+        return True
+
+    def neighborhood(self, nodes: Nodes) -> Nodes:
+        """The nodes and their neighbors, found once."""
+        return nodes.memo.once(("neighborhood", self), lambda: heard(nodes, self.pattern))
 
     @property
     def num_nodes(self) -> int:
@@ -170,6 +185,24 @@ class Graph(Adjacency):
         pairs, of = torch.unique(key, return_inverse=True)
         return pairs // count, pairs % count, of
 
+    @remembered
+    def entry_ptr(self) -> Tensor:
+        """First entry of each graph in the pattern, [B + 1]."""
+        return self.pattern.rowptr[self.ptr]
+
+    def pick(self, index: Tensor) -> Graph:
+        """The graphs ``index`` [k] of a batch as a batch of their own: sorted and checked already, only renumbered."""
+        ptr, nodes = entries_of_rows(self.ptr, index)
+        first, entries = entries_of_rows(self.entry_ptr, index)
+        of_node = torch.repeat_interleave(ptr.diff(), output_size=nodes.numel())
+        of_entry = torch.repeat_interleave(first.diff(), output_size=entries.numel())
+        shift, moved = (ptr[:-1] - self.ptr[index])[of_entry], (first[:-1] - self.entry_ptr[index])[of_entry]
+        degree = self.degree[nodes]
+        rowptr = torch.cat([first[:1], degree.cumsum(0)])
+        transposition = self.pattern.transposition[entries] + moved
+        pattern = Pattern(rowptr, self.pattern.source[entries] + shift, nodes.numel(), transposition)
+        return Graph(pattern, self.order[entries] + moved, of_node, ptr, 0)
+
     def pool(self, x: Tensor) -> Tensor:
         """Sum over the nodes of each graph, [n, ...] → [B, ...]."""
         if self.num_graphs == 1:
@@ -188,6 +221,15 @@ class Graph(Adjacency):
         """The same graph on another device."""
         order, batch, ptr = (tensor.to(device) for tensor in (self.order, self.batch, self.ptr))
         return Graph(self.pattern.to(device), order, batch, ptr, self.self_loops)
+
+
+def heard(nodes: Nodes, *patterns: Pattern) -> Nodes:
+    """The nodes and the sources of their entries in any of the patterns."""
+    mask = torch.zeros(nodes.total, dtype=torch.bool, device=nodes.index.device)
+    mask[nodes.index] = True
+    for pattern in patterns:
+        mask[pattern.source[entries_of_rows(pattern.rowptr, nodes.index)[1]]] = True
+    return Nodes.where(mask)
 
 
 def _node_count(edge_index: Tensor, num_nodes: int | None, batch: Tensor | None, ptr: Tensor | None) -> int:

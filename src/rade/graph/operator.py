@@ -6,13 +6,14 @@ and scale), then apply it once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from rade.graph.graph import Graph
+from rade.graph.nodes import Nodes
 from rade.graph.sparse import Pattern, product
 
 
@@ -33,6 +34,10 @@ class Kernel(Protocol):
         sums = self.apply(x)
         return total + sums if factor is None else torch.addcmul(total, factor.unsqueeze(-1), sums)
 
+    def rows(self, nodes: Nodes) -> Kernel:
+        """The sums of some nodes; a kernel may know how to leave the others out."""
+        return _SomeRows(self, nodes)
+
 
 class Part(Protocol):
     """A summand of an operator."""
@@ -48,6 +53,9 @@ class Part(Protocol):
 
     def merged(self, other: Part) -> Part | None:
         """The sum with another summand as one, or None where they have no common structure."""
+
+    def rows(self, nodes: Nodes, given: Nodes | None) -> Part:
+        """The rows of some nodes, as a summand that takes the features of the nodes ``given``, all if None."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +86,11 @@ class Sparse:
             return Sparse(self.pattern, self.values + other.values)
         return None
 
+    def rows(self, nodes: Nodes, given: Nodes | None) -> Sparse:
+        """Their entries."""
+        pattern, entries = self.pattern.block(nodes, given)
+        return Sparse(pattern, self.values.index_select(0, entries))
+
 
 @dataclass(frozen=True, eq=False)
 class Diagonal:
@@ -100,6 +113,40 @@ class Diagonal:
     def merged(self, other: Part) -> Part | None:
         """Diagonals add."""
         return Diagonal(self.values + other.values) if isinstance(other, Diagonal) else None
+
+    def rows(self, nodes: Nodes, given: Nodes | None) -> Picked:
+        """Their factors."""
+        return Picked(self.values.index_select(0, nodes.index), at(nodes, given))
+
+
+@dataclass(frozen=True, eq=False)
+class Picked:
+    """A factor per row, [k] or [k, H], on the features of one node each: some rows of a diagonal."""
+
+    values: Tensor
+    nodes: Tensor  # [k] place of each among the given features
+
+    def apply(self, x: Tensor) -> Tensor:
+        """Pick and scale."""
+        return self.values.unsqueeze(-1) * x.index_select(0, self.nodes)
+
+    def added_to(self, total: Tensor, x: Tensor) -> Tensor:
+        """Multiply and add in one pass."""
+        return torch.addcmul(total, self.values.unsqueeze(-1), x.index_select(0, self.nodes))
+
+    def scaled(self, factor: Tensor) -> Picked:
+        """Factors multiply."""
+        return Picked(factor * self.values, self.nodes)
+
+    def merged(self, other: Part) -> Part | None:
+        """Factors add where the nodes are the same tensor."""
+        if isinstance(other, Picked) and other.nodes is self.nodes:
+            return Picked(self.values + other.values, self.nodes)
+        return None
+
+    def rows(self, nodes: Nodes, given: Nodes | None) -> Picked:
+        """Rows of rows."""
+        raise NotImplementedError("rows are taken once, from the whole operator")
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +176,30 @@ class AllPairs:
         mine, theirs = (1.0 if part.factor is None else part.factor for part in (self, other))
         return AllPairs(self.kernel, torch.ones_like(self.kernel.loops()) * mine + theirs)
 
+    def rows(self, nodes: Nodes, given: Nodes | None) -> AllPairs:
+        """Every node is heard, hence must be given."""
+        assert given is None
+        return AllPairs(
+            self.kernel.rows(nodes), None if self.factor is None else self.factor.index_select(0, nodes.index)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _SomeRows(Kernel):
+    """Some rows of a kernel that only knows all of them."""
+
+    kernel: Kernel
+    nodes: Nodes
+
+    def apply(self, x: Tensor) -> Tensor:
+        return self.kernel.apply(x).index_select(0, self.nodes.index)
+
+    def edges(self) -> Tensor:
+        return self.kernel.edges()
+
+    def loops(self) -> Tensor:
+        return self.kernel.loops().index_select(0, self.nodes.index)
+
 
 @dataclass(frozen=True, eq=False)
 class LowRank(Kernel):
@@ -141,14 +212,21 @@ class LowRank(Kernel):
     left: Tensor
     right: Tensor
     by_degree: bool = False
+    targets: Nodes | None = None  # whose sums are wanted; all if None
 
     def apply(self, x: Tensor) -> Tensor:
         """One weighted sum over each graph per rank, [n, F] → [n, F]; heads share the weights."""
         flat = x.flatten(1)
         left, _ = self._per_node
         if self.graph.num_graphs == 1:
-            return (left @ self._sums(flat)).view_as(x)
-        return (left[:, :, None] * self._sums(flat)).sum(1).view_as(x)
+            out = left @ self._sums(flat)
+        else:
+            out = (left[:, :, None] * self._sums(flat)).sum(1)
+        return out.view(-1, *x.shape[1:])
+
+    def rows(self, nodes: Nodes) -> LowRank:
+        """Sums over everybody, spread to some."""
+        return replace(self, targets=nodes)
 
     def added_to(self, total: Tensor, x: Tensor, factor: Tensor | None) -> Tensor:
         """On one graph and without heads in one pass over the features, without K x itself."""
@@ -175,18 +253,22 @@ class LowRank(Kernel):
         return (left * right).sum(-1)
 
     def _sums(self, x: Tensor) -> Tensor:
-        """Σ_j right_jr x_j, [R, F] on one graph, else those of each node's graph, [n, R, F]."""
+        """Σ_j right_jr x_j, [R, F] on one graph, else those of each target's graph, [k, R, F]."""
         _, right = self._per_node
         if self.graph.num_graphs == 1:
             return right.t() @ x
-        return self.graph.pool(right[:, :, None] * x[:, None, :]).index_select(0, self.graph.batch)
+        batch = self.graph.batch if self.targets is None else self.graph.batch[self.targets.index]
+        return self.graph.pool(right[:, :, None] * x[:, None, :]).index_select(0, batch)
 
     @property
     def _per_node(self) -> tuple[Tensor, Tensor]:
-        if not self.by_degree:
-            return self.left, self.right
-        of = self.graph.degree_classes[2]
-        return self.left.index_select(0, of), self.right.index_select(0, of)
+        """Left factors of the targets, [k, R], and right factors of everybody, [n, R]."""
+        left, right = self.left, self.right
+        if self.by_degree:
+            of = self.graph.degree_classes[2]
+            right = right.index_select(0, of)
+            return left.index_select(0, of if self.targets is None else of[self.targets.index]), right
+        return left if self.targets is None else left.index_select(0, self.targets.index), right
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,12 +292,21 @@ class Operator:
         """diag(factor) · operator."""
         return Operator(tuple(part.scaled(factor) for part in self.parts))
 
+    def rows(self, nodes: Nodes, given: Nodes | None = None) -> Operator:
+        """The rows of some nodes, [k, n]; or [k, m], to be applied to the features of the m nodes ``given`` alone."""
+        return Operator(tuple(part.rows(nodes, given) for part in self.parts))
+
     def apply(self, x: Tensor) -> Tensor:
         """The operator times node features x, [n, F] or [n, H, F]; differentiable in x and in all weights."""
         total = torch.zeros_like(x) if not self.parts else self.parts[0].apply(x)
         for part in self.parts[1:]:
             total = part.added_to(total, x)
         return total
+
+
+def at(nodes: Nodes, given: Nodes | None) -> Tensor:
+    """Where some nodes stand among those whose features are given, all if None."""
+    return nodes.index if given is None else given.position[nodes.index]
 
 
 def over_pairs(graph: Graph, kernel: Kernel, edges: float, nonedges: float) -> Operator:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
+from rade.graph.nodes import Nodes
 from rade.memory import Memo, Recall, remembered
+
+BLOCKS = 8  # parts of a pattern kept: those of the clean graph's rows stay, those of single views pass through
 
 with warnings.catch_warnings():  # torch announces its CSR support once per process: take it here, in silence
     warnings.simplefilter("ignore")
@@ -33,6 +34,7 @@ class Pattern:
     transposed: Pattern | None = None  # None: the pattern is symmetric
     memo: Memo = field(default_factory=Memo, init=False, repr=False)
     constants: Recall[Tensor] = field(default_factory=Recall, init=False, repr=False)
+    blocks: Memo = field(default_factory=lambda: Memo(BLOCKS), init=False, repr=False)
 
     @property
     def rows(self) -> int:
@@ -50,6 +52,17 @@ class Pattern:
         counts = self.rowptr.diff()
         return torch.repeat_interleave(counts, output_size=self.size)
 
+    @remembered
+    def narrow(self) -> tuple[Tensor, Tensor]:
+        """Row pointer and sources as the libraries under torch want them, which would convert int64 on every call."""
+        if max(self.size, self.rows, self.columns) >= 2**31:
+            return self.rowptr, self.source
+        return self.rowptr.int(), self.source.int()
+
+    def matrix(self, values: Tensor) -> Tensor:
+        """A CSR matrix with these values on the pattern."""
+        return torch.sparse_csr_tensor(*self.narrow, values, (self.rows, self.columns), check_invariants=False)
+
     @property
     def transpose(self) -> Pattern:
         """The pattern of the transpose."""
@@ -64,6 +77,29 @@ class Pattern:
     def row_sum(self, values: Tensor) -> Tensor:
         """Σ_j values_ij, [E, ...] → [rows, ...]."""
         return values.new_zeros(self.rows, *values.shape[1:]).index_add(0, self.target, values)
+
+    def block(self, rows: Nodes, columns: Nodes | None = None) -> tuple[Pattern, Tensor]:
+        """The entries of some rows, and which of all entries they are; columns are renumbered among ``columns``.
+
+        Every source of those rows must be one of ``columns``.
+        """
+        return self.blocks.once((rows, columns), lambda: self._block(rows, columns))
+
+    def _block(self, rows: Nodes, columns: Nodes | None) -> tuple[Pattern, Tensor]:
+        rowptr, entries = entries_of_rows(self.rowptr, rows.index)
+        there, width = self.transpose, self.columns if columns is None else columns.count
+        # The transpose has the same entries in the order of the whole transpose: a mask finds them, without a sort.
+        kept = (rows.position[there.source] >= 0).nonzero().squeeze(1)
+        place = torch.empty_like(self.transposition)
+        place[entries] = torch.arange(entries.numel(), device=entries.device)
+        transposition = place[self.transposition[kept]]
+        back = torch.empty_like(transposition)
+        back[transposition] = torch.arange(entries.numel(), device=entries.device)
+        source, target = self.source[entries], there.target[kept]
+        if columns is not None:
+            source, target = columns.position[source], columns.position[target]
+        other = (row_pointer(target, width), rows.position[there.source[kept]], rows.count, back)
+        return _paired((rowptr, source, width, transposition), other), entries
 
     def to(self, device: torch.device | str) -> Pattern:
         """The same pattern on another device."""
@@ -104,29 +140,46 @@ def row_pointer(row: Tensor, rows: int) -> Tensor:
     return pointer
 
 
-def _signed(forward: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Keep the signature: torch looks it up on every call, which on small graphs costs as much as the product."""
-    forward.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]
-    return forward
+def entries_of_rows(rowptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The row pointer of some rows of a CSR matrix, [k + 1], and the positions of their entries."""
+    counts = rowptr.diff()[rows]
+    pointer = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    shift = torch.repeat_interleave(rowptr[:-1][rows] - pointer[:-1], counts)
+    return pointer, torch.arange(shift.numel(), device=shift.device) + shift
+
+
+def rows_of(x: Tensor, rows: Tensor) -> Tensor:
+    """Rows of a dense or sparse CSR matrix, in the same layout: x[rows]."""
+    if x.layout is not torch.sparse_csr:
+        return x.index_select(0, rows)
+    pointer, entries = entries_of_rows(x.crow_indices(), rows)
+    shape = (rows.numel(), x.shape[1])
+    column, values = x.col_indices()[entries], x.values()[entries]
+    return torch.sparse_csr_tensor(pointer, column, values, shape, check_invariants=False)
+
+
+def _save(ctx: Any, one: Tensor, other: Tensor, pattern: Pattern) -> None:
+    """For both modes of differentiation.
+
+    A separate `setup_context` would have torch bind arguments by signature on every call, which on small graphs costs
+    as much as the product.
+    """
+    ctx.pattern = pattern
+    ctx.save_for_backward(one, other)
+    ctx.save_for_forward(one, other)
+    ctx.set_materialize_grads(False)
 
 
 class _Product(torch.autograd.Function):
     """y_i = Σ_e values_e x_source(e) over the entries e of row i."""
 
     @staticmethod
-    @_signed
-    def forward(values: Tensor, x: Tensor, pattern: Pattern) -> Tensor:
-        shape = (pattern.rows, pattern.columns)
-        matrix = torch.sparse_csr_tensor(pattern.rowptr, pattern.source, values, shape, check_invariants=False)
+    def forward(ctx: Any, values: Tensor, x: Tensor, pattern: Pattern) -> Tensor:
+        _save(ctx, values, x, pattern)
         out = x.new_empty(pattern.rows, x.shape[1])
-        return torch.addmm(out, matrix, x, beta=0.0, out=out)  # `@` would first clear and then copy its result
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Pattern], output: Tensor) -> None:
-        values, x, ctx.pattern = inputs
-        ctx.save_for_backward(values, x)
-        ctx.save_for_forward(values, x)
-        ctx.set_materialize_grads(False)
+        return torch.addmm(
+            out, pattern.matrix(values), x, beta=0.0, out=out
+        )  # `@` would first clear and then copy its result
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor | None) -> tuple[Tensor | None, Tensor | None, None]:
@@ -151,20 +204,11 @@ class _AtEntries(torch.autograd.Function):
     """v_e = ⟨a_target(e), b_source(e)⟩ for every entry e of the pattern."""
 
     @staticmethod
-    @_signed
-    def forward(a: Tensor, b: Tensor, pattern: Pattern) -> Tensor:
-        shape = (pattern.rows, pattern.columns)
-        zeros = a.new_zeros(pattern.size)
-        matrix = torch.sparse_csr_tensor(pattern.rowptr, pattern.source, zeros, shape, check_invariants=False)
+    def forward(ctx: Any, a: Tensor, b: Tensor, pattern: Pattern) -> Tensor:
+        _save(ctx, a, b, pattern)
+        matrix = pattern.matrix(a.new_zeros(pattern.size))
         out: Tensor = torch.sparse.sampled_addmm(matrix, a.contiguous(), b.contiguous().t(), beta=0.0).values()
         return out
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Pattern], output: Tensor) -> None:
-        a, b, ctx.pattern = inputs
-        ctx.save_for_backward(a, b)
-        ctx.save_for_forward(a, b)
-        ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor | None) -> tuple[Tensor | None, Tensor | None, None]:

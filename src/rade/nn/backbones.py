@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -10,8 +11,9 @@ from torch_geometric.nn import global_add_pool, global_mean_pool
 
 from rade.graph.adjacency import Adjacency
 from rade.graph.sparse import Pattern, product
-from rade.nn import GATConv, GCNConv, GINConv, SAGEConv
+from rade.nn import CorrectedConv, GATConv, GCNConv, GINConv, SAGEConv
 from rade.nn.linear import linear
+from rade.nn.rows import Plan, Wanted, plan
 
 # Number of values of each of the nine atom features of the Open Graph Benchmark.
 ATOM_FEATURE_SIZES = (119, 5, 12, 12, 10, 6, 6, 2, 2)
@@ -100,13 +102,45 @@ class Backbone(nn.Module):
         self.pool = pool
         self.head = head
 
-    def forward(self, x: Tensor, edge_index: Tensor | Adjacency, batch: Tensor | None = None) -> Tensor:
-        """x: [n, F]; edge_index: a tensor or another adjacency of the convolutions; returns [n or graphs, C] logits."""
-        hidden = self.before(self.encoder(x))
-        for convolution in self.convolutions:
-            hidden = self.after(self.activation(convolution(hidden, edge_index)))
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor | Adjacency,
+        batch: Tensor | None = None,
+        wanted: Wanted | None = None,
+    ) -> Tensor:
+        """x: [n, F]; edge_index: a tensor or another adjacency of the convolutions; returns [n or graphs, C] logits.
+
+        Of node logits only the rows that are ``wanted`` may be asked for; no layer computes more than they need.
+        """
+        if wanted is None:
+            return self._through(Plan([edge_index] * len(self.convolutions)), x, batch)
+        if not isinstance(edge_index, Adjacency) or not edge_index.linear or self._draws:
+            return self.forward(x, edge_index, batch).index_select(0, wanted.rows)
+        convolutions = cast(list[CorrectedConv], list(self.convolutions))
+        return self._through(plan(edge_index, convolutions, wanted), x, batch)
+
+    @property
+    def _draws(self) -> bool:
+        """Whether random numbers are drawn for every node's features: they must not depend on the rows wanted."""
+        return self.training and not (isinstance(self.before, nn.Identity) and isinstance(self.after, nn.Identity))
+
+    def _through(self, plan: Plan, x: Tensor, batch: Tensor | None) -> Tensor:
+        hidden = self.before(self.encoder(plan.features(x)))
+        for convolution, adjacency in zip(self.convolutions, plan.layers):
+            hidden = self.after(self.activation(convolution(hidden, adjacency)))
         logits: Tensor = self.head(self.pool(hidden, batch))
         return logits
+
+
+def columnwise(module: nn.Module) -> None:
+    """Store the matrices of linear layers column by column.
+
+    A product with sparse features reads them so, and would otherwise copy them on each pass; others do not mind.
+    """
+    for name, parameter in module.named_parameters():
+        if name.endswith("weight") and parameter.dim() == 2:
+            parameter.data = parameter.data.t().contiguous().t()
 
 
 @dataclass(frozen=True)
@@ -163,4 +197,5 @@ def build_backbone(
         encode, inputs = nn.Sequential(encode, Projection(inputs, hidden)), hidden
     widths = [inputs] + [hidden] * layers
     convolutions = [family.convolution(narrow, wide) for narrow, wide in pairwise(widths)]
+    columnwise(encode if projection else convolutions[0])
     return Backbone(encode, convolutions, family.activation(), POOLS[pool](), nn.Linear(hidden, outputs))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Hashable
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.parameter import is_lazy
 from torch_geometric.inspector import Inspector
 from torch_geometric.nn import MLP, MessagePassing
 from torch_geometric.nn import Linear as PyGLinear
@@ -15,6 +17,7 @@ from rade.correction import propagate
 from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.moments.base import Coefficients, Sent
+from rade.nn.linear import is_sparse, linear
 
 
 class CorrectedConv:
@@ -22,6 +25,8 @@ class CorrectedConv:
 
     Mixed in before the PyG class, whose constructor and parameters it keeps. Given a tensor it *is* the PyG layer.
     """
+
+    hears_everybody = False  # whether features of all nodes must be given, even where few rows are asked for
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -66,7 +71,17 @@ class CorrectedConv:
 
     def send(self, adjacency: Adjacency, coefficients: Coefficients, messages: Tensor, step: int = 0) -> Tensor:
         """Aggregate messages over this layer's own view; a layer with several steps numbers them."""
-        return propagate(adjacency.for_layer((self, step)), coefficients, messages)
+        return propagate(adjacency.for_layer(self.layer_key(step)), coefficients, messages)
+
+    def layer_key(self, step: int = 0) -> Hashable:
+        """By which a layer finds the view of its own."""
+        return self, step
+
+    def send_through(self, layer: Any, adjacency: Adjacency, coefficients: Coefficients, x: Tensor) -> Tensor:
+        """Θ Σ_j α_ij x_j without bias: the map Θ of ``layer`` and the sum commute, and the cheaper order is taken."""
+        if sums_first(adjacency, x, layer):
+            return linear(layer, self.send(adjacency, coefficients, x), bias=False)
+        return self.send(adjacency, coefficients, linear(layer, x, bias=False))
 
     @abstractmethod
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
@@ -75,6 +90,34 @@ class CorrectedConv:
         ``head`` [C, F_out] is the linear map from this layer's output to the logits, None where they are the same;
         activations in between are dropped, the paper's linear assumption.
         """
+
+
+def corrected(model: torch.nn.Module) -> list[CorrectedConv]:
+    """The corrected convolutions of a model."""
+    return [module for module in model.modules() if isinstance(module, CorrectedConv)]
+
+
+def sums_first(adjacency: Adjacency, x: Tensor, layer: Any) -> bool:
+    """Whether to sum features and map the sums: by the number of multiplications, for dense x [m, F_in].
+
+    Few rows make the map cheap after the sum, narrow features the sum before it; and features without a gradient
+    need no backward pass through a sum that comes first.
+    """
+    if is_sparse(x) or is_lazy(layer.weight) or not adjacency.linear:
+        return False
+    wide, narrow = layer.weight.shape
+    rows = adjacency.rows
+    entries = 2 * adjacency.graph.num_edges * rows / max(adjacency.graph.num_nodes, 1)
+    before = len(x) * wide * narrow + entries * wide * (2 if torch.is_grad_enabled() else 1)
+    after = rows * wide * narrow + entries * narrow * (2 if x.requires_grad else 1)
+    return bool(after < before)
+
+
+def own_linear(layer: Any, adjacency: Adjacency, x: Tensor) -> Tensor:
+    """What ``layer`` makes of the features of the nodes that are aggregated for."""
+    if is_sparse(x):
+        return adjacency.own(linear(layer, x))
+    return linear(layer, adjacency.own(x))
 
 
 def pushed(head: Tensor | None, weight: Tensor) -> Tensor:

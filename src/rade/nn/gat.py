@@ -11,12 +11,14 @@ from torch import Tensor
 from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.moments import Attention, Coefficients, Sent
-from rade.nn.base import CorrectedConv
+from rade.nn.base import CorrectedConv, own_linear, sums_first
 from rade.nn.linear import linear, matmul
 
 
 class GATConv(CorrectedConv, pyg.GATConv):
     """PyG's GATConv, multi-head, with or without self-loops, corrected on views (Appendix C.III)."""
+
+    hears_everybody = True  # scores are compared within the whole graph
 
     def check_options(self) -> None:
         """Attention sums."""
@@ -41,12 +43,19 @@ class GATConv(CorrectedConv, pyg.GATConv):
                 "GATConv on a Graph or View takes neither edge_attr (added edges have none) nor "
                 "return_attention_weights; leave them out, or pass a plain edge_index"
             )
+        out = self._attended(x, edge_index)
+        out = out.flatten(1) if self.concat else out.mean(1)
+        out = out if self.res is None else out + own_linear(self.res, edge_index, x)
+        return out if self.bias is None else out + self.bias
+
+    def _attended(self, x: Tensor, adjacency: Adjacency) -> Tensor:
+        """[k, H, F_out]: Θx is formed for everybody, or for few rows from sums of x itself, per head."""
+        if self.heads == 1 and sums_first(adjacency, x, self.lin):
+            sums = self.send(adjacency, self.coefficients(adjacency.graph, x), x[:, None])
+            return linear(self.lin, sums.flatten(0, 1))[:, None]
         h = linear(self.lin, x).view(-1, self.heads, self.out_channels)
         s, t = (h * self.att_src).sum(-1), (h * self.att_dst).sum(-1)
-        out = self.send(edge_index, self._attention(edge_index.graph, s, t), h)
-        out = out.flatten(1) if self.concat else out.mean(1)
-        out = out if self.res is None else out + linear(self.res, x)
-        return out if self.bias is None else out + self.bias
+        return self.send(adjacency, self._attention(adjacency.graph, s, t), h)
 
     def coefficients(self, graph: Graph, x: Tensor) -> Coefficients:
         """Scores a·Θx without forming Θx."""

@@ -27,7 +27,7 @@ class GCNConv(CorrectedConv, pyg.GCNConv):
             return cast(Tensor, super().forward(x, edge_index, edge_weight))
         if edge_weight is not None:
             return self._weighted(x, edge_index, edge_weight)
-        out = self.send(edge_index, self.coefficients(edge_index.graph, x), linear(self.lin, x))
+        out = self.send_through(self.lin, edge_index, self.coefficients(edge_index.graph, x), x)
         return out if self.bias is None else out + self.bias
 
     def coefficients(self, graph: Graph, x: Tensor) -> Coefficients:

@@ -11,7 +11,7 @@ from torch import Tensor
 from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.moments import Coefficients, Sent, Sum
-from rade.nn.base import CorrectedConv, linear_part
+from rade.nn.base import CorrectedConv, linear_part, sums_first
 from rade.nn.linear import dense, is_sparse, linear, matmul
 
 
@@ -29,12 +29,12 @@ class GINConv(CorrectedConv, pyg.GINConv):
             return cast(Tensor, super().forward(x, edge_index, size))
         coefficients = self.coefficients(edge_index.graph, x)
         first, rest = self._split(x)
-        if first is None:
+        if first is None or sums_first(edge_index, x, first):
             x = dense(x)
-            return cast(Tensor, rest(self.send(edge_index, coefficients, x) + (1 + self.eps) * x))
+            return cast(Tensor, self.nn(self.send(edge_index, coefficients, x) + (1 + self.eps) * edge_index.own(x)))
         # The first linear layer commutes with the sum; applied before it, messages are narrower.
         h = linear(first, x, bias=False)
-        out = self.send(edge_index, coefficients, h) + (1 + self.eps) * h
+        out = self.send(edge_index, coefficients, h) + (1 + self.eps) * edge_index.own(h)
         return cast(Tensor, rest(out if first.bias is None else out + first.bias))
 
     def coefficients(self, graph: Graph, x: Tensor) -> Coefficients:

@@ -11,7 +11,7 @@ from torch import Tensor
 from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.moments import Coefficients, Mean, Sent, Sum, Weighted
-from rade.nn.base import CorrectedConv, pushed
+from rade.nn.base import CorrectedConv, own_linear, pushed
 from rade.nn.linear import linear, matmul
 
 AGGREGATORS: dict[str, type[Coefficients]] = {"mean": Mean, "add": Sum, "sum": Sum}
@@ -29,12 +29,10 @@ class SAGEConv(CorrectedConv, pyg.SAGEConv):
         """x [n, F_in] (dense or CSR) → [n, F_out]; ``edge_index`` a tensor or an `Adjacency`."""
         if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, edge_index, size))
-        # W_l commutes with the aggregation: applied first, every message has F_out entries and x may stay sparse.
-        messages = linear(self.lin_l, self._projected(x), bias=False)
-        out = self.send(edge_index, self.coefficients(edge_index.graph, x), messages)
+        out = self.send_through(self.lin_l, edge_index, self.coefficients(edge_index.graph, x), self._projected(x))
         out = out if self.lin_l.bias is None else out + self.lin_l.bias
         if self.root_weight:
-            out = out + linear(self.lin_r, x)
+            out = out + own_linear(self.lin_r, edge_index, x)
         return torch.nn.functional.normalize(out, p=2.0, dim=-1) if self.normalize else out
 
     def coefficients(self, graph: Graph, x: Tensor) -> Coefficients:
@@ -63,10 +61,9 @@ class GraphConv(CorrectedConv, pyg.GraphConv):
         """x [n, F_in] (dense or CSR) → [n, F_out]; ``edge_weight`` [E] in the order of the given edge_index."""
         if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, edge_index, edge_weight, size))
-        messages = linear(self.lin_rel, x, bias=False)
-        out = self.send(edge_index, self.coefficients(edge_index.graph, x, edge_weight), messages)
+        out = self.send_through(self.lin_rel, edge_index, self.coefficients(edge_index.graph, x, edge_weight), x)
         out = out if self.lin_rel.bias is None else out + self.lin_rel.bias
-        return out + linear(self.lin_root, x)
+        return out + own_linear(self.lin_root, edge_index, x)
 
     def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None) -> Coefficients:
         """e_ij or e_ij/d_i."""

@@ -26,9 +26,7 @@ class Cost:
 def costs(table: Table) -> tuple[Cost, ...]:
     """One line per cell that was run."""
     plain = {
-        (cell.dataset, cell.backbone): _per_epoch(cell.filled)
-        for cell in table.filled
-        if cell.is_plain and cell.filled
+        (cell.dataset, cell.backbone): _per_epoch(cell.filled) for cell in table.filled if cell.is_plain and cell.filled
     }
     return tuple(
         _cost(cell, cell.filled, plain.get((cell.dataset, cell.backbone))) for cell in table.filled if cell.filled

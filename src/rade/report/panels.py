@@ -93,8 +93,6 @@ def _over_runs(
 ) -> tuple[tuple[int, ...], tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
     """Lowest, mean and highest value at each epoch, over the runs that came that far."""
     longest = max((curve.epochs for curve in curves), key=len)
-    columns = [
-        [curve.values[index] for curve in curves if index < len(curve.values)] for index in range(len(longest))
-    ]
+    columns = [[curve.values[index] for curve in curves if index < len(curve.values)] for index in range(len(longest))]
     means = tuple(sum(column) / len(column) for column in columns)
     return tuple(longest), tuple(map(min, columns)), means, tuple(map(max, columns))

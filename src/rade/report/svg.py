@@ -163,10 +163,7 @@ def _trace(trace: Trace, x: Axis, y: Axis) -> str:
 
 def _svg(title: str, width: int, height: float, parts: Sequence[str]) -> str:
     name = escape(title)
-    return (
-        f'<svg class="plot" viewBox="0 0 {width} {height:.0f}" role="img" aria-label="{name}">'
-        f"{''.join(parts)}</svg>"
-    )
+    return f'<svg class="plot" viewBox="0 0 {width} {height:.0f}" role="img" aria-label="{name}">{"".join(parts)}</svg>'
 
 
 def _short(text: str) -> str:

@@ -8,9 +8,10 @@ from math import isfinite
 from time import perf_counter
 from typing import Any
 
+from torch import Tensor
 from torch.optim import Optimizer
 
-from rade.augment import Labelled, Learner
+from rade.augment import Learner
 from rade.train.errors import Diverged
 from rade.train.process import Solo
 from rade.train.progress import Progress, Stopping
@@ -55,13 +56,12 @@ def fit(
         losses, logits = [], None
         for batch in batches.training(progress.epoch):
             optimizer.zero_grad()
-            loss = batch.loss(task.loss, model(*batch.inputs)) * batch.weight
+            loss = task.loss(model(*batch.inputs), batch.labels) * batch.weight
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             # The rates follow the gradient that the step has just used, at the parameters it has just set.
             if learner.adapts_after(batch.last):
-                labelled = Labelled(batch.rows, batch.known, partial(batch.loss, task.loss), batch.weight)
-                logits = learner.adapt(*batch.inputs, labelled)
+                logits = batch.adapt(learner, partial(_loss, task, batch.labels))
             losses.append(float(loss.detach()))
         learner.eval()
         scores = judge(trainee, task, batches.evaluation(learner, logits), batches.free)
@@ -70,6 +70,10 @@ def fit(
         progress.record(perf_counter() - started, loss=loss_mean, **scores)
         after_epoch(trainee)
     return progress
+
+
+def _loss(task: Task, labels: Tensor, logits: Tensor) -> Tensor:
+    return task.loss(logits, labels)
 
 
 def _check_finite(epoch: int, values: dict[str, float]) -> None:

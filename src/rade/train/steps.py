@@ -1,15 +1,18 @@
 """Where training steps come from: the whole graph, sampled neighborhoods, or batches of graphs."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from rade.augment import Learner
+from rade.augment import Labelled, Learner, Wanted
 from rade.data import Dataset, Split, neighbor_loader
 from rade.graph.graph import Graph
+from rade.graph.nodes import nodes_of
 from rade.train.errors import SettingsError
 from rade.train.process import Solo
 from rade.train.seeds import derive, generator
@@ -19,33 +22,54 @@ Outputs = tuple[Tensor, Tensor]  # logits and labels, row by row
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
-    """One training step's input: `rows` of the logits carry `labels`; `weight` is its part among processes.
+class CleanRows:
+    """Rows of one clean pass: those just trained on and those that are judged, and where each stand among them."""
 
-    `last` marks the last step of an epoch.
+    wanted: Wanted
+    trained: Tensor
+    judged: Tensor
+
+    @staticmethod
+    def of(trained: Tensor, judged: Tensor) -> CleanRows:
+        """Each row once, though both may name it."""
+        rows, place = torch.unique(torch.cat([trained, judged]), return_inverse=True)
+        return CleanRows(Wanted(rows), *torch.split(place, [len(trained), len(judged)]))
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """One training step's input: the logits ``wanted`` of it carry `labels`; `weight` is its part among processes.
+
+    `clean` says which rows a clean pass after it should cover; `last` marks the last step of an epoch.
     """
 
     x: Tensor
     graph: Graph
     batch: Tensor | None
-    rows: Tensor
+    wanted: Wanted | None  # None: every logit
     labels: Tensor
+    clean: CleanRows | None = None
     weight: float = 1.0
     last: bool = True
 
     @property
-    def inputs(self) -> tuple[Tensor, Graph, Tensor | None]:
+    def inputs(self) -> tuple[Tensor, Graph, Tensor | None, Wanted | None]:
         """The arguments of a learner."""
-        return self.x, self.graph, self.batch
-
-    def loss(self, criterion: Callable[[Tensor, Tensor], Tensor], logits: Tensor) -> Tensor:
-        """A criterion on the rows that carry labels."""
-        return criterion(logits[self.rows], self.labels)
+        return self.x, self.graph, self.batch, self.wanted
 
     @property
     def known(self) -> Tensor | None:
         """Which labels are known, where some may be missing (NaN)."""
         return ~torch.isnan(self.labels) if self.labels.is_floating_point() else None
+
+    def adapt(self, learner: Learner, loss: Callable[[Tensor], Tensor]) -> Tensor | None:
+        """One rate step; the clean logits of the judged rows if that produced them anyway."""
+        if self.clean is None:
+            return learner.adapt(*self.inputs, Labelled(None, self.known, loss, self.weight))
+        trained = self.clean.trained
+        labelled = Labelled(trained, self.known, lambda logits: loss(logits[trained]), self.weight)
+        logits = learner.adapt(self.x, self.graph, self.batch, self.clean.wanted, labelled)
+        return None if logits is None else logits[self.clean.judged]
 
 
 class Batches(Protocol):
@@ -58,7 +82,7 @@ class Batches(Protocol):
         ...
 
     def evaluation(self, learner: Learner, logits: Tensor | None) -> Callable[[str], Outputs]:
-        """The outputs on a part ("val", "test"); `logits` of the last step are used where they cover it."""
+        """The outputs on a part ("val", "test"); `logits` are those of the last step's judged rows, if there are."""
         ...
 
     def predict(self, learner: Learner) -> Tensor:
@@ -81,28 +105,49 @@ def batches_of(dataset: Dataset, split: Split, settings: Settings, seed: int, pr
 
 
 class WholeGraph:
-    """The whole graph in every step; one evaluation pass covers all parts."""
-
-    free: tuple[str, ...] = ("train", "test")
+    """The whole graph in every step, computed where rows are wanted: training, then validation, then perhaps test."""
 
     def __init__(self, data: Any, split: Split, device: str) -> None:
         self.x = data.x.to(device)
         self.labels: Tensor = data.y.to(device)
         self.graph = Graph.from_edge_index(data.edge_index, data.num_nodes, data.batch).to(device)
         self.parts = {name: rows.to(device) for name, rows in _parts(split).items()}
+        self.judged = self._judged()
+        self.clean = CleanRows.of(self.parts["train"], self.judged)
+        judged = nodes_of(self.judged, self.graph.num_nodes).position >= 0
+        self.free: tuple[str, ...] = tuple(part for part in ("train", "test") if bool(judged[self.parts[part]].all()))
+
+    def _judged(self) -> Tensor:
+        """The validation rows; where these need nearly everybody, the test rows come at little more cost."""
+        val = self.parts["val"]
+        around = self.graph.neighborhood(nodes_of(val, self.graph.num_nodes))
+        return val if around.few else torch.unique(torch.cat([val, self.parts["test"]]))
 
     def training(self, epoch: int) -> Iterable[Batch]:
         """One step."""
         rows = self.parts["train"]
-        return [Batch(self.x, self.graph, None, rows, self.labels[rows])]
+        return [Batch(self.x, self.graph, None, Wanted(rows), self.labels[rows], self.clean)]
 
     def evaluation(self, learner: Learner, logits: Tensor | None) -> Callable[[str], Outputs]:
-        """Rows of one evaluation pass, which the last step may have made already."""
-        found = self.predict(learner) if logits is None else logits
-        return lambda part: (found[self.parts[part]], self.labels[self.parts[part]])
+        """Rows of one pass, which the last step may have made already; the test rows in another where they are few."""
+        judged = self._logits(learner, self.judged) if logits is None else logits
+        place = nodes_of(self.judged, self.graph.num_nodes).position
+
+        def outputs(part: str) -> Outputs:
+            rows = self.parts[part]
+            covered = place[rows]
+            found = judged[covered] if bool((covered >= 0).all()) else self._logits(learner, rows)
+            return found, self.labels[rows]
+
+        return outputs
+
+    def _logits(self, learner: Learner, rows: Tensor) -> Tensor:
+        with torch.no_grad():
+            logits: Tensor = learner(self.x, self.graph, None, Wanted(rows))
+        return logits
 
     def predict(self, learner: Learner) -> Tensor:
-        """One evaluation pass."""
+        """One evaluation pass over everything."""
         with torch.no_grad():
             logits: Tensor = learner(self.x, self.graph)
         return logits
@@ -136,7 +181,7 @@ class _Chunks:
         parts = [part if len(part) else items[:1] for part in parts]
         stream = derive(self.seed, 1, epoch, self.process.rank)
         for number, step in enumerate(self.steps(torch.cat(parts), len(parts[0]), stream), 1):
-            yield Batch(*step.inputs, step.rows, step.labels, weights[number - 1], last=number == len(weights))
+            yield replace(step, weight=weights[number - 1], last=number == len(weights))
 
     def evaluation(self, learner: Learner, logits: Tensor | None) -> Callable[[str], Outputs]:
         """Passes over the items of a part, split among processes."""
@@ -156,7 +201,7 @@ class _Chunks:
         mine = self.process.part(items)
         with torch.no_grad():
             for step in self.steps(mine, self.eval_size, derive(self.seed, 2)):
-                logits.append(learner(*step.inputs)[step.rows])
+                logits.append(learner(*step.inputs))
                 labels.append(step.labels)
         return self.process.gather(torch.cat(logits)), self.process.gather(torch.cat(labels))
 
@@ -169,13 +214,18 @@ class GraphSteps(_Chunks):
             raise SettingsError("training on graphs needs a batch size of at least 1, got 0; set --batch-size")
         super().__init__(split, settings, seed, process)
         self.graphs = graphs
+        everything = graphs.batch(torch.arange(len(graphs)))
+        # Sorted and checked once; a batch is some of these graphs.
+        self.whole = Graph.from_edge_index(
+            everything.edge_index, everything.num_nodes, everything.batch, everything.ptr
+        )
 
     def steps(self, items: Tensor, size: int, stream: int) -> Iterator[Batch]:
         """Disjoint unions of `size` graphs."""
         for chunk in torch.split(items, size):
             union = self.graphs.batch(chunk).to(self.device)
-            graph = Graph.from_edge_index(union.edge_index, union.num_nodes, union.batch, union.ptr)
-            yield Batch(union.x, graph, union.batch, torch.arange(len(chunk), device=self.device), union.y)
+            graph = self.whole.pick(chunk).to(self.device)
+            yield Batch(union.x, graph, union.batch, None, union.y)
 
     def predict(self, learner: Learner) -> Tensor:
         """Logits of every graph."""
@@ -199,8 +249,8 @@ class NeighborSteps(_Chunks):
         for part in neighbor_loader(self.data, self.fanouts, size, items, seed=stream, backend="builtin"):
             part = part.to(self.device)
             graph = Graph.from_edge_index(part.edge_index, part.num_nodes)
-            rows = torch.arange(part.batch_size, device=self.device)
-            yield Batch(part.x, graph, None, rows, part.y[: part.batch_size])
+            seeds = torch.arange(part.batch_size, device=self.device)
+            yield Batch(part.x, graph, None, Wanted(seeds), part.y[: part.batch_size])
 
     def predict(self, learner: Learner) -> Tensor:
         """Logits of every node."""

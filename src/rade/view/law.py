@@ -13,7 +13,7 @@ from torch import Tensor
 from rade.errors import choose
 from rade.graph.graph import Graph
 from rade.memory import Memo
-from rade.view.rates import Rates
+from rade.view.rates import Rates, number
 
 MomentsName = Literal["exact", "delta", "monte-carlo"]
 ComplementName = Literal["exact", "sampled"]
@@ -131,6 +131,15 @@ class Law:
         if self.views.sampling == "fixed" and not isinstance(self.rates.q, Tensor):
             count = max(self.graph.num_nonedges, 1)
             object.__setattr__(self, "rates", Rates(self.rates.p, round(self.rates.q * count) / count))
+
+    @property
+    def local(self) -> bool:
+        """Whether a node of a view hears its neighbors only: centering takes off a mean over everybody.
+
+        Averages over sampled views are drawn between the layers' own views, so layers must come in their order.
+        """
+        centres = self.variant.centres and number(self.rates.q) > 0.0
+        return not centres and self.correction.moments != "monte-carlo" and self.noise == Rates(0.0, 0.0)
 
     def at(self, rates: Rates) -> Law:
         """The same law at other rates."""

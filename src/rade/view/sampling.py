@@ -30,6 +30,16 @@ class FreshViews(Adjacency):
         """The clean graph under the views."""
         return self.law.graph
 
+    @property
+    def linear(self) -> bool:
+        """A weighted sum."""
+        return True
+
+    @property
+    def local(self) -> bool:
+        """As the law says."""
+        return self.law.local
+
     def for_layer(self, layer: Hashable) -> View:
         """The view of one layer, drawn when it is first asked for."""
         return self.memo.once(layer, lambda: sample(self.law))

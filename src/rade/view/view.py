@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from rade.graph.adjacency import Adjacency
-from rade.graph.graph import Graph
+from rade.graph.graph import Graph, heard
+from rade.graph.nodes import Nodes
 from rade.graph.sparse import Pattern
 from rade.memory import Memo
 from rade.view.law import Law
@@ -32,6 +33,21 @@ class View(Adjacency):
     def graph(self) -> Graph:
         """The clean graph that it is a view of."""
         return self.law.graph
+
+    @property
+    def linear(self) -> bool:
+        """A weighted sum."""
+        return True
+
+    @property
+    def local(self) -> bool:
+        """As the law says."""
+        return self.law.local
+
+    def neighborhood(self, nodes: Nodes) -> Nodes:
+        """The nodes, their neighbors on the clean graph (dropped ones too: they are found once), and added ones."""
+        known = self.graph.neighborhood(nodes)
+        return known if self.added.size == 0 else known.union(heard(nodes, self.added))
 
     @property
     def rates(self) -> Rates:
@@ -60,6 +76,20 @@ class MeanView(Adjacency):
     def graph(self) -> Graph:
         """The clean graph under the views."""
         return self.law.graph
+
+    @property
+    def linear(self) -> bool:
+        """A weighted sum."""
+        return True
+
+    @property
+    def local(self) -> bool:
+        """RADE-OFS hears everybody a little, and so does who undoes noise."""
+        return not self.law.variant.keeps_additions and self.law.noise == Rates(0.0, 0.0)
+
+    def neighborhood(self, nodes: Nodes) -> Nodes:
+        """That of the clean graph."""
+        return self.graph.neighborhood(nodes)
 
     def once(self, key: Hashable, build: Callable[[], T]) -> T:
         """What ``build`` returns, computed once for the law: every pass at the same rates shares it."""

@@ -6,7 +6,7 @@ import copy
 import inspect
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -20,6 +20,7 @@ from rade.graph.graph import Graph
 from rade.memory import Recall
 from rade.nn.base import CorrectedConv
 from rade.nn.linear import is_sparse
+from rade.nn.rows import Wanted
 
 _NOT_FEATURES = ("batch", "ptr", "edge_weight", "edge_attr")
 _TRIMMING = ("num_sampled_nodes_per_hop", "num_sampled_edges_per_hop")
@@ -37,6 +38,17 @@ class Call:
     ptr: Tensor | None
     x: Tensor | None
     num_nodes: int | None
+
+    @property
+    def rows(self) -> Tensor | None:
+        """The nodes whose logits the model is asked for, None for all."""
+        asked = [value.rows for value in self.arguments.values() if isinstance(value, Wanted)]
+        return asked[0] if asked else None
+
+    def asking(self, rows: Tensor) -> Call:
+        """The same call for the logits of other nodes; only where it asks for some."""
+        asked = {name: Wanted(rows) for name, value in self.arguments.items() if isinstance(value, Wanted)}
+        return replace(self, arguments={**self.arguments, **asked})
 
     def with_graph(self, adjacency: Adjacency) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments of the same call on another adjacency; a Data object is copied, never changed."""
@@ -141,6 +153,13 @@ def require_finite(x: Tensor | None) -> None:
     if x is None or x.requires_grad or not x.is_floating_point():
         return
     values = x.values() if is_sparse(x) else x
+    _finite.get((values,), None, lambda: _check_finite(values))  # once for each tensor in memory
+
+
+_finite: Recall[None] = Recall()
+
+
+def _check_finite(values: Tensor) -> None:
     # The sum alone tells almost always, in one pass and without a mask; finite values may still overflow it.
     if not bool(torch.isfinite(values.sum())) and not bool(torch.isfinite(values).all()):
         raise ValueError("features x must be finite, got NaN or infinity; clean them first (torch.nan_to_num)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -36,13 +37,39 @@ def clean_logits(model: Module, run: Callable[[Adjacency], Tensor], adjacency: A
         return run(adjacency)
 
 
-def clean_pass(model: Module, run: Callable[[Adjacency], Tensor], graph: Graph, readout: Readout) -> CleanPass:
-    """The same with gradients, and what the last convolution sent through the linear head."""
+@dataclass(frozen=True, eq=False)
+class Few:
+    """The rows of a call that need gradients, where they are few: they are run apart from all that is sent.
+
+    Attributes:
+        run: a pass for these rows alone.
+        rows: where they stand among the logits of the whole call.
+    """
+
+    run: Callable[[Adjacency], Tensor]
+    rows: Tensor
+
+
+def clean_pass(
+    model: Module,
+    run: Callable[[Adjacency], Tensor],
+    graph: Graph,
+    readout: Readout,
+    nodes: Tensor | None = None,
+    few: Few | None = None,
+) -> CleanPass:
+    """The same with gradients, and what the last convolution sent through the linear head.
+
+    nodes: those of the logits' rows, where the call asks for some of them.
+    few: which of these need gradients; all if None.
+    """
     with torch.enable_grad(), evaluating(model):
-        with tracing(model) as trace:
+        with tracing(model) as trace, torch.set_grad_enabled(few is None):
             logits = run(graph)
-        classes = readout.scores(logits, graph).shape[1]
-        return CleanPass(logits, graph, _sent(model, trace, graph, classes, readout))
+        if few is not None:
+            logits = logits.index_copy(0, few.rows, few.run(graph))
+        classes = readout.scores(logits, graph, nodes).shape[1]
+        return CleanPass(logits, graph, _sent(model, trace, graph, classes, readout), nodes)
 
 
 @torch.no_grad()

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rade.control.labelled import Labelled
 from rade.graph.graph import Graph
+from rade.graph.nodes import nodes_of
 from rade.wrapper.call import Call
 
 
@@ -38,11 +39,12 @@ class Latest:
         return Labelled(self._reached.nonzero().squeeze(1))
 
     def rows(self, graph: Graph, rows: Tensor) -> Tensor:
-        """Some rows of the training logits, [k, C]; ``graph`` is the one that they must be of."""
+        """The training logits of some nodes (or graphs), [k, C]; ``graph`` is the one that they must be of."""
         if self.logits is None or self.graph is not graph:
             raise RuntimeError(
                 "this rule compares with the logits of the last training call: call adapt() with the arguments of that "
                 "call, on a model that returns its logits"
             )
         scores = self.logits if self.logits.dim() == 2 else self.logits[:, None]
-        return torch.index_select(scores, 0, rows)
+        asked = self.call.rows
+        return torch.index_select(scores, 0, rows if asked is None else nodes_of(asked, graph.num_nodes).position[rows])

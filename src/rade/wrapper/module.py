@@ -179,7 +179,12 @@ class RADE(Module):
     def _adapt(self, call: Call, labelled: Labelled) -> Tensor:
         graph = self._graph(call)
         self.controller.see(graph)
-        step = RateStep(self.wrapped, partial(self._run, call), self.law(graph), self.readout, labelled, self._latest)
+
+        def asking(rows: Tensor) -> Callable[[Adjacency], Any]:
+            return partial(self._run, call.asking(rows))
+
+        seen = (self.law(graph), self.readout, labelled, self._latest, call.rows)
+        step = RateStep(self.wrapped, partial(self._run, call), *seen, asking)
         if self.rule.adapts:
             with torch.enable_grad():
                 self.controller.step(step.evidence(self.rule))

@@ -15,10 +15,12 @@ from rade.control.readout import Readout
 from rade.control.regulariser import CleanPass, Regulariser, regulariser
 from rade.control.rules import Rule
 from rade.graph.adjacency import Adjacency
+from rade.graph.nodes import nodes_of, picked
 from rade.memory import Memo, remembered
+from rade.nn.base import corrected
 from rade.view.law import Law
 from rade.view.view import MeanView
-from rade.wrapper.clean import clean_logits, clean_pass
+from rade.wrapper.clean import Few, clean_logits, clean_pass
 from rade.wrapper.latest import Latest
 
 
@@ -32,6 +34,8 @@ class RateStep:
     readout: Readout
     labelled: Labelled
     latest: Latest | None
+    nodes: Tensor | None  # of the logits' rows, where the call asks for some of them
+    asking: Callable[[Tensor], Callable[[Adjacency], Tensor]]  # how to run it for other nodes
     memo: Memo = field(default_factory=Memo, init=False, repr=False)
 
     def evidence(self, rule: Rule) -> Evidence:
@@ -52,7 +56,17 @@ class RateStep:
 
     @remembered
     def _clean(self) -> CleanPass:
-        return clean_pass(self.model, self.run, self.law.graph, self.readout)
+        return clean_pass(self.model, self.run, self.law.graph, self.readout, self.nodes, self._few)
+
+    @property
+    def _few(self) -> Few | None:
+        """The labelled rows, if gradients through what these hear are cheaper than through everybody."""
+        nodes, rows = self.nodes, self.labelled.rows
+        if nodes is None or rows is None or any(conv.hears_everybody for conv in corrected(self.model)):
+            return None
+        labelled, graph = picked(nodes, rows), self.law.graph
+        few = graph.neighborhood(nodes_of(labelled, graph.num_nodes)).few
+        return Few(self.asking(labelled), rows) if few else None
 
     @remembered
     def _plain(self) -> Tensor:
@@ -73,7 +87,7 @@ class RateStep:
             raise RuntimeError("this rule compares with the logits of the last training call, but there was none")
         with_additions = self.law.variant.keeps_additions
         mean = clean_logits(self.model, self.run, MeanView(self.law)) if with_additions else self.clean_logits
-        scores = self.readout.scores(mean, self.law.graph)
+        scores = self.readout.scores(mean, self.law.graph, self.nodes)
         rows = self.labelled.chosen(scores.shape[0], scores.device)
-        training = self.latest.rows(self.law.graph, rows)
+        training = self.latest.rows(self.law.graph, rows if self.nodes is None else self.nodes[rows])
         return Logits(self.readout.contrasts(training), self.readout.contrasts(scores[rows]))

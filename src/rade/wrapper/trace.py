@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, cast
 
 import torch
@@ -95,12 +96,18 @@ def tracing(model: Module) -> Iterator[Trace]:
 
 def _entering(trace: Trace, path: str) -> Any:
     def hook(conv: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        bound = inspect.signature(conv.forward).bind(*args, **kwargs)
-        inputs = {k: v.detach() if isinstance(v, Tensor) else v for k, v in bound.arguments.items()}
+        given = {**dict(zip(_parameters(type(conv)), args)), **kwargs}  # type: ignore[arg-type]
+        inputs = {k: v.detach() if isinstance(v, Tensor) else v for k, v in given.items()}
         trace.calls.append((path, conv, inputs))
         trace.after.clear()
 
     return hook
+
+
+@cache
+def _parameters(kind: type[Module]) -> tuple[str, ...]:
+    """The parameters of a layer's forward by position, read once."""
+    return tuple(inspect.signature(kind.forward).parameters)[1:]
 
 
 def _passing(trace: Trace) -> Any:
