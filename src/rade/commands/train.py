@@ -7,7 +7,8 @@ import typer
 
 _METHODS = (
     "none, dropout, drop-edge, drop-node, drop-message, rade-of, rade-ofs, or another form: rade-of-fixed, "
-    "rade-of-noise, rade-of-uncorrected, rade-of-drop, rade-of-add, rade-of-delta, rade-of-sampled, rade-of-layered (and rade-ofs-…)."
+    "rade-of-noise, rade-of-uncorrected, rade-of-drop, rade-of-add, rade-of-delta, rade-of-sampled, rade-of-layered "
+    "(and rade-ofs-…)."
 )
 
 
