@@ -99,13 +99,8 @@ def test_isolated_nodes_and_empty_graphs():
 
 def test_the_full_graph_needs_a_smaller_add_rate():
     """The expected number of additions per node is the same on a batch and on the full graph."""
-    q, batch_nodes, nodes = torch.tensor(0.02, requires_grad=True), 500, 20_000
-    scaled = rade.data.full_graph_rate(q, batch_nodes, nodes)
-    assert torch.allclose(scaled * nodes, q * batch_nodes)
-    assert scaled.requires_grad
-    assert rade.data.full_graph_rate(0.3, 10, 10) == 0.3
-    with pytest.raises(rade.data.DataError, match="between 1 and 10 nodes, got 11"):
-        rade.data.full_graph_rate(0.3, 11, 10)
+    rates, batch_nodes, nodes = rade.Rates(0.5, 0.02), 500, 20_000
+    assert rates.scaled(batch_nodes / nodes).q * nodes == pytest.approx(rates.q * batch_nodes)
 
 
 def test_the_mean_size_of_batches_is_that_of_the_batches():

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rade.data.files.root import data_root
     from rade.data.graphs import GraphBatches, GraphList
     from rade.data.loading import load
-    from rade.data.neighbor.loader import full_graph_rate, mean_batch_nodes, neighbor_loader
+    from rade.data.neighbor.loader import mean_batch_nodes, neighbor_loader
     from rade.data.neighbor.sampler import VectorisedNeighborSampler
     from rade.data.neighbor.workers import WorkerGenerator
     from rade.data.splits import Split
@@ -26,7 +26,7 @@ _HOMES = {
     "rade.data.graphs": ("GraphBatches", "GraphList"),
     "rade.data.loading": ("load",),
     "rade.data.files.mirror": ("import_mirror",),
-    "rade.data.neighbor.loader": ("full_graph_rate", "mean_batch_nodes", "neighbor_loader"),
+    "rade.data.neighbor.loader": ("mean_batch_nodes", "neighbor_loader"),
     "rade.data.neighbor.sampler": ("VectorisedNeighborSampler",),
     "rade.data.neighbor.workers": ("WorkerGenerator",),
     "rade.data.files.root": ("data_root",),
@@ -48,7 +48,6 @@ __all__ = [
     "csbm",
     "data_root",
     "far_pair",
-    "full_graph_rate",
     "import_mirror",
     "load",
     "mean_batch_nodes",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from rade.augment import Labelled, Learner, Wanted
-from rade.data import Dataset, Split, neighbor_loader
+from rade.data import Dataset, Split, mean_batch_nodes, neighbor_loader
 from rade.graph.graph import Graph
 from rade.graph.nodes import nodes_of
 from rade.train.errors import SettingsError
@@ -18,6 +19,7 @@ from rade.train.process import Solo
 from rade.train.seeds import derive, generator
 from rade.train.settings import Settings
 
+SIZED = 4  # training batches that tell their usual size
 Outputs = tuple[Tensor, Tensor]  # logits and labels, row by row
 
 
@@ -170,6 +172,10 @@ class _Chunks:
         """One batch per chunk of `size` items."""
         raise NotImplementedError
 
+    def judged(self, learner: Learner, step: Batch) -> Learner:
+        """The learner as it predicts on a step of evaluation."""
+        return learner
+
     def training(self, epoch: int) -> Iterator[Batch]:
         """The training items in a fresh order; every process takes its part of every chunk."""
         items = self.parts["train"]
@@ -201,7 +207,7 @@ class _Chunks:
         mine = self.process.part(items)
         with torch.no_grad():
             for step in self.steps(mine, self.eval_size, derive(self.seed, 2)):
-                logits.append(learner(*step.inputs))
+                logits.append(self.judged(learner, step)(*step.inputs))
                 labels.append(step.labels)
         return self.process.gather(torch.cat(logits)), self.process.gather(torch.cat(labels))
 
@@ -251,6 +257,18 @@ class NeighborSteps(_Chunks):
             graph = Graph.from_edge_index(part.edge_index, part.num_nodes)
             seeds = torch.arange(part.batch_size, device=self.device)
             yield Batch(part.x, graph, None, Wanted(seeds), part.y[: part.batch_size])
+
+    def judged(self, learner: Learner, step: Batch) -> Learner:
+        """With as many expected additions per node as in training, whose graphs have another size."""
+        return learner.at(self._usual_nodes / step.graph.num_nodes)
+
+    @cached_property
+    def _usual_nodes(self) -> float:
+        """The mean size of a training graph, told by the first few."""
+        first = self.parts["train"][: SIZED * self.size]
+        return mean_batch_nodes(
+            neighbor_loader(self.data, self.fanouts, self.size, first, seed=derive(self.seed, 5), backend="builtin")
+        )
 
     def predict(self, learner: Learner) -> Tensor:
         """Logits of every node."""

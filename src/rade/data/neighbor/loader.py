@@ -1,7 +1,7 @@
 """Mini-batches of sampled neighborhoods, and the rate that a full graph needs after them."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import torch
 import torch_geometric.typing
@@ -17,7 +17,6 @@ from rade.data.neighbor.sampler import VectorisedNeighborSampler
 from rade.data.neighbor.workers import SamplingLoader
 
 Backend = Literal["auto", "builtin", "pyg-lib"]
-Rate = TypeVar("Rate", float, Tensor)
 
 
 def neighbor_loader(
@@ -59,22 +58,8 @@ def neighbor_loader(
     return SamplingLoader(slim, sampler, input_nodes, **options)
 
 
-def full_graph_rate(q: Rate, batch_nodes: float, num_nodes: int) -> Rate:
-    """The add rate on the full graph after training on batches: q·n_b/n.
-
-    A node of a batch meets n_b − 1 others, in the full graph n − 1: with the same q, RADE-OFS would add n/n_b times
-    too much. ``batch_nodes`` is the (mean) number of nodes of a training batch, not of its seeds.
-
-    >>> full_graph_rate(0.01, 500, 5000)
-    0.001
-    """
-    if not 0 < batch_nodes <= num_nodes:
-        raise DataError(f"batches must have between 1 and {num_nodes} nodes, got {batch_nodes}")
-    return q * batch_nodes / num_nodes
-
-
 def mean_batch_nodes(batches: Iterable[Data], limit: int = 20) -> float:
-    """The mean number of nodes of the first ``limit`` batches, for ``full_graph_rate``."""
+    """The mean number n_b of nodes of the first ``limit`` batches: `Rates.scaled(n_b / n)` suits a graph of n nodes."""
     sizes = [float(batch.num_nodes) for _, batch in zip(range(limit), batches)]
     return sum(sizes) / len(sizes)
 

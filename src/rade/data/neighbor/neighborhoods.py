@@ -6,11 +6,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.weak import WeakIdKeyDictionary
+
+from rade.memory import Recall
 
 IntArray = NDArray[np.int64]
-
-_KNOWN: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -29,14 +28,14 @@ class Neighborhoods:
     @staticmethod
     def of(edge_index: Tensor, num_nodes: int) -> "Neighborhoods":
         """Group an edge_index [2, E] by target; done once per tensor, because every epoch may ask for it."""
-        state = (edge_index._version, num_nodes)
-        if edge_index not in _KNOWN or _KNOWN[edge_index][0] != state:
-            source, target = edge_index.cpu()
-            order = torch.argsort(target, stable=True).numpy()
-            begin = np.concatenate([[0], np.bincount(target.numpy(), minlength=num_nodes).cumsum()])
-            _KNOWN[edge_index] = state, Neighborhoods(begin, source.numpy()[order], order)
-        found: Neighborhoods = _KNOWN[edge_index][1]
-        return found
+        return _KNOWN.get((edge_index,), num_nodes, lambda: Neighborhoods._grouped(edge_index, num_nodes))
+
+    @staticmethod
+    def _grouped(edge_index: Tensor, num_nodes: int) -> "Neighborhoods":
+        source, target = edge_index.cpu()
+        order = torch.argsort(target, stable=True).numpy()
+        begin = np.concatenate([[0], np.bincount(target.numpy(), minlength=num_nodes).cumsum()])
+        return Neighborhoods(begin, source.numpy()[order], order)
 
     def draw(
         self, nodes: IntArray, fanout: int, replace: bool, generator: torch.Generator
@@ -56,6 +55,9 @@ class Neighborhoods:
             chosen = _subsets(degree[large], fanout, generator) + begin[large]  # [fanout, L]
             drawn[first[large] + np.arange(fanout)[:, None]] = chosen
         return drawn, counts
+
+
+_KNOWN: Recall[Neighborhoods] = Recall()
 
 
 def _subsets(size: IntArray, count: int, generator: torch.Generator) -> IntArray:
