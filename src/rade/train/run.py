@@ -106,7 +106,7 @@ def _train(
     _check_split(dataset, split)
     batches = batches_of(dataset, split, settings, seed, process)
     learner = build_learner(settings, Shape.of(dataset), seed, process.rank)
-    optimizer = OPTIMIZERS[settings.optimizer](learner.parameters(), lr=settings.lr)
+    optimizer = OPTIMIZERS[settings.optimizer](learner.parameters(), lr=settings.lr, weight_decay=settings.weight_decay)
     trainee = Trainee(learner, optimizer, SCHEDULES[settings.schedule](optimizer), Progress())
     if resume:
         checkpoint.restore(trainee)

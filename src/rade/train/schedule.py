@@ -23,7 +23,7 @@ class Schedule(Protocol):
         ...
 
 
-class Constant:
+class Unchanged:
     """The same rate throughout."""
 
     def __init__(self, optimizer: Optimizer) -> None:
@@ -52,14 +52,14 @@ class Step(StepLR):
 
 
 class Plateau(ReduceLROnPlateau):
-    """Half the rate after 10 epochs without a lower validation loss (the long-range benchmark's protocol)."""
+    """Half the rate after 20 epochs without a lower validation loss (the long-range benchmark's protocol)."""
 
     def __init__(self, optimizer: Optimizer) -> None:
-        super().__init__(optimizer, factor=0.5, patience=10, min_lr=1e-5)
+        super().__init__(optimizer, factor=0.5, patience=20, min_lr=1e-5)
 
     def advance(self, loss: float) -> None:
         """Compare the loss with the best so far."""
         self.step(loss)
 
 
-SCHEDULES: dict[str, Callable[[Optimizer], Schedule]] = {"constant": Constant, "step": Step, "plateau": Plateau}
+SCHEDULES: dict[str, Callable[[Optimizer], Schedule]] = {"constant": Unchanged, "step": Step, "plateau": Plateau}

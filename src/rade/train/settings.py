@@ -41,6 +41,7 @@ class Settings(BaseModel):
     patience: int = Field(ge=0, le=10**9)
     optimizer: Literal["adam", "adamw"]
     lr: float = Field(gt=0, le=1e30, allow_inf_nan=False)
+    weight_decay: float = Field(default=0.0, ge=0)
     schedule: Literal["constant", "step", "plateau"]
     batch_size: int = Field(ge=0, le=10**9)
     eval_batch_size: int = Field(ge=0, le=10**9)
