@@ -11,20 +11,23 @@ from rade.view.observed import Observed
 
 
 def signed_pairs(observed: Observed, kernel: Kernel) -> Operator:
-    """Σ_{j≠i} K_ij (w_ij A'_ij − qs a_i a_j)/((1−p)r − qs) x_j, with w, s, r, a as in `Trust`.
+    """Σ_{j≠i} K_ij (w_ij A'_ij − qs)/((1−p)r − qs) x_j, with w, s and r as in `Trust`.
 
     Observed edges count for more than one, all other pairs a little less than 0; one sparse product and rank one.
+    Where noise differs by factors a_i a_j of the ends, qs a_i a_j/((1−p)r − qs) is taken off every pair; the mean is
+    then exact on clean edges and off by O(q²) on others.
     """
     edges, pattern = kernel.edges(), observed.graph.pattern
-    trust = observed.trust.weights(pattern.size, edges.device).to(edges.dtype)
-    trusted = Operator((Sparse(pattern, observed.gain * _rows(trust, edges) * edges),))
+    trust = observed.trust.weights(pattern.size, edges.device)
     if observed.leak == 0.0:
-        return trusted
-    if isinstance(observed.trust.ends, Tensor):
-        kernel = Between(kernel, observed.trust.ends.to(edges.dtype))
+        return Operator((Sparse(pattern, _rows(observed.gain * trust, edges) * edges),))
+    off, ends = observed.leak * observed.gain, observed.trust.ends
+    if isinstance(ends, Tensor):
+        kernel = Between(kernel, ends)
+        trust = trust * (1.0 + off * ends[pattern.target] * ends[pattern.source]) / (1.0 + off)
     loops = kernel.loops()
-    everywhere = Operator((AllPairs(kernel), Diagonal(-loops)))
-    return trusted + everywhere.scaled(loops.new_full(loops.shape, -observed.leak * observed.gain))
+    everywhere = Operator((AllPairs(kernel), Diagonal(-loops))).scaled(loops.new_full(loops.shape, -off))
+    return Operator((Sparse(pattern, _rows(observed.gain * trust, edges) * edges),)) + everywhere
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,5 +52,5 @@ class Between(Kernel):
 
 
 def _rows(values: Tensor, like: Tensor) -> Tensor:
-    """Values [k] for the rows of a tensor [k, ...]."""
-    return values.view(-1, *[1] * (like.dim() - 1))
+    """Values [k] for the rows of a tensor [k, ...], in its precision."""
+    return values.to(like.dtype).view(-1, *[1] * (like.dim() - 1))
