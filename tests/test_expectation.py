@@ -93,7 +93,7 @@ def test_uncorrected_views_are_far_from_the_evaluation_output():
 
 @pytest.mark.parametrize("name", ["GATConv", "GATConv-heads"])
 def test_bias_of_attention_is_small(name):
-    """Its moments are the paper's second-order expansion: the bias is printed, beside that without correction.
+    """Its moments are exact to 1e-5: the bias is printed, beside that without correction; what is left is noise.
 
     Over 256 views; what the noise of the mean adds to its squared distance is subtracted.
     """

@@ -94,8 +94,9 @@ def test_flat_names_are_answered_with_the_value_they_are_part_of(name):
 def test_every_flat_name_has_a_field():
     """In the value that the refusal names, and in the one that the method of the trainer holds."""
     for name, (argument, field) in FLAT.items():
-        home = getattr(rade, HOMES[argument])
-        assert field in {f.name for f in fields(home)}, name
+        kinds = [kind for of, words in KINDS.values() for kind in words.values() if of == argument]
+        homes = [getattr(rade, HOMES[argument]), *kinds]
+        assert any(field in {f.name for f in fields(home)} for home in homes), name
         assert argument in {f.name for f in fields(RandomAddDrop)}, name
     assert {argument for argument, _ in KINDS.values()} <= set(HOMES)
 
@@ -104,7 +105,11 @@ OTHER: dict[str, Any] = {  # for every flat name another value than its default
     "p": 0.2, "rho": 0.1, "penalty": 0.3, "rate_lr": 0.01, "max_p": 0.9, "data_gradient": "clean", "moments": "delta",
     "complement": "sampled", "samples": 7, "max_correction": 2.0, "share_view": True, "sampling": "fixed",
     "task": "binary", "pool": "mean", "pooling_rule": "paper", "head": "lin", "views": 3,
+    "noise_p": 0.1, "noise_q": 0.01,
 }  # fmt: skip
+
+
+OF_NOISE: dict[str, Any] = {"nu": 1.0, "horizon": 20.0, "tied": False}
 
 
 def defaults() -> dict[str, Any]:
@@ -114,12 +119,15 @@ def defaults() -> dict[str, Any]:
         "correction": rade.Correction(),
         "readout": rade.Readout(),
         "inference": rade.Ensemble(),
+        "noise": rade.Rates(0.0, 0.0),
     }
 
 
 def test_flat_settings_make_the_trip_to_values_and_back():
     before, after = flat(defaults()), flat(from_flat(defaults(), OTHER))
-    assert set(OTHER) == set(FLAT)
+    noise = from_flat(defaults(), {"rule": "noise-ratio", **OF_NOISE})["rule"]
+    assert set(OTHER) | set(OF_NOISE) == set(FLAT)
+    assert noise == rade.NoiseRatio(nu=1.0, horizon=20.0, tied=False)
     assert after == before | OTHER
     assert all(after[name] != before[name] for name in OTHER)
     assert from_flat(defaults(), flat(defaults())) == defaults()

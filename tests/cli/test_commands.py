@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 import subprocess
 import sys
 
@@ -9,9 +10,10 @@ import pytest
 
 from rade.augment import METHODS
 from rade.nn.backbones import BACKBONES
-from rade.seal import sealed
+from rade.train.row import sealed
 
 QUICK = ("--epochs", 3, "--hidden", 8, "--runs", 2)
+FOLDERS = ("csbm-gcn", "csbm-gcn-paper")
 
 
 def test_train_compares_and_leaves_a_picture(rade, tmp_path):
@@ -52,22 +54,42 @@ def test_options_reach_the_settings(rade, tmp_path):
     assert json.loads((tmp_path / "here/rade-of/run-0/result.json").read_text())["seed"] == 5
 
 
-def test_the_released_protocol_trains_in_a_folder_of_its_own(rade, tmp_path):
-    code, out, err = rade("train", *QUICK, "--protocol", "released", "--method", "drop-node,rade-of,rade-of-fixed")
+def test_each_protocol_trains_in_a_folder_of_its_own(rade, tmp_path):
+    code, out, err = rade("train", *QUICK, "--method", "drop-node,rade-of,rade-of-fixed")
     assert (code, err) == (0, "")
-    for words in ("projection True", "share_view False", "data_gradient clean", "runs/csbm-gcn-released"):
+    for words in ("projection True", "share_view False", "data_gradient clean", "results in runs/csbm-gcn\n"):
         assert words in out
-    assert rade("predict", "runs/csbm-gcn-released/rade-of/run-0", "--dataset", "csbm", "--out", "p.csv")[0] == 0
+    code, out, err = rade("train", *QUICK, "--protocol", "paper", "--method", "rade-of")
+    assert (code, err) == (0, "")
+    assert "projection False" in out
+    assert rade("predict", "runs/csbm-gcn-paper/rade-of/run-0", "--dataset", "csbm", "--out", "p.csv")[0] == 0
+    rows = [json.loads((tmp_path / f"runs/{name}/rade-of/run-0/result.json").read_text()) for name in FOLDERS]
+    assert [row["protocol"] for row in rows] == ["released", "paper"]
+
+
+def test_the_command_in_a_result_repeats_it(rade, tmp_path):
+    """Run 1 alone, under the paper's protocol with other settings: same key, same numbers."""
+    options = ("--protocol", "paper", "--method", "rade-of", "--p", 0.25, "--set", "moments=delta", "--threads", 1)
+    assert rade("train", *QUICK, *options, "--layers", 3, "--out", "first")[0] == 0
+    first = json.loads((tmp_path / "first/rade-of/run-1/result.json").read_text())
+    program, *arguments = shlex.split(first["command"])
+    assert program == "rade"
+    assert rade(*arguments, "--out", "again")[0] == 0
+    (path,) = (tmp_path / "again").rglob("result.json")
+    again = json.loads(path.read_text())
+    for name in ("key", "run", "seed", "val", "test", "history", "command"):
+        assert again[name] == first[name]
 
 
 def test_resume_takes_settings_that_a_file_lacks_as_their_defaults(rade, tmp_path):
-    rade("train", *QUICK, "--method", "none")
-    path = tmp_path / "runs/csbm-gcn/none/run-1/result.json"
+    options = ("train", *QUICK, "--method", "none", "--protocol", "paper", "--out", "runs")
+    rade(*options)
+    path = tmp_path / "runs/none/run-1/result.json"
     older = json.loads(path.read_text())
     del older["settings"]["projection"]
     path.write_text(json.dumps(sealed(older)))
-    assert rade("train", *QUICK, "--method", "none", "--resume")[0] == 0
-    code, _, err = rade("train", *QUICK, "--method", "none", "--resume", "--set", "projection=true")
+    assert rade(*options, "--resume")[0] == 0
+    code, _, err = rade(*options, "--resume", "--set", "projection=true")
     assert code == 2
     assert "was made with projection = False, not True" in err
 

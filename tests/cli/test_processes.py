@@ -36,7 +36,7 @@ def torchrun(*arguments, cwd):
 def result(folder):
     """A result file without what may differ: the times, and the commit, which an edit changes."""
     content = json.loads((folder / "run-0/result.json").read_text())
-    return {name: value for name, value in content.items() if name not in ("timing", "commit", "checksum")}
+    return {name: value for name, value in content.items() if name not in ("timing", "commit", "dirty", "checksum")}
 
 
 def wait_for(path, process):

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from fuzz.outcome import rade, small
 from fuzz.values import value
-from rade.seal import sealed
 from rade.train import Interrupted, resolve, train_run
 from rade.train.files import load_tensors, save_tensors
+from rade.train.row import sealed
 
 COMMAND = ("train", "--method", "rade-of", "--runs", "1", "--epochs", "4", "--hidden", "4")
 

@@ -1,212 +1,153 @@
-"""Sums over all nodes of a graph, against dense matrices."""
+"""Sums over all nodes: the blocks below a threshold, scores in cells, kernels, and the list of non-neighbors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import pytest
 import torch
+from dense_attention import SLOPE, Case, batched, normal, random_graph
 from torch import Tensor
-from torch.autograd import gradcheck, gradgradcheck
 from torch.nn.functional import leaky_relu
 
-from rade.moments.attention import prefix
+from rade.moments.attention import denominator, prefix
 from rade.moments.attention.all_nodes import AttentionKernel, AttentionSums
+from rade.moments.attention.nonneighbors import list_pairs, sample_nonneighbors
+from rade.moments.attention.prefix import ThresholdSums
+from rade.view.law import Correction, Law
+from rade.view.rates import Rates
 
-SIZES = [1, 7, 40, 0, 130]
-
-
-@dataclass
-class Scores:
-    s: Tensor
-    t: Tensor
-    batch: Tensor
-    slope: float = 0.2
-
-    @property
-    def sums(self) -> AttentionSums:
-        return AttentionSums(self.s, self.t, self.slope, self.batch)
-
-    def weights(self, shift: Tensor) -> Tensor:
-        """w_ij within a graph, else 0: [n, n, H]."""
-        w = (leaky_relu(self.s + self.t[:, None], self.slope) - shift[:, None]).exp()
-        return w * self.same[..., None]
-
-    @property
-    def same(self) -> Tensor:
-        return self.batch[:, None] == self.batch
-
-    @property
-    def largest(self) -> Tensor:
-        s = torch.where(self.same[..., None], self.s, -torch.inf)
-        return leaky_relu(s.amax(1) + self.t, self.slope)
+GRAPH = batched([random_graph(n, m, seed=n) for n, m in ((60, 150), (1, 0), (2, 0), (90, 100))])
 
 
-def scores(sizes: list[int], heads: int, scale: float = 1.0, slope: float = 0.2, seed: int = 0) -> Scores:
-    g = torch.Generator().manual_seed(seed)
-    batch = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
-    s, t = (scale * torch.randn(len(batch), heads, generator=g, dtype=torch.float64) for _ in range(2))
-    return Scores(s, t, batch, slope)
+def blocks(count: list[int], queries: int, seed: int = 0) -> tuple[ThresholdSums, Tensor, Tensor, Tensor, Tensor]:
+    """Cells with ``count`` values in random order, and queries at random thresholds of cells that hold any."""
+    generator = torch.Generator().manual_seed(seed)
+    number = torch.tensor(count)
+    cell = torch.repeat_interleave(number)
+    rank = torch.cat([torch.arange(c) for c in count])
+    shuffle = torch.randperm(len(cell), generator=generator)
+    cell, rank = cell[shuffle], rank[shuffle]
+    held = (number > 0).nonzero().squeeze(1)
+    asked = held[torch.randint(len(held), (queries,), generator=generator)]
+    below = (torch.rand(queries, generator=generator) * (number[asked] + 1)).long().clamp(max=number[asked])
+    keys = normal(len(cell), 3, seed=1)
+    inside = (cell == asked[:, None]) & (rank < below[:, None])  # [Q, R]
+    return ThresholdSums(cell, rank, keys, number, asked, below), keys, inside.double(), cell, below
 
 
-def normal(*shape: int, seed: int = 1) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+@pytest.mark.parametrize("count", [[5], [24], [25, 0, 48], [1, 100, 3, 0, 70]])
+@pytest.mark.parametrize("queries", [0, 1, 200])
+def test_threshold_sums_are_dense_sums(count, queries):
+    """Full and empty blocks, cells without values, thresholds before the first and behind the last value."""
+    sums, keys, inside, cell, _ = blocks(count, queries)
+    coefficient, x = normal(queries, 3, seed=2), normal(sum(count), 4, seed=3)
+    below, total = sums.apply(sums.prepare(coefficient, torch.double), x)
+    expected = torch.einsum("qj,qk,jk,jf->qf", inside, coefficient, keys, x)
+    torch.testing.assert_close(below, expected)
+    whole = torch.zeros(len(count), 3, 4, dtype=torch.double).index_add(0, cell, keys[..., None] * x[:, None])
+    torch.testing.assert_close(total, whole)
 
 
-def relative(value: Tensor, matrix: Tensor, x: Tensor, of: Tensor | None = None) -> Tensor:
-    """Error against Σ_j matrix_ij x_j, in units of Σ|terms| (of `of` where given)."""
-    scale = torch.einsum("ijh,jhf->ihf", (matrix if of is None else of).abs(), x.abs())
-    return ((value - torch.einsum("ijh,jhf->ihf", matrix, x)).abs() / scale).max()
+def test_threshold_sums_in_slices(monkeypatch):
+    """Wide inputs go in slices that are recomputed: the same values and derivatives."""
+    outs = []
+    for budget in (2**25, 1):
+        monkeypatch.setattr(prefix, "BUDGET", budget)
+        sums, *_ = blocks([30, 7], 20)
+        x = normal(37, 5, seed=3).requires_grad_()
+        below, total = sums.apply(sums.prepare(normal(20, 3, seed=2), torch.double), x)
+        out = below.square().sum() + total.square().sum()
+        outs.append((out.detach(), torch.autograd.grad(out, x)[0]))
+    torch.testing.assert_close(outs[0], outs[1])
 
 
-def bent(m: Tensor, power: int) -> Callable[[Tensor], Tensor]:
-    """The shape that the moments of attention have: poles of order one and three (two and four) at w = −m."""
-    return lambda w: (w + m) ** -power + 0.3 * power * m**2 * (w + m) ** (-power - 2)
+def test_a_small_cell_among_large_ones_keeps_single_precision():
+    """What other cells hold is added and taken off in double precision."""
+    count = [4000, 30, 4000]
+    sums, keys, inside, cell, _ = blocks(count, 60)
+    x = torch.where(cell[:, None] == 1, 1e-3, 1e3) * normal(sum(count), 2, seed=3)
+    coefficient = normal(60, 3, seed=2)
+    below, _ = sums.apply(sums.prepare(coefficient, torch.float32), x.float())
+    expected = torch.einsum("qj,qk,jk,jf->qf", inside, coefficient, keys, x)
+    scale = torch.einsum("qj,qk,jk,jf->qf", inside, coefficient.abs(), keys.abs(), x.abs())
+    assert float(((below - expected).abs() / scale.clamp(min=1e-30)).max()) <= 1e-4
 
 
-@pytest.mark.parametrize("slope", [0.2, 0.0, 1.0])
-@pytest.mark.parametrize("power", range(-6, 8))
-@pytest.mark.parametrize("scale", [1.0, 10.0])
-def test_power_sums_are_dense_sums(power, slope, scale):
-    case = scores(SIZES, heads=3, scale=scale, slope=slope)
-    shift = leaky_relu(case.s + case.t, slope)
-    x, cut = normal(*case.s.shape, 5), scale * normal(*case.s.shape, seed=2)
-    w = torch.where(case.same[..., None], case.weights(shift) ** power, 0.0)
-    assert relative(case.sums.power_sum(power, x, shift), w, x) < 1e-9
-    below = w * (case.s < cut[:, None])
-    assert relative(case.sums.power_sum(power, x, shift, below=cut), below, x, of=w) < 1e-9
+def case(scale: float, heads: int = 2) -> Case:
+    n = GRAPH.num_nodes
+    return Case(GRAPH, scale * normal(n, heads), scale * normal(n, heads, seed=1), 0.5, 0.05, True)
 
 
-@pytest.mark.parametrize("power", [-7, -1, 1, 7])
-def test_wide_scores_do_not_overflow(power):
-    """Uniform on ±40: weights raised to a power span 240 orders of magnitude."""
-    g = torch.Generator().manual_seed(0)
-    s, t = (80 * torch.rand(300, 1, generator=g, dtype=torch.float64) - 40 for _ in range(2))
-    case = Scores(s.requires_grad_(), t.requires_grad_(), torch.zeros(300, dtype=torch.long))
-    x, shift = normal(300, 1, 2), case.largest.detach()
-    out = case.sums.power_sum(power, x, shift)
-    assert relative(out, case.weights(shift) ** power, x) < 1e-9
-    kernel = AttentionKernel(case.sums, bent(shift.new_tensor(0.1), 1), torch.full_like(shift, 0.1), 1, shift)
-    gradients = torch.autograd.grad(out.sum() + kernel.apply(x).sum(), (s, t))
-    assert all(g.isfinite().all() for g in gradients)
+@pytest.mark.parametrize("scale", [0.0, 1.0, 5.0])
+def test_who_stands_where_adds_up_to_dense_sums(scale):
+    """Σ f(w) over neighbors and non-neighbors from points of columns, for a smooth function of the weight."""
+    of = case(scale)
+    sums = AttentionSums(of.attention().scores)
+    point = sums.cells.log_weights_of(SLOPE, of.t.flatten())
+    for who, mask in ((sums.neighbors, of.edge), (sums.others, of.other)):
+        found = (who * torch.sigmoid(point)).sum((1, 2)).view(-1, 2)
+        expected = (torch.sigmoid(of.log_weight) * mask[..., None]).sum(1)
+        assert float((found - expected).abs().max()) <= 1e-5 * float(expected.abs().max())
+    counted = sums.others.sum((1, 2)).view(-1, 2)
+    torch.testing.assert_close(counted, GRAPH.nonneighbors[:, None].double().expand(-1, 2), atol=1e-9, rtol=0)
 
 
-@pytest.mark.parametrize("power", [1, 2])
-@pytest.mark.parametrize("scale", [1.0, 300.0])
-@pytest.mark.parametrize("slope", [0.2, 0.0])
-def test_apply_is_the_sum_of_at(power, scale, slope):
-    """Over all pairs of five graphs; a split from far below to far above all weights must do as well."""
-    case = scores(SIZES, heads=2, scale=scale, slope=slope)
-    shift, x = case.largest, torch.cat([torch.ones(*case.s.shape, 1), normal(*case.s.shape, 3)], 2)
-    split = (3 * normal(*case.s.shape, seed=4)).exp()
-    kernel = AttentionKernel(case.sums, bent(split, power), split, power, shift)
-    target, source = case.same.nonzero().T
-    dense = x.new_zeros(*case.same.shape, 2).index_put((target, source), kernel.at(target, source))
-    assert relative(kernel.apply(x), dense, x) < 1e-11 * scale  # exponents are rounded in proportion to their size
+@pytest.mark.parametrize("dtype", [torch.double, torch.float32])
+@pytest.mark.parametrize("scale", [0.0, 1.0, 20.0])
+def test_a_kernel_is_the_sum_of_its_entries(scale, dtype):
+    """``apply`` over all pairs of four graphs against the entries that ``edges`` and ``loops`` read."""
+    of = case(scale)
+    sums = AttentionSums(of.attention().scores)
+    values = torch.sigmoid(sums.cells.log_weights_of(SLOPE, of.t.flatten()))
+    kernel, x = AttentionKernel(sums, values, dtype), normal(GRAPH.num_nodes, 2, 3, seed=2).to(dtype)
+    target, source = (GRAPH.batch[:, None] == GRAPH.batch).nonzero().T
+    rows = (sums.rows(target).flatten(), sums.rows(source).flatten())
+    entries = sums.read(kernel.values, *rows, sums.cells.column(*rows)).view(-1, 2)
+    dense = torch.zeros_like(of.log_weight).index_put((target, source), entries)
+    expected = torch.einsum("ijh,jhf->ihf", dense, x.double())
+    scale_of = torch.einsum("ijh,jhf->ihf", dense.abs(), x.double().abs()).clamp(min=1e-30)
+    bound = 1e-12 if dtype == torch.double else 1e-5
+    assert float(((kernel.apply(x).double() - expected).abs() / scale_of).max()) <= bound
+    edges = dense[GRAPH.pattern.target, GRAPH.pattern.source]
+    torch.testing.assert_close(kernel.edges().double(), edges, rtol=1e-5, atol=1e-12)
+    torch.testing.assert_close(kernel.loops().double(), dense.diagonal().T, rtol=1e-5, atol=1e-12)
+    # Entries interpolate the function, except where no non-neighbor stands: there they are exactly zero.
+    kept = of.other[target, source]
+    true = torch.sigmoid(leaky_relu(of.s[source] + of.t[target], SLOPE))
+    torch.testing.assert_close(entries[kept], true[kept], rtol=1e-5, atol=1e-9)
+    full = (GRAPH.nonneighbors == 0)[target]
+    assert bool(full.any())
+    assert bool((entries[full] == 0).all())
 
 
-@pytest.mark.parametrize("power", [1, 2])
-@pytest.mark.parametrize("ratio", [0.0, 1.0, 1e1, 1e2, 1e3, 1e4, 1e5])
-def test_every_pair_is_within_a_third_of_a_percent(power, ratio):
-    """σ² = ratio · M², as a single heavy non-neighbor makes it; weights from 10^−8 M to 10^8 M."""
-    logs = torch.linspace(-18.4, 18.4, 2000, dtype=torch.float64)[:, None]
-    zero = torch.zeros_like(logs)
-    sums = AttentionSums(logs, zero, 1.0, torch.zeros(2000, dtype=torch.long))
-
-    def phi(w: Tensor) -> Tensor:
-        return (1 + w) ** -power + 0.5 * power * (power + 1) * ratio * (1 + w) ** (-power - 2)
-
-    kernel = AttentionKernel(sums, phi, torch.ones_like(logs), power, zero)
-    value = kernel.at(torch.zeros(2000, dtype=torch.long), torch.arange(2000))
-    torch.testing.assert_close(value, logs.exp() ** power * phi(logs.exp()), rtol=3e-3, atol=0.0)
+def test_pairs_are_listed_once():
+    pairs = list_pairs(GRAPH)
+    assert pairs is list_pairs(GRAPH)
+    same = GRAPH.batch[:, None] == GRAPH.batch
+    target, source = (same & ~torch.eye(len(same), dtype=torch.bool)).nonzero().T
+    assert torch.equal(pairs.target, target)
+    assert torch.equal(pairs.source, source)
+    assert torch.equal(torch.stack([source[pairs.edge], target[pairs.edge]]), GRAPH.edge_index)
+    other = case(1.0).other.nonzero().T
+    assert torch.equal(torch.stack([pairs.pattern.target, pairs.pattern.source]), other)
 
 
-def normal_scores(g: torch.Generator) -> Tensor:
-    return torch.randn(500, 1, generator=g, dtype=torch.float64)
+def test_samples_are_nonneighbors():
+    pattern, times = sample_nonneighbors(GRAPH, 50, torch.Generator().manual_seed(0))
+    assert bool(case(1.0).other[pattern.target, pattern.source].all())
+    drawn = torch.zeros(GRAPH.num_nodes, dtype=torch.long).index_add(0, pattern.target, times)
+    assert torch.equal(drawn, 50 * (GRAPH.nonneighbors > 0))
 
 
-def student_scores(g: torch.Generator) -> Tensor:
-    """2 · Student-t with three degrees of freedom."""
-    z = torch.randn(500, 4, generator=g, dtype=torch.float64)
-    return 2 * z[:, :1] / z[:, 1:].square().mean(1, keepdim=True).sqrt()
-
-
-@pytest.mark.parametrize("power", [1, 2])
-@pytest.mark.parametrize("law", [normal_scores, student_scores])
-@pytest.mark.parametrize("seed", range(3))
-def test_error_on_nonneighbors_is_below_one_percent(law, power, seed):
-    """p = ρ = ½ on a random graph of mean degree 4; the paper's estimate from 256 samples is shown beside."""
-    g = torch.Generator().manual_seed(seed)
-    case = Scores(law(g), law(g), torch.zeros(500, dtype=torch.long))
-    upper = (torch.rand(500, 500, generator=g) < 4 / 499).triu(1)
-    edge = (upper | upper.T)[..., None]
-    other = ~edge & ~torch.eye(500, dtype=torch.bool)[..., None]
-    shift, p, q = case.largest, 0.5, 0.5 * 4 / 499
-    w = case.weights(shift)
-    own = w.diagonal().T
-
-    def moments(nonedge: Tensor) -> tuple[Tensor, Tensor]:
-        """M and σ² with Σ over non-edges weighted by `nonedge`."""
-        m = own + (1 - p) * (w * edge).sum(1) + q * (w * nonedge).sum(1)
-        return m, p * (1 - p) * (w**2 * edge).sum(1) + q * (1 - q) * (w**2 * nonedge).sum(1)
-
-    def phi(v: Tensor, m: Tensor, variance: Tensor) -> Tensor:
-        d, rest = m + (1 - q) * v, variance - q * (1 - q) * v**2
-        return d**-power + 0.5 * power * (power + 1) * rest * d ** (-power - 2)
-
-    m, variance = moments(other)
-    exact = w**power * phi(w.transpose(0, 1), m, variance).transpose(0, 1) * other
-    kernel = AttentionKernel(case.sums, lambda v: phi(v, m, variance), m, power, shift)
-    target, source = (~other[..., 0]).nonzero().T
-    drawn = torch.multinomial(other[..., 0].double(), 256, replacement=True, generator=g)
-    counts = torch.zeros(500, 500).double().scatter_add_(1, drawn, torch.ones(500, 256).double())[..., None]
-    counts *= other.sum(1, keepdim=True) / 256
-    guess = moments(counts)
-    sampled = w**power * phi(w.transpose(0, 1), *guess).transpose(0, 1) * counts
-    for x in (torch.ones(500, 1, 1).double(), normal(500, 1, 8)):
-        taken = kernel.at(target, source)[..., None] * x[source]
-        value = kernel.apply(x) - torch.zeros_like(x).index_add(0, target, taken)
-        error = relative(value, exact, x)
-        estimate = relative(torch.einsum("ijh,jhf->ihf", sampled, x), exact, x)
-        print(f"{law.__name__} power {power}, seed {seed}: error {error:.1e}, with 256 samples {estimate:.1e}")
-        assert error < 0.01
-
-
-def test_gradients_of_both_orders(monkeypatch: pytest.MonkeyPatch):
-    """Of power sums and kernel in s, t, shift, split and x, in one piece and in recomputed slices."""
-    # gradgradcheck draws directions: with its step of 1e-6 four of six seeds differ by up to 5e-4, with 1e-5 none does.
-    torch.manual_seed(0)
-    case = scores([1, 4], heads=1)
-    shift, x, split = case.largest, normal(5, 1, 2), normal(5, 1, seed=3).exp()
-    inputs = [v.requires_grad_() for v in (case.s, case.t, shift, split, x)]
-
-    def kernel(s: Tensor, t: Tensor, shift: Tensor, split: Tensor, x: Tensor) -> Tensor:
-        sums = AttentionSums(s, t, 0.2, case.batch)
-        return AttentionKernel(sums, bent(2 * split, 1), split, 1, shift).apply(x)
-
-    def powers(s: Tensor, t: Tensor, shift: Tensor, x: Tensor) -> Tensor:
-        sums = AttentionSums(s, t, 0.2, case.batch)
-        return torch.cat([sums.power_sum(k, x, shift) for k in (-2, 1)], 2)
-
-    assert gradcheck(powers, [*inputs[:3], x])
-    assert gradgradcheck(powers, [*inputs[:3], x], fast_mode=True)
-    assert gradcheck(kernel, inputs)
-    assert gradgradcheck(kernel, inputs, fast_mode=True, eps=1e-5)
-    assert gradcheck(kernel, inputs, fast_mode=True, check_forward_ad=True)
-    monkeypatch.setattr(prefix, "BUDGET", 1)
-    assert gradcheck(kernel, inputs, fast_mode=True)
-    assert gradgradcheck(kernel, inputs, fast_mode=True, eps=1e-5)
-
-
-def test_result_keeps_the_precision_of_x():
-    case = scores([30], heads=1)
-    kernel = AttentionKernel(case.sums, bent(case.largest.exp(), 1), case.largest.exp(), 1, case.largest)
-    x = normal(30, 1, 4)
-    torch.testing.assert_close(kernel.apply(x.float()), kernel.apply(x).float(), rtol=1e-5, atol=1e-6)
-    assert case.sums.power_sum(1, x.float(), case.largest).dtype == torch.float32
-
-
-def test_a_falling_slope_is_refused():
-    with pytest.raises(ValueError, match="slope of LeakyReLU must be >= 0"):
-        scores([3], heads=1, slope=-0.1).sums  # noqa: B018
+def test_the_expansion_by_cells_is_that_by_pairs(monkeypatch):
+    """The paper's formulas are the same, whoever sums over non-neighbors: all by cells, by list, or a large sample."""
+    of, found = case(1.0), {}
+    for name, listed, complement in (("cells", False, "exact"), ("list", True, "exact"), ("sample", True, "sampled")):
+        monkeypatch.setattr(denominator, "listing_is_cheaper", lambda scores, listed=listed: listed)
+        correction = Correction(moments="delta", complement=complement, samples=20_000)
+        law = Law(GRAPH, Rates(0.5, 0.05), correction=correction, generator=torch.Generator().manual_seed(0))
+        mean, variance = of.attention().mean(law), of.attention().variance(law)
+        x = normal(GRAPH.num_nodes, 2, 3, seed=2).abs()
+        found[name] = mean.edges, mean.loop, variance.edges, mean.nonedges.apply(x), variance.nonedges.apply(x)
+    for exact, by_cells, sampled in zip(found["list"], found["cells"], found["sample"]):
+        torch.testing.assert_close(by_cells, exact, rtol=1e-4, atol=1e-7)
+        assert float((sampled - exact).abs().max() / exact.abs().max()) <= 0.05

@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from rade.errors import EnvironmentFault
-from rade.seal import sealed
 from rade.train import Interrupted, RunError, load_run, resolve, summarise, train_run
 from rade.train import run as run_module
 from rade.train.compare import compare
 from rade.train.files import load_tensors, save_tensors
 from rade.train.lock import Locked, locked
+from rade.train.row import sealed
 
 
 def settings(method="none", **overrides):

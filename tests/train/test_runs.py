@@ -15,7 +15,7 @@ METHODS = ("none", "dropout", "drop-edge", "drop-node", "drop-message", "rade-of
 
 def same(result):
     """A result without what may differ between two runs: the times, and the commit, which an edit changes."""
-    return {name: value for name, value in result.items() if name not in ("timing", "commit", "checksum")}
+    return {name: result[name] for name in result if name not in ("timing", "commit", "dirty", "checksum")}
 
 
 def stopping_after(epochs):
@@ -139,7 +139,8 @@ def test_the_result_tells_how_it_was_made(papers, quick, tmp_path):
     assert {"rade", "torch", "torch_geometric", "python"} <= set(result["versions"])
     assert result["data"]["options"]["nodes"] == 400
     assert {len(curve) for curve in result["history"].values()} == {result["epochs"]}
-    assert set(result["history"]) == {"loss", "val", "val_loss", "p", "q"}
+    assert set(result["history"]) == {"loss", "train", "val", "val_loss", "test", "p", "q"}
+    assert result["test"] == result["history"]["test"][result["best_epoch"] - 1]
     assert result["val"] == max(result["history"]["val"])
     assert result["best_epoch"] == 1 + result["history"]["val"].index(result["val"])
 

@@ -30,7 +30,7 @@ def test_every_data_set_has_a_protocol():
     ],
 )
 def test_protocol_values(dataset, backbone, expected):
-    settings = resolve(dataset, backbone, "none").model_dump()
+    settings = resolve(dataset, backbone, "none", "paper").model_dump()
     assert {name: settings[name] for name in expected} == expected
 
 
@@ -48,7 +48,7 @@ def test_protocol_values(dataset, backbone, expected):
     ],
 )
 def test_protocol_options(dataset, method, options):
-    assert resolve(dataset, "gcn", method).options == options
+    assert resolve(dataset, "gcn", method, "paper").options == options
 
 
 @pytest.mark.parametrize("source", PROTOCOLS)
@@ -76,6 +76,11 @@ def test_the_released_protocol_changes_what_the_code_changes(dataset, fields, op
     assert {name: settings.options.get(name) for name in options} == options
 
 
+def test_the_released_protocol_is_the_default():
+    assert resolve("cora") == resolve("cora", protocol="released")
+    assert make_plan({}).protocol == "released"
+
+
 def test_the_released_protocol_has_no_sections_of_its_own():
     assert set(protocol("released")) == set(protocol("paper"))
 
@@ -100,6 +105,8 @@ def test_deeper_models_repeat_the_last_fan_out():
         ({"hidden": -3}, "hidden must be greater than or equal to 1, got -3"),
         ({"lr": 0.0}, "lr must be greater than 0, got 0.0"),
         ({"runs": 0}, "runs must be a whole number of at least 1, got 0"),
+        ({"run": -1}, "run must be a whole number of at least 0, got -1"),
+        ({"run": 1, "runs": 2}, "run and runs contradict each other"),
         ({"optimizer": "sgd"}, "optimizer must be 'adam' or 'adamw', got 'sgd'"),
         ({"device": "cuda:99"}, "device must name a device that PyTorch can use here, got 'cuda:99'"),
         ({"epohcs": 3}, "unknown setting 'epohcs'; did you mean 'epochs'"),

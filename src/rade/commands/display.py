@@ -70,11 +70,11 @@ class Lines(Display):
 
     def __init__(self) -> None:
         self.console = Console(highlight=False, soft_wrap=True)
-        self.runs = 0
+        self.last = 0
 
     def plan(self, plan: Plan, dataset: Dataset, out: Path) -> None:
         """The settings, those of single methods under their names."""
-        self.runs = plan.runs
+        self.last = plan.first + plan.runs
         runs = "1 run" if plan.runs == 1 else f"{plan.runs} runs"
         self.console.print(f"[bold]{dataset.name}[/], {runs} per method, results in {out}", markup=True)
         sampled = plan.settings[0].batch_size > 0 and dataset.level == "node"
@@ -89,7 +89,7 @@ class Lines(Display):
 
     def begin(self, settings: Settings, run: int) -> None:
         """Remember the run's name."""
-        self.name = f"{settings.method} {run + 1}/{self.runs}"
+        self.name = f"{settings.method} {run + 1}/{self.last}"
         self.settings = settings
         self.told = self.started = time.monotonic()
         self.first: int | None = None

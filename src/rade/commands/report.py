@@ -54,11 +54,9 @@ def _names(text: str) -> list[str]:
 
 def _experiments(names: list[str]) -> list[Any]:
     """The tables asked for, else all."""
-    from importlib import import_module
-
+    from rade.experiment import table
     from rade.report.build import reading_order
 
-    table = import_module("rade.experiment.table")
     if names:
         return [table.load(name) for name in names]
     return reading_order([table.load(name) for name in table.names()])

@@ -18,9 +18,14 @@ def train(
     backbone: Annotated[str | None, typer.Option(help="gcn (default), gin, gat, sgc, gin-lin or sage.")] = None,
     method: Annotated[list[str] | None, typer.Option(help=f"Repeat it, or separate by commas: {_METHODS}")] = None,
     protocol: Annotated[
-        str | None, typer.Option(help="Where defaults come from: paper (default), or released, the authors' code.")
+        str | None,
+        typer.Option(
+            help="Where defaults come from: released (default), the authors' code, which made the paper's numbers; "
+            "or paper, the text, which differs from it and does not reach those numbers everywhere."
+        ),
     ] = None,
     runs: Annotated[int | None, typer.Option(help="Seeds, or folds where the data set has them.")] = None,
+    run: Annotated[int | None, typer.Option(help="Only this run, counted from 0, instead of --runs.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Most epochs.")] = None,
     patience: Annotated[int | None, typer.Option(help="Epochs without improvement before stopping; 0: never.")] = None,
     hidden: Annotated[int | None, typer.Option(help="Width of the hidden layers.")] = None,
@@ -60,7 +65,7 @@ def train(
     tensorboard: Annotated[Path | None, typer.Option(help="Also write TensorBoard logs to this folder.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
-    """Train and compare methods on one data set; settings not given follow the paper's protocol.
+    """Train and compare methods on one data set; settings not given follow the released protocol.
 
     Without options: plain GCN, RADE-OF and RADE-OFS on the embedded data set, in under two minutes.
 
@@ -80,7 +85,7 @@ def train(
     """
     given = {
         "dataset": dataset, "backbone": backbone, "method": method or None, "protocol": protocol, "runs": runs,
-        "epochs": epochs,
+        "run": run, "epochs": epochs,
         "patience": patience, "hidden": hidden, "layers": layers, "lr": lr, "batch_size": batch_size,
         "fanouts": fanouts, "rate": rate, "p": p, "rho": rho, "penalty": penalty,
         "adaptive": False if fixed_rates else None, "seed": seed, "threads": threads, "device": device,

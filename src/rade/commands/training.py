@@ -16,7 +16,7 @@ from rade.train.denoising import check_noise, corrupted, parse_noise, pilot
 from rade.train.errors import Interrupted, SettingsError
 from rade.train.plan import Plan, make_plan, parse_assignment, read_config
 from rade.train.process import processes
-from rade.train.settings import Settings
+from rade.train.settings import PROTOCOLS, Settings
 from rade.train.stop import stop_on_signal
 
 
@@ -51,7 +51,7 @@ def execute(order: Order) -> None:
     given = {} if order.noise in (None, "auto") else parse_noise(order.noise or "")
     plan = order.plan(**given)
     first = plan.settings[0]
-    suffix = "" if plan.protocol == "paper" else f"-{plan.protocol}"
+    suffix = "" if plan.protocol == PROTOCOLS[0] else f"-{plan.protocol}"
     out = order.out or Path("runs") / f"{first.dataset}-{first.backbone}{suffix}"
     with processes() as process, stop_on_signal() as stop_asked:
         display = choose_display(order.json, process)
@@ -77,6 +77,7 @@ def execute(order: Order) -> None:
                     checkpoint_every=order.checkpoint_every,
                     process=process,
                     stop_asked=stop_asked,
+                    first=plan.first,
                 )
         except Interrupted as stopped:
             if process.rank == 0:

@@ -1,11 +1,11 @@
 """Rows from a folder with one JSON file per finished run."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from rade.errors import RadeError
 from rade.report.rows import Problem, RowError, Run, read_row
+from rade.train.row import decode
 
 
 class StoreError(RadeError):
@@ -28,8 +28,8 @@ def read_folder(folder: Path) -> tuple[tuple[Run, ...], tuple[Problem, ...]]:
 
 def _load(path: Path) -> Any:
     try:
-        return json.loads(path.read_bytes())
+        return decode(path.read_bytes())
     except OSError as error:
         raise RowError(f"cannot be read: {error.strerror}") from None
-    except ValueError:
-        raise RowError("is no JSON; the file is damaged or foreign") from None
+    except ValueError as error:
+        raise RowError(str(error)) from None

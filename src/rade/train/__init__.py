@@ -1,15 +1,29 @@
-"""Training: settings from the paper's protocol, one loop for all tasks, runs that resume, models that predict.
+"""Training: settings from the protocol, one loop for all tasks, runs that resume, models that predict.
 
 settings = rade.train.resolve("cora", "gcn", "rade-of")
 result = rade.train.train_run(rade.data.load("cora"), settings, run=0, folder=Path("runs/cora"))
 logits = rade.train.load_run("runs/cora").predict(rade.data.load("cora"))
 """
 
-from rade.train.errors import Interrupted, RunError, SettingsError
-from rade.train.result import Result
-from rade.train.run import load_run, train_run
-from rade.train.settings import Settings, defaults, resolve
-from rade.train.summary import Summary, summarise
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rade.train.errors import Interrupted, RunError, SettingsError
+    from rade.train.result import Result
+    from rade.train.run import load_run, train_run
+    from rade.train.settings import Settings, defaults, resolve
+    from rade.train.summary import Summary, summarise
+
+# Loaded on first use: the store of results reads and writes rows without PyTorch.
+_HOMES = {
+    "rade.train.errors": ("Interrupted", "RunError", "SettingsError"),
+    "rade.train.result": ("Result",),
+    "rade.train.run": ("load_run", "train_run"),
+    "rade.train.settings": ("Settings", "defaults", "resolve"),
+    "rade.train.summary": ("Summary", "summarise"),
+}
+_HOME = {name: home for home, members in _HOMES.items() for name in members}
 
 __all__ = [
     "Interrupted",
@@ -24,3 +38,9 @@ __all__ = [
     "summarise",
     "train_run",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'rade.train' has no attribute '{name}'")
+    return getattr(import_module(_HOME[name]), name)

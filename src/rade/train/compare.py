@@ -97,8 +97,9 @@ def compare(
     checkpoint_every: int = 50,
     process: Solo | None = None,
     stop_asked: StopAsked = never,
+    first: int = 0,
 ) -> Comparison:
-    """Train every plan `runs` times below `out`; leave `summary.json` and `curves.png` there.
+    """Train every plan `runs` times below `out`, from run number `first`; leave `summary.json` and `curves.png` there.
 
     Unless asked to `resume` or to `overwrite`, refuse a folder with unfinished runs or results of other settings.
     Nobody else may write there meanwhile.
@@ -106,12 +107,13 @@ def compare(
     process, watcher = process or Solo(), watcher or Together()
     for settings in plans:
         check_level(dataset, settings)
-    check_folds(dataset, runs)
+    numbers = range(first, first + runs)
+    check_folds(dataset, numbers.stop)
     results: dict[str, list[Result]] = {settings.method: [] for settings in plans}
     with sole_writer(out, process):
         if not resume and not overwrite:
-            refuse_to_lose(out, plans, runs)
-        for settings, run in product(plans, range(runs)):
+            refuse_to_lose(out, plans, numbers)
+        for settings, run in product(plans, numbers):
             if settings.threads:
                 torch.set_num_threads(settings.threads)
             watcher.begin(settings, run)

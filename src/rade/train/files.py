@@ -11,11 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import torch
-
 from rade.errors import EnvironmentFault, is_machine
 from rade.seal import SealError, sealed, verify
 from rade.train.errors import RunError
+from rade.train.row import decode
 
 # Behind the archive that torch writes and still reads with it: a mark and the sha256 of everything before.
 _MARK = b"\nrade sha256 "
@@ -69,6 +68,8 @@ def sweep(folder: Path, *names: str) -> None:
 
 def save_tensors(path: Path, state: Any) -> None:
     """Write a nest of tensors and plain values, and their checksum."""
+    import torch  # here, so that reports can use the other functions without it
+
     # In memory first: torch turns a full disk into errors of its own, and may end the process.
     buffer = io.BytesIO()
     torch.save(state, buffer)
@@ -79,6 +80,8 @@ def save_tensors(path: Path, state: Any) -> None:
 
 def load_tensors(path: Path) -> Any:
     """Read what `save_tensors` wrote; nothing in the file is executed, and nothing damaged is parsed."""
+    import torch
+
     content = _read(path)
     body, trailer = content[:-_TRAILER], content[-_TRAILER:]
     if trailer != _MARK + hashlib.sha256(body).hexdigest().encode():
@@ -110,6 +113,14 @@ def load_record(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise RunError(f"{path} {_DAMAGED}") from None
     return dict(record)
+
+
+def load_row(path: Path) -> dict[str, Any]:
+    """Read a run's row, verified."""
+    try:
+        return decode(_read(path))
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{path} cannot be trusted: it {error}; delete it to start this run afresh") from None
 
 
 def ensure_writable(folder: Path) -> None:

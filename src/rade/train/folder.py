@@ -1,7 +1,7 @@
 """The folder of a comparison, `OUT/METHOD/run-N`: who may write there, and what is there already."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -44,11 +44,11 @@ def sole_writer(out: Path, process: Solo) -> Iterator[None]:
         yield
 
 
-def refuse_to_lose(out: Path, plans: Sequence[Settings], runs: int) -> None:
+def refuse_to_lose(out: Path, plans: Sequence[Settings], runs: Iterable[int]) -> None:
     """Stop before an earlier run's files are replaced, unless it is finished and would only be repeated."""
     advice = "choose another folder with --out, or replace what is there with --overwrite"
     for settings in plans:
-        for run in range(runs):
+        for run in runs:
             folder = run_folder(out, settings.method, run)
             if (folder / "checkpoint.pt").exists():
                 raise RunError(f"{folder} holds an unfinished run; --resume continues it, --overwrite starts it over")
@@ -73,7 +73,8 @@ def _continued(results: list[Result], out: Path, method: str, shared: Mapping[st
     """Append the runs that follow in the folder, up to the first that is missing, unreadable or of other settings."""
     while True:
         try:
-            following = read_result(run_folder(out, method, len(results)) / "result.json")
+            number = results[-1]["run"] + 1 if results else 0
+            following = read_result(run_folder(out, method, number) / "result.json")
         except RadeError:
             return results
         settings = following["settings"]

@@ -1,6 +1,6 @@
 """The training loop: the same for every task, every way of batching and every method."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -64,7 +64,7 @@ def fit(
                 logits = learner.adapt(*batch.inputs, labelled)
             losses.append(float(loss.detach()))
         learner.eval()
-        scores = judge(trainee, task, batches.evaluation(learner, logits))
+        scores = judge(trainee, task, batches.evaluation(learner, logits), batches.free)
         loss_mean = process.total(sum(losses)) / (len(losses) * process.world)
         _check_finite(progress.epoch + 1, {"loss": loss_mean, **scores})
         progress.record(perf_counter() - started, loss=loss_mean, **scores)
@@ -79,8 +79,13 @@ def _check_finite(epoch: int, values: dict[str, float]) -> None:
             raise Diverged(f"the {names.get(name, name)} became {value} in epoch {epoch}; a smaller --lr may help")
 
 
-def judge(trainee: Trainee, task: Task, outputs: Callable[[str], Outputs]) -> dict[str, float]:
-    """Score the epoch on the validation part, note it if it is the best so far, and advance the schedule."""
+def judge(
+    trainee: Trainee, task: Task, outputs: Callable[[str], Outputs], free: Iterable[str] = ()
+) -> dict[str, float]:
+    """Score the epoch on the validation part, note it if it is the best so far, and advance the schedule.
+
+    The parts that are `free` get a curve too; nothing is selected by them.
+    """
     learner, progress = trainee.learner, trainee.progress
     logits, labels = outputs("val")
     val, val_loss = task.metric(logits, labels), float(task.loss(logits, labels))
@@ -89,4 +94,5 @@ def judge(trainee: Trainee, task: Task, outputs: Callable[[str], Outputs]) -> di
         progress.best_test = task.metric(*outputs("test"))
         progress.best_state = deepcopy(learner.state_dict())
     trainee.schedule.advance(val_loss)
-    return {"val": val, "val_loss": val_loss, "p": float(learner.rates.p), "q": float(learner.rates.q)}
+    curves = {part: task.metric(*outputs(part)) for part in free}
+    return {"val": val, "val_loss": val_loss, **curves, "p": float(learner.rates.p), "q": float(learner.rates.q)}

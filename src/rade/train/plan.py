@@ -10,7 +10,7 @@ from rade.augment import ADAPTATION, METHODS
 from rade.data.catalogue import resolve as resolve_dataset
 from rade.nn.backbones import BACKBONES
 from rade.train.errors import SettingsError, unknown
-from rade.train.settings import Settings, defaults, offered_by, resolve
+from rade.train.settings import PROTOCOLS, Settings, defaults, offered_by, resolve
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -23,11 +23,15 @@ RUNS = 10**6
 
 @dataclass(frozen=True)
 class Plan:
-    """One data set, one backbone, the settings of each method, and how many runs of each; where defaults came from."""
+    """One data set, one backbone, the settings of each method, and how many runs of each; where defaults came from.
+
+    first: the number of the first run.
+    """
 
     settings: tuple[Settings, ...]
     runs: int
     protocol: str
+    first: int = 0
 
 
 def make_plan(asked: Mapping[str, Any]) -> Plan:
@@ -39,25 +43,36 @@ def make_plan(asked: Mapping[str, Any]) -> Plan:
     dataset = resolve_dataset(asked.pop("dataset", "csbm")).name
     backbone = asked.pop("backbone", "gcn")
     methods = _names(asked.pop("method", COMPARED))
-    source = asked.pop("protocol", "paper")
+    source = asked.pop("protocol", PROTOCOLS[0])
     if backbone not in BACKBONES:
         raise unknown("backbone", backbone, BACKBONES)
     for method in methods:
         if method not in METHODS:
             raise unknown("method", method, METHODS)
-    runs = asked.pop("runs", defaults(dataset, backbone, methods[0], source)["runs"])
-    if not isinstance(runs, int) or isinstance(runs, bool) or runs < 1:
-        raise SettingsError(f"runs must be a whole number of at least 1, got {runs!r}")
-    if runs > RUNS:
-        raise SettingsError(f"runs must be at most {RUNS}, got {runs}")
-    _check(asked, methods)
-    settings = tuple(resolve(dataset, backbone, method, source, **_meant_for(method, asked)) for method in methods)
+    first, runs = _which_runs(asked, defaults(dataset, backbone, methods[0], source)["runs"])
+    check_options(asked, methods)
+    settings = tuple(resolve(dataset, backbone, method, source, **meant_for(method, asked)) for method in methods)
     if "fanouts" in asked and (settings[0].batch_size == 0 or settings[0].pool != "none"):
         raise SettingsError(
             f"fanouts are for neighbor sampling on one graph, which {dataset} is not trained by here; "
             "give a batch size of seed nodes (--batch-size), or leave them out"
         )
-    return Plan(settings, runs, source)
+    return Plan(settings, runs, source, first)
+
+
+def _which_runs(asked: dict[str, Any], usual: int) -> tuple[int, int]:
+    """The number of the first run and how many: `run` asks for a single one, `runs` for so many from 0 on."""
+    if "run" in asked and "runs" in asked:
+        raise SettingsError("run and runs contradict each other: one names a single run, the other counts several")
+    runs = asked.pop("runs", 1 if "run" in asked else usual)
+    first = asked.pop("run", 0)
+    if not isinstance(runs, int) or isinstance(runs, bool) or runs < 1:
+        raise SettingsError(f"runs must be a whole number of at least 1, got {runs!r}")
+    if runs > RUNS:
+        raise SettingsError(f"runs must be at most {RUNS}, got {runs}")
+    if not isinstance(first, int) or isinstance(first, bool) or not 0 <= first <= RUNS:
+        raise SettingsError(f"run must be a whole number from 0 to {RUNS}, got {first!r}")
+    return first, runs
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -98,19 +113,20 @@ def _names(methods: Any) -> list[str]:
     return names
 
 
-def _meant_for(method: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+def meant_for(method: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that every run has, and those of this method."""
     allowed = set(Settings.model_fields) | METHODS[method].known
     return {name: value for name, value in asked.items() if name in allowed}
 
 
-def _check(asked: Mapping[str, Any], methods: Sequence[str]) -> None:
+def check_options(asked: Mapping[str, Any], methods: Sequence[str]) -> None:
     """Refuse options that no chosen method has, that do not exist, or that contradict each other."""
     known = {name for method in methods for name in METHODS[method].known}
     everywhere = {name for entry in METHODS.values() for name in entry.known}
-    fields = set(Settings.model_fields) - {"options"}
+    fields = set(Settings.model_fields) - {"options", "protocol"}
     for name in asked:
         if name not in fields | everywhere:
-            raise unknown("setting", name, sorted(fields | everywhere | {"runs", "protocol"}))
+            raise unknown("setting", name, sorted(fields | everywhere | {"run", "runs", "protocol"}))
         if name not in fields | known:
             owners = ", ".join(method for method, entry in METHODS.items() if name in entry.known)
             what = "fixed_rates" if name == "adaptive" else name

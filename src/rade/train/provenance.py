@@ -1,5 +1,6 @@
-"""With what a result was made: versions, commit, data."""
+"""With what a result was made: versions, commit, machine, data."""
 
+import os
 import platform
 import subprocess
 from collections.abc import Mapping
@@ -19,14 +20,31 @@ def versions() -> Mapping[str, str]:
 
 
 @cache
-def commit() -> str:
-    """The commit of the source tree, marked if it has changes; empty outside a repository."""
+def commit() -> tuple[str, bool]:
+    """The commit of the source tree and whether it has changes; empty and unchanged outside a repository."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
         done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+        return "", False
+    described = done.stdout.strip() if done.returncode == 0 else ""
+    return described.removesuffix("-dirty"), described.endswith("-dirty")
+
+
+@cache
+def machine() -> Mapping[str, Any]:
+    """The kind of machine, without its name."""
+    return {"cpu": _processor(), "cores": os.cpu_count(), "system": f"{platform.system()} {platform.machine()}"}
+
+
+def _processor() -> str:
+    """The processor's model; Linux tells it in a file only."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor())
 
 
 def origin(dataset: Dataset) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from rade.augment import Learner
 from rade.train.errors import RunError
-from rade.train.files import load_record
+from rade.train.files import load_row
 from rade.train.matching import same_settings
 
 Result = dict[str, Any]
@@ -29,7 +29,7 @@ _CURVES = ("val", "loss", "p", "q")
 
 def read_result(path: Path) -> Result:
     """The content of a `result.json`."""
-    result = load_record(path)
+    result = load_row(path)
     if not (all(isinstance(result.get(name), kind) for name, kind in _FORM.items()) and _sound(result)):
         raise RunError(f"{path} is not a result of this version of rade; delete it to start this run afresh")
     return result

@@ -3,22 +3,25 @@
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from rade.data import Dataset, Split
-from rade.seal import sealed
 from rade.train.checkpoint import Checkpoint, StopAsked, never
+from rade.train.command import repeat_command
 from rade.train.errors import SettingsError
-from rade.train.files import ensure_writable, remove, save_json
+from rade.train.files import ensure_writable, remove, write_whole
 from rade.train.loop import Trainee, fit
 from rade.train.model import Shape, Trained, build_learner, load_model, save_model
+from rade.train.numerics import NUMERICS
 from rade.train.process import Solo
 from rade.train.progress import Progress, Stopping
-from rade.train.provenance import commit, origin, versions
+from rade.train.provenance import commit, machine, origin, versions
 from rade.train.result import Result, finished, skipped_steps
+from rade.train.row import FORMAT, encode, key_of, sealed
 from rade.train.schedule import SCHEDULES
-from rade.train.settings import Settings
+from rade.train.settings import Settings, all_options
 from rade.train.steps import batches_of
 from rade.train.task import Task
 
@@ -58,13 +61,13 @@ def train_run(
             remove(folder / "checkpoint.pt")
     checkpoint = Checkpoint(folder / "checkpoint.pt", wanted, checkpoint_every, process, stop_asked)
     trainee = _train(dataset, settings, run, checkpoint, resume, observe)
-    result = sealed(_result(dataset, settings, run, trainee))
+    result = _result(dataset, settings, run, trainee, process.world)
     # Killed between the two files below, the run is still known as unfinished and ends when it is resumed.
     checkpoint.save(trainee)
     if process.rank == 0:
         shape, state = Shape.of(dataset), trainee.progress.best_state
         save_model(folder / "model.pt", settings, shape, settings.seed + run, state)
-        save_json(folder / "result.json", result)
+        write_whole(folder / "result.json", lambda file: file.write(encode(result)))
         remove(folder / "checkpoint.pt")
     return result
 
@@ -125,11 +128,21 @@ def _check_split(dataset: Dataset, split: Split) -> None:
             )
 
 
-def _result(dataset: Dataset, settings: Settings, run: int, trainee: Trainee) -> Result:
+def run_key(settings: Settings, run: int, data: dict[str, Any], processes: int = 1) -> str:
+    """The name under which a run is stored; data: the data set's `origin`."""
+    return key_of(settings.model_dump(mode="json"), all_options(settings), run, data, processes)
+
+
+def _result(dataset: Dataset, settings: Settings, run: int, trainee: Trainee, processes: int) -> Result:
     """Everything about a run; only `timing` differs between two runs of the same settings on the same machine."""
     progress = trainee.progress
-    return {
+    threads, data, (revision, dirty) = torch.get_num_threads(), origin(dataset), commit()
+    row = {
+        "format": FORMAT,
+        "key": run_key(settings, run, data, processes),
+        "numerics": NUMERICS,
         "settings": settings.model_dump(mode="json"),
+        "protocol": settings.protocol,
         "run": run,
         "seed": settings.seed + run,
         "metric": dataset.metric,
@@ -138,10 +151,6 @@ def _result(dataset: Dataset, settings: Settings, run: int, trainee: Trainee) ->
         "test": progress.best_test,
         "best_epoch": progress.best_epoch,
         "epochs": progress.epoch,
-        "threads": torch.get_num_threads(),
-        "versions": versions(),
-        "commit": commit(),
-        "data": origin(dataset),
         "history": progress.history,
         "skipped": skipped_steps(trainee.learner),
         "timing": {
@@ -149,4 +158,12 @@ def _result(dataset: Dataset, settings: Settings, run: int, trainee: Trainee) ->
             "seconds_per_epoch": sum(progress.seconds) / len(progress.seconds),
             "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         },
+        "versions": dict(versions()),
+        "commit": revision,
+        "dirty": dirty,
+        "machine": {**machine(), "processes": processes},
+        "threads": threads,
+        "command": repeat_command(settings, run, threads),
+        "data": data,
     }
+    return sealed(row)

@@ -49,7 +49,9 @@ class Batch:
 
 
 class Batches(Protocol):
-    """The steps of an epoch, and the outputs by which it is judged."""
+    """The steps of an epoch, and the outputs by which it is judged; those on the `free` parts cost no further pass."""
+
+    free: tuple[str, ...]
 
     def training(self, epoch: int) -> Iterable[Batch]:
         """The steps of an epoch; equal epochs give equal steps."""
@@ -81,6 +83,8 @@ def batches_of(dataset: Dataset, split: Split, settings: Settings, seed: int, pr
 class WholeGraph:
     """The whole graph in every step; one evaluation pass covers all parts."""
 
+    free: tuple[str, ...] = ("train", "test")
+
     def __init__(self, data: Any, split: Split, device: str) -> None:
         self.x = data.x.to(device)
         self.labels: Tensor = data.y.to(device)
@@ -109,6 +113,8 @@ class _Chunks:
 
     def __init__(self, split: Split, settings: Settings, seed: int, process: Solo) -> None:
         self.parts = _parts(split)
+        # Cross-validation holds out one fold for both: what was computed for the one serves the other.
+        self.free: tuple[str, ...] = ("test",) if split.test is split.val else ()
         self.size = settings.batch_size
         self.eval_size = settings.eval_batch_size or settings.batch_size
         self.device = settings.device
@@ -134,7 +140,15 @@ class _Chunks:
 
     def evaluation(self, learner: Learner, logits: Tensor | None) -> Callable[[str], Outputs]:
         """Passes over the items of a part, split among processes."""
-        return lambda part: self.outputs(learner, self.parts[part])
+        found: dict[int, Outputs] = {}
+
+        def outputs(part: str) -> Outputs:
+            items = self.parts[part]
+            if id(items) not in found:
+                found[id(items)] = self.outputs(learner, items)
+            return found[id(items)]
+
+        return outputs
 
     def outputs(self, learner: Learner, items: Tensor) -> Outputs:
         """Logits and labels of the items, those of one process after those of another."""

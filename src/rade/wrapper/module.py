@@ -194,6 +194,7 @@ class RADE(Module):
         if self.rule.adapts:
             with torch.enable_grad():
                 self.controller.step(step.evidence(self.rule))
+        self._latest = None  # one training call, one rate step; and nothing of it is kept alive
         return step.clean_logits
 
     def explain(self, *args: Any, **kwargs: Any) -> list[LayerReport]:

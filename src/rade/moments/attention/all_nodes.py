@@ -1,161 +1,103 @@
-"""Sums of attention weights over all nodes of a graph: no sampling, no pair list, O(n log n)."""
+"""Sums of functions of the attention weight over all nodes or all non-neighbors, without a list of pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
-from torch.nn.functional import leaky_relu
 
-from rade.moments.attention.prefix import ThresholdSums
+from rade.graph.graph import Graph
+from rade.graph.operator import Kernel
+from rade.moments.attention.cells import POINTS, Cells
+from rade.moments.attention.prefix import Prepared, ThresholdSums
+from rade.moments.attention.scores import Scores
 
 
 class AttentionSums:
-    """Sums over all nodes j of i's graph, j = i included, of functions of w_ij = exp(LeakyReLU(s_j + t_i) − shift_i).
+    """Who stands where: the neighbors and the non-neighbors of every row (head of a node) at the points of columns.
 
-    On each side of the kink s_j = −t_i a power of w is a product of a factor of i and a factor of j, and w grows with
-    s_j: sums over the nodes sorted by s_j do the rest. Computed in float64, whatever the scores are given in.
+    ``neighbors`` and ``others`` [R, B + 1, POINTS] turn Σ_j f(w_ij) into Σ_{column, point} (·) f(w at the point).
+    ``empty`` [R, B + 1] tells, by integer counts, the columns all of whose sources are neighbors or the node itself:
+    there nothing is left, not the rounding of all − edges − loop.
     """
 
-    def __init__(self, s: Tensor, t: Tensor, slope: float, batch: Tensor) -> None:
-        """Scores of the sources `s` and targets `t`, [n, H]; `batch` [n] numbers the graph of each node."""
-        if slope < 0:
-            raise ValueError(f"slope of LeakyReLU must be >= 0, got {slope}; weights must not fall as scores grow")
-        self.s, self.t, self.slope = s.double(), t.double(), slope
-        heads = torch.arange(s.shape[1], device=s.device)
-        self.segment = (batch[:, None] * s.shape[1] + heads).flatten()  # a head of a graph, [n·H]
+    def __init__(self, scores: Scores) -> None:
+        self.scores, self.graph, self.heads = scores, scores.graph, scores.heads
+        graph, heads = self.graph, self.heads
+        segment = (graph.batch[:, None] * heads + torch.arange(heads, device=graph.device)).flatten()
+        segments = graph.num_graphs * heads
+        cells = self.cells = Cells(scores.s.flatten(), scores.t.flatten(), segment, segments)
+        target, source = self.rows(graph.pattern.target).flatten(), self.rows(graph.pattern.source).flatten()
+        self.edge_column = cells.column(target, source)
+        nodes = torch.arange(segment.numel(), device=graph.device)
+        self.loop_column = cells.column(nodes, nodes)
+        size = nodes.numel() * (cells.columns + 1)
+        at_edge = target * (cells.columns + 1) + self.edge_column
+        at_loop = nodes * (cells.columns + 1) + self.loop_column
+        gone = torch.bincount(torch.cat([at_edge, at_loop]), minlength=size).view(nodes.numel(), -1)
+        self.empty = gone == cells.in_columns(cells.count.view(segments, -1), cells.below)
+        weight = cells.source_weight
+        neighbors = weight.new_zeros(size, POINTS).index_add(0, at_edge, weight.index_select(0, source))
+        everyone = weight.new_zeros(cells.count.numel(), POINTS).index_add(0, cells.group, weight)
+        upto = torch.cat([weight[:1] * 0, weight[cells.order].cumsum(0)])
+        first = cells.start[cells.own_group]
+        below = upto.index_select(0, first + cells.below) - upto.index_select(0, first)
+        others = cells.in_columns(everyone.view(segments, cells.columns, POINTS), below)
+        others = others - (neighbors.index_add(0, at_loop, weight)).view_as(others)
+        self.neighbors, self.others = neighbors.view_as(others), others.masked_fill(self.empty[..., None], 0.0)
 
-    def power_sum(self, power: int, x: Tensor, shift: Tensor, below: Tensor | None = None) -> Tensor:
-        """Σ_j w_ij^k x_j over all j of i's graph, or those with s_j < below_i; x [n, H, F], shift and below [n, H]."""
-        whole = torch.full_like(self.s, torch.inf)
-        if power >= 0:
-            return self._one_sided(power, x, shift, whole if below is None else below)
-        # Negative powers peak at the low end, so they are summed from the high end and what lies above is taken off.
-        total = self._one_sided(power, x, shift, -whole)
-        return total if below is None else total - self._one_sided(power, x, shift, below)
+    def rows(self, nodes: Tensor) -> Tensor:
+        """The rows of the heads of some nodes, [P] → [P, H]."""
+        return nodes[:, None] * self.heads + torch.arange(self.heads, device=nodes.device)
 
-    def _one_sided(self, power: int, x: Tensor, shift: Tensor, cut: Tensor) -> Tensor:
-        """The power sum over the nodes below the cut (k ≥ 0) or above it (k < 0), by queries at kink and cut."""
-        up = power >= 0
-        sums, factor = self.queries(cut, [1.0, self.slope], [power, power], 2 if up else 0, shift)
-        # If no node lies beyond the kink, its branch must not be summed over all nodes and taken off again.
-        direction, at_kink = (1 if up else -1), sums.threshold[: self.t.numel()] + self.t.flatten()
-        past = ((cut + self.t).flatten() * direction > 0) & (at_kink * direction >= 0)
-        # Up to the kink the slope is `slope`, past it 1; seen from the high end it is the other way round.
-        inner, outer = (1, 0) if up else (0, 1)
-        sign = self.s.new_zeros(2, past.numel(), 2)
-        sign[0, past, inner], sign[0, past, outer] = 1.0, -1.0
-        sign[1, past, outer], sign[1, ~past, inner] = 1.0, 1.0
-        return _gather(sums, sums.operator((sign * factor).flatten(0, 1)), x)
+    def read(self, values: Tensor, target: Tensor, source: Tensor, column: Tensor) -> Tensor:
+        """Columns' values [R, B + 1, POINTS] at pairs of rows [P], by interpolation."""
+        at = values.flatten(0, 1).index_select(0, target * (self.cells.columns + 1) + column)
+        return (at * self.cells.source_weight.index_select(0, source)).sum(1)
 
-    def queries(
-        self, cut: Tensor, slopes: list[float], powers: list[int], left: int, level: Tensor
-    ) -> tuple[ThresholdSums, Tensor]:
-        """Two queries for each target, at the kink and at `cut` [n, H], and (w/e^level)^p at their origins, [2, R, K].
+    def edges(self, values: Tensor) -> Tensor:
+        """Columns' values on the clean edges, [E, H]."""
+        pattern = self.graph.pattern
+        target, source = self.rows(pattern.target).flatten(), self.rows(pattern.source).flatten()
+        return self.read(values, target, source, self.edge_column).view(-1, self.heads)
 
-        Column k continues the branch of slope `slopes[k]` to all s; the first `left` sum below, the others above.
-        """
-        slope, power = self.s.new_tensor(slopes), self.s.new_tensor(powers)
-        target = torch.arange(self.segment.numel(), device=self.segment.device).repeat(2)
-        thresholds = torch.cat([-self.t.flatten(), cut.flatten()])
-        sums = ThresholdSums(self.s.flatten(), self.segment, thresholds, target, slope * power, left)
-        z = sums.origin.view(2, -1) + self.t.flatten()
-        # First log w, then its multiples: rounding that all powers share is no more than a tiny change of w, whereas
-        # separate roundings would be magnified by the alternating coefficients of a polynomial.
-        exponent = (z[..., None] * slope - level.flatten()[:, None]) * power
-        # What would overflow stands before an empty sum (0·∞), or else the true result overflows as well.
-        return sums, exponent.clamp(max=700.0).exp()
+    def loops(self, values: Tensor) -> Tensor:
+        """Columns' values from each node to itself, [n, H]."""
+        nodes = torch.arange(self.loop_column.numel(), device=self.loop_column.device)
+        return self.read(values, nodes, nodes, self.loop_column).view(-1, self.heads)
 
 
-class AttentionKernel:
-    """K_ij = w^r φ_i(w) at w = w_ij, for φ_i smooth on [0, ∞) and w^r φ_i(w) smooth in 1/w at ∞.
+class AttentionKernel(Kernel):
+    """K_ij given at the points of all columns, [R, B + 1, POINTS]: zero in columns without a non-neighbor."""
 
-    With u = w/M_i:  K = M_i^r Σ_k a_ik u^{k+r} for u < 1,  K = Σ_k b_ik u^{−k} for u ≥ 1,
-    where a interpolates φ_i(M_i u) on [0, 1], and b interpolates w^r φ_i(w) as a function of 1/u on [0, 1].
-
-    With the paper's φ and M = E[denominator] every K_ij is within 0.3 %, for σ² up to 10^5 M². One heavy non-neighbor
-    makes σ² as large as M²/q: above M, K then rises from 1/u = 0 like 1 + σ²/(M u)², and degree 6 at Chebyshev points
-    is off by 80 % at σ² = 10^4 M². Hence three degrees more there, and points that crowd together at 1/u = 0.
-    """
-
-    def __init__(
-        self,
-        sums: AttentionSums,
-        phi: Callable[[Tensor], Tensor],
-        split: Tensor,
-        power: int,
-        shift: Tensor,
-        degree: int = 6,
-    ) -> None:
-        """`phi` maps weights [P, n, H] to φ_i at each; `split` [n, H] is M_i > 0, best where φ_i bends."""
-        self.sums, self.power = sums, power
-        split = split.double()
-        points, fit = _interpolation(split, degree, crowding=1.0)
-        self.low = torch.einsum("kp,pnh->nhk", fit, phi(split * points).double()) * split[..., None] ** power  # M^r a
-        points, fit = _interpolation(split, degree + 3, crowding=1.5)
-        self.high = torch.einsum("kp,pnh->nhk", fit, phi(split / points).double() * (split / points) ** power)  # b
-        self.level = split.log() + shift  # LeakyReLU(s + t) at u = 1
-        inverse = torch.where(self.level >= 0, self.level, self.level / sums.slope if sums.slope > 0 else -torch.inf)
-        self.cut = (inverse - sums.t).detach()
-        self.queries, self.operator = self._build()
+    def __init__(self, sums: AttentionSums, values: Tensor, dtype: torch.dtype) -> None:
+        self.sums, self.dtype, cells = sums, dtype, sums.cells
+        self.values = values.masked_fill(sums.empty[..., None], 0.0)
+        queries = cells.split.nonzero().squeeze(1)
+        self.queries = queries
+        keys = (cells.group, cells.rank, cells.source_weight, cells.count)
+        self.below = ThresholdSums(*keys, cells.own_group[queries], cells.below[queries])
+        # All columns of cells are summed whole, the kink's own as above the kink; below it the branches are exchanged.
+        own = self.values[queries, cells.own[queries]]
+        self.prepared: Prepared = self.below.prepare(self.values[queries, -1] - own, dtype)
+        self.whole = self.values[:, :-1].flatten(1).to(dtype).view(-1, sums.heads, cells.columns * POINTS)
 
     def apply(self, x: Tensor) -> Tensor:
-        """Σ_j K_ij x_j over all j of i's graph, j = i included: [n, H, F] → [n, H, F]."""
-        return _gather(self.queries, self.operator, x)
+        """Σ_j K_ij x_j over all j of i's graph, j = i included, [n, H, F]."""
+        graph, heads = self.sums.graph, self.sums.heads
+        below, totals = self.below.apply(self.prepared, x.flatten(0, 1).to(self.dtype))
+        totals = totals.view(graph.num_graphs, heads, -1, x.shape[-1])
+        out = torch.cat(
+            [(rows.transpose(0, 1) @ total).transpose(0, 1) for rows, total in zip(self._by_graph(graph), totals)]
+        )
+        return out.flatten(0, 1).index_add(0, self.queries, below).view_as(x)
 
-    def at(self, target: Tensor, source: Tensor) -> Tensor:
-        """K at the given pairs, [P, H], by the polynomials that `apply` sums: what is taken off cancels to rounding."""
-        sums = self.sums
-        exponent = leaky_relu(sums.s[source] + sums.t[target], sums.slope) - self.level[target]
-        below = sums.s[source] < self.cut[target]
-        u = torch.where(below, exponent, -exponent).exp()
-        low, high = _polynomial(self.low[target], u), _polynomial(self.high[target], u)
-        return torch.where(below, u**self.power * low, high)
+    def edges(self) -> Tensor:
+        """K on the clean edges by the same interpolation, so that what was added is taken off, [E, H]."""
+        return self.sums.edges(self.values).to(self.dtype)
 
-    def _build(self) -> tuple[ThresholdSums, tuple[Tensor, Tensor]]:
-        """The two queries of each target: columns are powers ≥ r below, then 0, −1, … above, each on both branches.
+    def loops(self) -> Tensor:
+        """K_ii, likewise, [n, H]."""
+        return self.sums.loops(self.values).to(self.dtype)
 
-        At the split, the branch on which it lies is summed to both sides as if there were no kink. At the kink that
-        branch is exchanged for the right one: to the left if the split lies above the kink, else to the right.
-        """
-        sums, slope = self.sums, self.sums.slope
-        ups = [k + self.power for k in range(self.low.shape[-1])]
-        downs = [-k for k in range(1, self.high.shape[-1])]  # w^0 is the same on both branches and has one column
-        sides = [len(ups), len(ups), 1, len(downs), len(downs)]
-        slopes = [a for a, count in zip((1.0, slope, 1.0, 1.0, slope), sides) for _ in range(count)]
-        queries, factor = sums.queries(self.cut, slopes, [*ups, *ups, 0, *downs, *downs], 2 * len(ups), self.level)
-        signs = factor.new_tensor(
-            [  # below: slope 1, slope a; above: constant, slope 1, slope a
-                [[0, 0, 0, 1, -1], [-1, 1, 0, 0, 0]],  # query at the kink, for a split below it and above it
-                [[0, 1, 1, 0, 1], [1, 0, 1, 1, 0]],  # query at the split
-            ]
-        ).repeat_interleave(torch.tensor(sides, device=factor.device), 2)
-        sign = signs[:, (self.level >= 0).flatten().long()]  # [2, R, K]
-        low, high = self.low.flatten(0, 1), self.high.flatten(0, 1)
-        coefficient = torch.cat([low, low, high, high[:, 1:]], 1)  # [R, K]
-        return queries, queries.operator((coefficient * sign * factor).flatten(0, 1))
-
-
-def _polynomial(coefficient: Tensor, u: Tensor) -> Tensor:
-    """Σ_k coefficient_k u^k, coefficients along the last axis."""
-    value = coefficient[..., -1]
-    for k in reversed(range(coefficient.shape[-1] - 1)):
-        value = value * u + coefficient[..., k]
-    return value
-
-
-def _gather(sums: ThresholdSums, operator: tuple[Tensor, Tensor], x: Tensor) -> Tensor:
-    """Apply to x [n, H, F] and add the two queries of each target."""
-    out = sums.apply(operator, x.flatten(0, 1).double())
-    return out.view(2, -1, x.shape[-1]).sum(0).view(x.shape).to(x.dtype)
-
-
-def _interpolation(like: Tensor, degree: int, crowding: float) -> tuple[Tensor, Tensor]:
-    """Points of (0, 1), [P, 1, 1], and the matrix from values there to monomial coefficients, [P, P].
-
-    Chebyshev points, raised to the power `crowding` to have more of them near 0.
-    """
-    angle = (torch.arange(degree + 1, dtype=like.dtype, device=like.device) + 0.5) * (torch.pi / (degree + 1))
-    points = ((1 + angle.cos()) / 2) ** crowding
-    return points[:, None, None], torch.linalg.inv(torch.linalg.vander(points))
+    def _by_graph(self, graph: Graph) -> tuple[Tensor, ...]:
+        return (self.whole,) if graph.num_graphs == 1 else torch.split(self.whole, graph.sizes.tolist())

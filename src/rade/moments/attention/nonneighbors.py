@@ -1,12 +1,49 @@
-"""Uniform draws from the non-neighbors of every node at once."""
+"""Non-neighbors as lists of pairs: all of them, for small graphs, or uniform draws for every node at once."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from rade.graph.graph import Graph
 from rade.graph.sparse import Pattern, row_pointer
+
+
+@dataclass(frozen=True, eq=False)
+class ListedPairs:
+    """All ordered pairs (i, j ≠ i) of a batch by target, [P]; where the edges stand among them, and the others."""
+
+    target: Tensor
+    source: Tensor
+    rowptr: Tensor  # [n + 1]
+    edge: Tensor  # [E] position of each clean edge
+    other: Tensor  # [P − E] positions of the non-edges
+    pattern: Pattern  # of the non-edges
+
+
+def pair_count(graph: Graph) -> int:
+    """The number of ordered pairs."""
+    return int((graph.sizes * (graph.sizes - 1)).sum())
+
+
+def list_pairs(graph: Graph) -> ListedPairs:
+    """All pairs of every graph, in O(Σ n_g²)."""
+    return graph.once("all pairs", lambda: _listed(graph))
+
+
+def _listed(graph: Graph) -> ListedPairs:
+    count = graph.size - 1  # sources of each node
+    target = torch.repeat_interleave(count)
+    rowptr = row_pointer(target, graph.num_nodes)
+    source = graph.ptr[graph.batch[target]] + torch.arange(target.numel(), device=graph.device) - rowptr[target]
+    source = source + (source >= target)  # nobody is its own source
+    edges, n = graph.pattern, graph.num_nodes
+    edge = torch.searchsorted(target * n + source, edges.target * n + edges.source)
+    other = torch.ones_like(target, dtype=torch.bool).index_fill(0, edge, False).nonzero().squeeze(1)
+    pattern = Pattern.general(row_pointer(target[other], n), source[other], n)
+    return ListedPairs(target, source, rowptr, edge, other, pattern)
 
 
 def sample_nonneighbors(graph: Graph, samples: int, generator: torch.Generator | None) -> tuple[Pattern, Tensor]:

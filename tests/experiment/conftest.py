@@ -1,0 +1,96 @@
+"""Rows and tables small enough for seconds."""
+
+import pytest
+import torch
+
+from rade.cli import main
+from rade.train.row import key_of, sealed
+
+TABLE = """
+title = "Tiny"
+seeds = 2
+backbones = ["gcn"]
+datasets = ["csbm"]
+
+[[rows]]
+name = "Plain"
+method = "none"
+settings = { hidden = 4, epochs = 4 }
+
+[[rows]]
+name = "DropEdge, tuned"
+method = "drop-edge"
+settings = { hidden = 4, epochs = 4 }
+search = { rate = [0.2, 0.5] }
+"""
+# A learning rate so large that the loss is no number after a step.
+POISON = """
+[[rows]]
+name = "Poisoned"
+method = "none"
+settings = { hidden = 4, epochs = 4, lr = 1e30 }
+"""
+
+
+@pytest.fixture
+def row():
+    """Builds valid rows by number."""
+
+    def build(number=0, **changes):
+        settings = {"dataset": "cora", "backbone": "gcn", "method": "none", "options": {}, "seed": 0, "device": "cpu"}
+        settings |= changes.pop("settings", {})
+        data = {"name": "cora", "source": "", "licence": "", "files": {}, "options": {}}
+        values = {
+            "format": 1,
+            "key": key_of(settings, {"number": number}, number, data),
+            "numerics": 1,
+            "settings": settings,
+            "protocol": "released",
+            "run": number,
+            "seed": number,
+            "metric": "accuracy",
+            "folds": 0,
+            "val": 0.5,
+            "test": 0.25 + number / 1000,
+            "best_epoch": 1,
+            "epochs": 2,
+            "history": {"loss": [1.0, 0.1 + number], "val": [0.5, 0.4]},
+            "timing": {"seconds": 2.0, "seconds_per_epoch": 1.0, "finished": "2026-01-01T00:00:00+00:00"},
+            "versions": {},
+            "commit": "",
+            "dirty": False,
+            "machine": {},
+            "threads": 1,
+            "command": "rade train",
+            "data": data,
+        }
+        return sealed(values | changes)
+
+    return build
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A table of two cells as a file; `poison` adds a row that cannot be trained."""
+
+    def write(poison=False, name="tiny.toml"):
+        (tmp_path / name).write_text(TABLE + (POISON if poison else ""))
+        return name
+
+    return write
+
+
+@pytest.fixture
+def rade(capsys, tmp_path, monkeypatch):
+    """Call `rade ARGUMENTS` in an empty folder; returns exit code, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    torch.set_num_threads(1)
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as stopped:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return stopped.value.code, out, err
+
+    return call

@@ -1,0 +1,187 @@
+"""`rade reproduce` and `rade results` as a user types them."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from rade.experiment.store import Store
+
+DROP = ("timing", "checksum", "commit", "dirty")
+
+
+def stored(folder):
+    """Rows by key without what may differ, after a look for damage."""
+    rows, problems = Store(folder).rows()
+    assert problems == []
+    return {row["key"]: {name: row[name] for name in row if name not in DROP} for row in rows}
+
+
+def times(folder):
+    return {path.name: path.stat().st_mtime_ns for path in folder.glob("*.json")}
+
+
+def test_a_grid_is_planned_run_and_not_run_again(rade, table, tmp_path):
+    """One poisoned row among three: the others are done once, and the exit code tells."""
+    store = tmp_path / "results"
+    code, out, err = rade("reproduce", table(), "--dry-run", "--json")
+    assert (code, err) == (0, "")
+    plan = json.loads(out)
+    assert [(cell["row"], cell["runs"], cell["missing"]) for cell in plan["cells"]] == [
+        ("Plain", 2, 2),
+        ("DropEdge, tuned", 4, 4),
+    ]
+    assert plan["seconds_left"] > 0
+    assert not store.exists()
+
+    code, out, err = rade("reproduce", table(poison=True), "--seeds", 2)
+    assert (code, err) == (1, "")
+    assert "6 runs done, 2 failed, 0 left" in out
+    assert out.count("the loss became nan") == 4  # when it happens, and at the end
+    assert len(stored(store)) == 6
+    assert {key for cell in plan["cells"] for key in cell["keys"]} == set(stored(store))
+    assert stored(store)[plan["cells"][0]["keys"][0]]["command"] == (
+        "rade train --dataset csbm --backbone gcn --method none --protocol released --run 0 --seed 0 --threads 1 "
+        "--set hidden=4 --set epochs=4"
+    )
+    assert [path.name for path in (store / ".work").iterdir()] == ["trials.json"]
+
+    before = times(store)
+    code, out, err = rade("reproduce", table())
+    assert (code, err) == (0, "")
+    assert "nothing to do, 6 in all" in out
+    assert "0 runs done, 0 failed, 0 left" in out
+
+    (store / next(iter(before))).write_text("{")
+    code, out, err = rade("reproduce", table(), "--budget", 0)
+    assert code == 0
+    assert err == f"skipped: results/{next(iter(before))} is torn or no JSON\n"
+    assert "1 runs to do" in out
+    assert "0 runs done, 0 failed, 1 left" in out
+    assert {name: times(store)[name] for name in list(before)[1:]} == dict(list(before.items())[1:])
+
+    code, out, _ = rade("results", "--runs", "--method", "none")
+    assert (code, out.count("csbm")) == (0, 2)
+
+
+@pytest.mark.slow
+def test_a_grid_that_is_stopped_and_killed_ends_with_the_same_rows(rade, table, tmp_path):
+    """Ctrl-C, then kill −9, each in the midst of a run; no run twice, no file torn, nothing left behind."""
+    options = ("reproduce", table(), "--methods", "none", "--set", "epochs=150", "--set", "patience=0")
+    options += ("--checkpoint-every", "3", "--workers", "2", "--seeds", "2")
+    store = tmp_path / "hurt"
+
+    def start():
+        command = [sys.executable, "-m", "rade", *options, "--store", str(store)]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen(command, cwd=tmp_path, env=environment, text=True, **pipes)
+
+    def checkpoint_after(moment):
+        """Wait for a checkpoint younger than this."""
+        for _ in range(12000):
+            found = store.glob(".work/*/checkpoint.pt")
+            if any(_modified(path) > moment for path in found):
+                return
+            time.sleep(0.01)
+        raise AssertionError("no checkpoint appeared")
+
+    process = start()
+    checkpoint_after(0)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert (process.returncode, err.count("\n")) == (130, 1)
+    assert err == "stopped, with the state of every run saved; the same command continues\n"
+    moment = time.time_ns()
+    process = start()
+    checkpoint_after(moment)
+    process.kill()
+    process.communicate()
+    finished = times(store)
+    assert rade(*options, "--store", "hurt")[0] == 0
+    assert rade(*options, "--store", "calm")[0] == 0
+    assert len(stored(store)) == 2
+    assert stored(store) == stored(tmp_path / "calm")
+    assert finished.items() <= times(store).items()
+    assert [path.name for path in (store / ".work").iterdir()] == ["trials.json"]
+
+
+def _modified(path):
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("reproduce nowhere", "unknown table 'nowhere'"),
+        ("reproduce nowhere.toml", "cannot read nowhere.toml: No such file"),
+        ("reproduce broken.toml", "broken.toml is not valid TOML"),
+        ("reproduce tiny.toml --datasets coar", "unknown data set 'coar'; did you mean 'cora'?"),
+        ("reproduce tiny.toml --datasets cora", "unknown data set of these tables 'cora'"),
+        ("reproduce tiny.toml --methods rade", "unknown method of these tables 'rade'"),
+        ("reproduce tiny.toml --set epochs=0", "epochs must be greater than or equal to 1, got 0"),
+        ("reproduce tiny.toml --set hidden", "--set expects NAME=VALUE, got 'hidden'"),
+        ("reproduce tiny.toml --set threads=2", "--set threads has no use here; it is --threads that decides it"),
+        ("reproduce tiny.toml --protocol text", "unknown protocol 'text'"),
+        ("reproduce tiny.toml --shard 9/8", "a shard i/n needs 1 ≤ i ≤ n, got 9/8"),
+        ("reproduce tiny.toml --shard two", "--shard expects i/n such as 3/8, got 'two'"),
+        ("reproduce tiny.toml --seeds 0", "seeds must be at least 1, got 0"),
+        ("reproduce tiny.toml --workers 0", "Invalid value for '--workers'"),
+        ("reproduce tiny.toml --store file/store", "cannot write to file/store: Not a directory; choose another"),
+        ("reproduce tiny.toml --scheduler tcp://127.0.0.1:9", "no Dask scheduler answers at tcp://127.0.0.1:9"),
+        ("reproduce", "Missing argument"),
+        ("results nowhere", "there is no store at nowhere; rade reproduce makes one"),
+        ("results one two", "one store at a time, got one, two; merge OTHER… adds others to it"),
+        ("results merge", "merge needs at least one folder"),
+        ("results merge nowhere", "there is no folder nowhere to merge"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_code_2(arguments, sentence, rade, table, tmp_path, monkeypatch):
+    if "--scheduler" in arguments:
+        pytest.importorskip("distributed")
+    monkeypatch.setattr("rade.experiment.cluster._PATIENCE", 0.5)
+    table()
+    (tmp_path / "file").write_text("")
+    (tmp_path / "broken.toml").write_text("= =")
+    code, _, err = rade(*arguments.split())
+    assert code == 2
+    assert err.startswith("error: ")
+    assert sentence in err
+    assert err.count("\n") == 1
+
+
+def test_data_that_are_not_there_are_told(rade, table, tmp_path):
+    path = tmp_path / table()
+    path.write_text(path.read_text().replace('["csbm"]', '["cora"]'))
+    code, _, err = rade("reproduce", "tiny.toml", "--dry-run", "--data-root", "empty")
+    assert code == 2
+    assert "Cora needs" in err
+
+
+def test_results_are_listed_exported_and_merged(rade, row, tmp_path):
+    store = Store(tmp_path / "results")
+    for number in range(3):
+        store.put(row(number, settings={"method": ("none", "rade-of")[number % 2]}))
+    (tmp_path / "results" / "notes.json").write_text("[]")
+    code, out, err = rade("results")
+    assert code == 0
+    assert err == "skipped: results/notes.json is not a run of rade\n"
+    assert "25.10 ± 0.14" in out  # of 25.0 and 25.2, in %
+    assert "3 runs" in out
+    code, out, _ = rade("results", "results", "--method", "rade-of", "--csv", "runs.csv", "--json", "runs.json")
+    assert (code, out) == (0, "1 runs in runs.csv\n1 runs in runs.json\n")
+    (line,) = csv.DictReader((tmp_path / "runs.csv").open())
+    assert (line["dataset"], line["method"], line["test"], line["run"]) == ("cora", "rade-of", "0.251", "1")
+    assert json.loads((tmp_path / "runs.json").read_text()) == [row(1, settings={"method": "rade-of"})]
+    assert json.loads(rade("results", "--dataset", "Cora", "--method", "none", "--json", "-")[1])[0]["run"] in (0, 2)
+    (tmp_path / "results" / "notes.json").unlink()
+    assert rade("results", "other", "merge", "results")[1] == "results: 3 new runs in other\n"
+    assert rade("results", "other", "merge", "results")[1] == "results: 0 new runs in other\n"

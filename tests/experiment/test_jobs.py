@@ -1,0 +1,160 @@
+"""From tables to runs, and which runs a shard, a store and a search leave."""
+
+import pytest
+
+from rade.experiment.choice import choose, validation_score
+from rade.experiment.estimate import Timings, unknown_jobs
+from rade.experiment.grid import Shard, missing_jobs, ready
+from rade.experiment.jobs import Facts, Wish, plan, select
+from rade.experiment.store import Store
+from rade.experiment.table import cells, read
+from rade.train.errors import SettingsError
+
+ORIGIN = {"name": "csbm", "files": {}, "options": {}}
+
+
+def facts(folds=0):
+    return lambda name: Facts(ORIGIN | {"name": name}, folds)
+
+
+@pytest.fixture
+def tiny(table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return list(cells(read(table())))
+
+
+def test_a_cell_has_a_run_per_seed_and_candidate(tiny):
+    (plain, tuned), problems = plan(tiny, Wish(), facts())
+    assert problems == []
+    assert [(job.settings.seed, job.run) for job in plain.jobs] == [(0, 0), (0, 1)]
+    assert [(job.settings.options["rate"], job.run) for job in tuned.jobs] == [(0.2, 0), (0.2, 1), (0.5, 0), (0.5, 1)]
+    assert (plain.candidates, tuned.candidates) == (1, 2)
+    assert {job.settings.protocol for job in plain.jobs} == {"released"}
+    assert len({job.key for job in (*plain.jobs, *tuned.jobs)}) == 6
+
+
+def test_folds_run_whole_and_are_repeated_with_other_seeds(tiny):
+    once, twice = (plan(tiny[:1], Wish(seeds=seeds), facts(folds=3))[0][0].jobs for seeds in (None, 2))
+    assert [(job.settings.seed, job.run) for job in once] == [(0, 0), (0, 1), (0, 2)]
+    assert [(job.settings.seed, job.run) for job in twice[3:]] == [(1000, 0), (1000, 1), (1000, 2)]
+    assert once == twice[:3]
+
+
+def test_settings_of_the_user_win_and_reach_the_rows_that_have_them(tiny):
+    plain, tuned = plan(tiny, Wish(overrides={"epochs": 9, "rate": 0.7}, protocol="paper"), facts())[0]
+    assert {job.settings.epochs for job in (*plain.jobs, *tuned.jobs)} == {9}
+    assert {job.settings.options["rate"] for job in tuned.jobs} == {0.7}
+    assert plain.jobs[0].settings.protocol == "paper"
+
+
+def test_tables_share_runs(tiny):
+    tasks, _ = plan([*tiny, *tiny], Wish(), facts())
+    assert len(missing_jobs(tasks, set(), Shard())) == 6
+
+
+def test_rows_go_by_name_or_method(tiny):
+    assert [cell.row.method for cell in select(tiny, Wish(methods=("none",)))] == ["none"]
+    assert [cell.row.method for cell in select(tiny, Wish(methods=("dropedge,-tuned",)))] == ["drop-edge"]
+    assert len(select(tiny, Wish(datasets=("CSBM",), backbones=("gcn",)))) == 2
+
+
+@pytest.mark.parametrize(
+    ("wish", "sentence"),
+    [
+        ({"datasets": ("coar",)}, "unknown data set 'coar'; did you mean 'cora'"),
+        ({"datasets": ("cora",)}, "unknown data set of these tables 'cora'.* Known: csbm"),
+        ({"methods": ("rade-of",)}, "unknown method of these tables 'rade-of'"),
+        ({"backbones": ("gat",)}, "unknown backbone of these tables 'gat'.* Known: gcn"),
+        ({"seeds": 0}, "seeds must be at least 1, got 0"),
+        ({"overrides": {"seed": 3}}, "--set seed has no use here; it is --seeds that decides it"),
+        ({"overrides": {"p": 0.3}}, "p is no option of none, drop-edge; it belongs to rade-of"),
+        ({"overrides": {"epohcs": 3}}, "unknown setting 'epohcs'; did you mean 'epochs'"),
+        ({"protocol": "relased"}, "unknown protocol 'relased'; did you mean 'released'"),
+    ],
+)
+def test_what_cannot_be_meant_is_a_sentence(wish, sentence, tiny):
+    with pytest.raises(ValueError, match=sentence):
+        plan(select(tiny, Wish(**wish)), Wish(**wish), facts())
+
+
+def test_cells_without_data_are_told_and_left_out(tiny):
+    from rade.data import DataError
+
+    def absent(name):
+        raise DataError("it is not there")
+
+    assert plan(tiny, Wish(), absent) == ([], ["csbm: it is not there"])
+
+
+def test_shards_are_a_partition(tiny):
+    tasks, _ = plan(tiny, Wish(seeds=20), facts())
+    parts = [{job.key for job in missing_jobs(tasks, set(), Shard(index, 3))} for index in (1, 2, 3)]
+    assert sum(map(len, parts)) == len(set.union(*parts)) == 60
+    assert min(map(len, parts)) > 0
+    for text in ("0/3", "4/3", "3", "a/b", "1/0"):
+        with pytest.raises(SettingsError, match="shard"):
+            Shard.parse(text)
+
+
+def test_cheap_and_begun_cells_come_first(tiny, tmp_path):
+    tasks, _ = plan(tiny, Wish(), facts())
+    plain, tuned = tasks
+    store = Store(tmp_path)
+
+    def seconds(plain_takes, tuned_takes, done=()):
+        timing = {"seconds": 1.0}
+        rows = [
+            {"settings": job.settings.model_dump(mode="json"), "timing": timing | {"seconds_per_epoch": takes}}
+            for job, takes in ((plain.jobs[0], plain_takes), (tuned.jobs[0], tuned_takes))
+        ]
+        timings = Timings({}, Timings.of(rows, {}).epoch)
+        return [job.settings.method for job in ready(tasks, set(done), Shard(), timings, store).queue]
+
+    assert seconds(1, 9) == ["none"] * 2 + ["drop-edge"] * 4
+    assert seconds(9, 1) == ["drop-edge"] * 4 + ["none"] * 2
+    assert seconds(1, 9, done=[tuned.jobs[0].key])[:3] == ["drop-edge"] * 3
+    work = store.work(plain.jobs[1].key)
+    work.mkdir(parents=True)
+    (work / "checkpoint.pt").touch()
+    queue = ready(tasks, set(), Shard(), Timings({}, {}), store).queue
+    assert queue[0].key == plain.jobs[1].key
+
+
+def test_time_comes_from_the_same_runs_then_from_similar_ones(tiny):
+    (task,) = plan(tiny[:1], Wish(), facts())[0]
+    job = task.jobs[0]
+    settings = job.settings.model_dump(mode="json")
+    assert Timings({}, {}).seconds(job) is None
+    assert unknown_jobs(task.jobs, Timings({}, {})) == [job]
+    timing = {"seconds": 30.0, "seconds_per_epoch": 3.0}
+    longer = {"settings": settings | {"epochs": 10}, "timing": timing}
+    equal = {"settings": settings | {"seed": 5}, "timing": timing | {"seconds": 7.0}}
+    assert Timings.of([longer], {}).seconds(job) == 12.0  # four epochs
+    assert Timings.of([longer, equal], {}).seconds(job) == 7.0
+
+
+def candidate_rows(row, rate, scores, tests, folds=0):
+    settings = {"method": "drop-edge", "options": {"rate": rate}}
+    rows = [row(number, settings=settings, val=score, folds=folds) for number, score in enumerate(scores)]
+    return [r | {"test": test} for r, test in zip(rows, tests)]
+
+
+def test_the_choice_is_by_validation_alone(row):
+    rows = candidate_rows(row, 0.2, (0.6, 0.8), (0.1, 0.1)) + candidate_rows(row, 0.5, (0.7, 0.6), (0.9, 0.9))
+    found = choose(rows, {"rate": [0.5, 0.2]})
+    assert found.settings == {"rate": 0.2}
+    assert found.score == pytest.approx(0.7)
+    assert [r["test"] for r in found.rows] == [0.1, 0.1]
+    assert (found.candidates, found.runs, found.spent, found.complete) == (2, 2, 4, True)
+
+
+def test_a_candidate_without_all_runs_is_not_considered(row):
+    rows = candidate_rows(row, 0.2, (0.6, 0.6), (0.1, 0.1)) + candidate_rows(row, 0.5, (0.9,), (0.9,))
+    found = choose(rows, {"rate": [0.2, 0.5, 0.7]})
+    assert (found.settings, found.complete, found.spent) == ({"rate": 0.2}, False, 3)
+    assert choose([], {"rate": [0.2]}) is None
+
+
+def test_folds_are_judged_by_their_averaged_curve(row):
+    one, two = (row(n, folds=2, history={"val": curve}) for n, curve in enumerate(([0.9, 0.1, 0.5], [0.1, 0.2, 0.6])))
+    assert validation_score([one, two]) == pytest.approx(0.55)
