@@ -10,7 +10,7 @@ from torch import Tensor
 
 import rade
 from rade.correction import propagate
-from rade.moments import Coefficients, Mean, Sum, Symmetric
+from rade.moments import Attention, Coefficients, Mean, Sum, Symmetric
 from rade.moments.weighted import Weighted
 from rade.testing import GRAPHS, AllViews, undirected
 from rade.testing.aggregators import normal
@@ -178,7 +178,7 @@ def test_costs_one_sparse_product_per_layer(name, monkeypatch):
     assert len(counted) == plain > 0
 
 
-@pytest.mark.parametrize("name", ["GCNConv", "GINConv", "SAGEConv"])
+@pytest.mark.parametrize("name", ["GCNConv", "GINConv", "SAGEConv", "GraphConv"])
 def test_training_and_inference_know_the_noise_of_the_data(name):
     noise = Rates(0.1, 0.02)
     net = model(name, noise=noise)
@@ -209,6 +209,45 @@ def test_bad_noise_is_refused_in_a_sentence():
         Trust(1.0, spurious=0.9, real=0.5)
     with pytest.raises(ValueError, match=r"found for another graph: expected 8 values for edges, got \[3\]"):
         Observed(graph, NOISE, Trust(torch.ones(3)))
+
+
+@pytest.mark.parametrize("loops", [False, True])
+@pytest.mark.parametrize("name", ["path", "cycle-chord", "batch"])
+def test_attention_is_nearer_to_the_clean_mean_than_plain(name, loops):
+    clean = GRAPHS[name]
+    noisy, (s, t) = Noisy(clean, NOISE), 0.7 * normal(2, clean.num_nodes, 1, seed=2)
+    on_noisy = Attention(noisy.graph, noisy.views.repeat(s), noisy.views.repeat(t), self_loops=loops)
+
+    def matrix(adjacency: rade.Adjacency, coefficients: Coefficients) -> Callable[[Tensor], Tensor]:
+        return lambda x: propagate(adjacency, coefficients, x[:, None]).squeeze(1)
+
+    target = matrix(clean, Attention(clean, s, t, self_loops=loops))(one_hot(clean))
+    found = noisy.mean(matrix(Observed(noisy.graph, NOISE), on_noisy))
+    plain = noisy.mean(matrix(noisy.graph, on_noisy))
+    print(f"attention on {name}: {error(found, target):.3f} against {error(plain, target):.3f} plain")
+    assert (found - target).square().mean() < (plain - target).square().mean()
+
+
+def test_attention_without_noise_is_clean():
+    for graph in GRAPHS.values():
+        attention, x = Attention(graph, *normal(2, graph.num_nodes, 2)), normal(graph.num_nodes, 2, 3)
+        observed = Observed(graph, Rates(0.0, 0.0))
+        torch.testing.assert_close(propagate(observed, attention, x), propagate(graph, attention, x))
+
+
+def test_attention_over_many_nodes_is_that_of_a_list():
+    """Cells of scores against all pairs one by one."""
+    graph = rade.Graph.from_edge_index(random_edges(900, 3000), 900)
+    s, t = normal(2, 900, 1)
+    x, q = normal(900, 2), 0.3 * graph.density
+    found = propagate(Observed(graph, Rates(0.0, q)), Attention(graph, s, t), x[:, None]).squeeze(1)
+    weight = torch.exp(torch.nn.functional.leaky_relu(s[:, 0] + t, 0.2))
+    dense = adjacency(graph).double()
+    signed = weight * (dense - q) / (1.0 - q) * (1.0 - torch.eye(900))
+    floor = (weight * dense).sum(1) / dense.sum(1).clamp(min=1.0)
+    total = torch.maximum(signed.sum(1), floor)[:, None]
+    expected = torch.where(total > 0, signed @ x / torch.where(total > 0, total, 1.0), 0.0)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
 class Own(Sum):

@@ -53,7 +53,6 @@ def test_prediction_undoes_noise(rade, tmp_path, method):
         (("--noise", "1"), "noise is P,Q, the rates of missing and of spurious edges"),
         (("--noise", "0,2"), "noise is P,Q"),
         (("--noise", "0,0.5"), "leaves no real edge: p + q must be smaller than 1, and q smaller than the density"),
-        (("--noise", "0,0.001", "--backbone", "gat"), "gat cannot undo noise"),
         (("--corrupt", "2,1"), "dropped edges must lie in [0, 1), got 2"),
         (("--corrupt", "x"), "a corruption is DROP,ADD or DROP,ADD,SEED"),
         (("--noise", "0,0.001", "--method", "none"), "noise_p is no option of none"),

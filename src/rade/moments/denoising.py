@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from rade.graph.operator import AllPairs, Diagonal, Kernel, Operator, Sparse
 from rade.view.observed import Observed
 
 
-def signed_pairs(observed: Observed, kernel: Kernel) -> Operator:
+def signed_pairs(observed: Observed, kernel: Kernel, excess: Tensor | float = 1.0) -> Operator:
     """Σ_{j≠i} K_ij (w_ij A'_ij − qs)/((1−p)r − qs) x_j, with w, s and r as in `Trust`.
 
     Observed edges count for more than one, all other pairs a little less than 0; one sparse product and rank one.
     Where noise differs by factors a_i a_j of the ends, qs a_i a_j/((1−p)r − qs) is taken off every pair; the mean is
-    then exact on clean edges and off by O(q²) on others.
+    then exact on clean edges and off by O(q²) on others. ``excess`` [n] scales what is taken off each target.
     """
     edges, pattern = kernel.edges(), observed.graph.pattern
     trust = observed.trust.weights(pattern.size, edges.device)
@@ -26,7 +27,7 @@ def signed_pairs(observed: Observed, kernel: Kernel) -> Operator:
         kernel = Between(kernel, ends)
         trust = trust * (1.0 + off * ends[pattern.target] * ends[pattern.source]) / (1.0 + off)
     loops = kernel.loops()
-    everywhere = Operator((AllPairs(kernel), Diagonal(-loops))).scaled(loops.new_full(loops.shape, -off))
+    everywhere = Operator((AllPairs(kernel), Diagonal(-loops))).scaled((-off * excess) * torch.ones_like(loops))
     return Operator((Sparse(pattern, _rows(observed.gain * trust, edges) * edges),)) + everywhere
 
 

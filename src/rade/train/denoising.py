@@ -37,12 +37,10 @@ def corrupted(dataset: Dataset, settings: Settings) -> Dataset:
 
 
 def check_noise(dataset: Dataset, settings: Settings) -> None:
-    """Refuse noise that leaves nothing of the graph, or that the backbone cannot undo."""
+    """Refuse noise that leaves nothing of the graph."""
     p, q = (float(settings.options.get(name, 0.0)) for name in ("noise_p", "noise_q"))
     if p == 0.0 and q == 0.0:
         return
-    if settings.backbone == "gat":
-        raise SettingsError("gat cannot undo noise in its graph; choose gcn, sgc, gin, gin-lin or sage")
     if p + q >= 1.0 or q >= dataset.density:
         raise SettingsError(
             f"noise of p = {p:g} and q = {q:g} leaves no real edge: p + q must be smaller than 1, and q smaller than "
@@ -61,8 +59,6 @@ def pilot(dataset: Dataset, settings: Settings) -> NoiseEstimate:
 
 def denoised(trained: Trained, dataset: Dataset, noise: str) -> tuple[Trained, NoiseEstimate | Rates]:
     """A trained model that undoes noise `P,Q` or, for `auto`, what the validation labels of its run say."""
-    if trained.settings.backbone == "gat":
-        raise SettingsError("gat cannot undo noise in its graph; choose a run of gcn, sgc, gin, gin-lin or sage")
     if noise == "auto":
         _require_one_graph(dataset)
         found = _estimate(trained, dataset, by_edge=True)

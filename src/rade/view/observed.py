@@ -87,11 +87,22 @@ class Observed(Adjacency):
         would be negative at a sixth of the nodes where λ is as large as the real degree. Sums of trust are taken for
         counts, with the incomplete gamma function between whole numbers.
         """
+        kept = (1.0 - number(self.noise.p)) * self.trust.real
+        return torch.where(self.observed.degree > 0, self._real / kept, 0.0)
+
+    @remembered
+    def excess(self) -> Tensor:
+        """E[S | k]/λ: spurious edges at a node given its observed degree, over those expected before, [n]."""
+        rate = self.spurious
+        found = (self.seen - self._real).clamp(min=0.0) / torch.where(rate > 0, rate, 1.0)
+        return torch.where((rate > 0) & (self.observed.degree > 0), found, 0.0)
+
+    @remembered
+    def _real(self) -> Tensor:
+        """k − E[S | S ≤ k − 1], at least 1, [n]."""
         seen, rate = self.seen, self.spurious.clamp(min=torch.finfo(torch.double).tiny)
         below = torch.special.gammaincc(seen.clamp(min=1.0), rate)  # P(S ≤ k−1)
         lower = torch.where(seen > 1, torch.special.gammaincc((seen - 1.0).clamp(min=1e-9), rate), 0.0)
         # So many spurious edges expected that the law has no mass left below k: one real edge is what can be said.
         known = below > 1e-290
-        real = torch.where(known, seen - rate * lower / torch.where(known, below, 1.0), 1.0).clamp(min=1.0)
-        kept = (1.0 - number(self.noise.p)) * self.trust.real
-        return torch.where(self.observed.degree > 0, real / kept, 0.0)
+        return torch.where(known, seen - rate * lower / torch.where(known, below, 1.0), 1.0).clamp(min=1.0)
