@@ -17,7 +17,8 @@ def same_settings(saved: Any, wanted: Mapping[str, Any], path: Path, advice: str
     """Refuse to mix the results of different settings; a file from before a setting was there has its default."""
     if not (isinstance(saved, dict) and isinstance(saved.get("options", {}), dict)):
         raise RunError(f"{path} holds no settings; delete it to start this run afresh")
-    optional = {name: field.default for name, field in Settings.model_fields.items() if not field.is_required()}
+    known = Settings.model_fields.items()
+    optional = {name: field.default for name, field in known if not field.is_required() and not field.exclude}
     there, here = _flat(optional | saved), _flat(wanted)
     for name in {**here, **there}:
         if there.get(name) != here.get(name):
