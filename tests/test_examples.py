@@ -19,7 +19,7 @@ SCRIPTS = sorted(FOLDER.glob("*.py"))
 def test_there_are_the_promised_ones():
     listed = re.findall(r"`(\w+\.py)`", (FOLDER / "README.md").read_text(encoding="utf-8"))
     assert sorted(set(listed)) == [script.name for script in SCRIPTS]
-    assert len(SCRIPTS) == 5
+    assert len(SCRIPTS) == 6
 
 
 @pytest.mark.slow
@@ -73,6 +73,13 @@ def own_aggregator(output: str) -> None:
     assert percentages(output.splitlines()[-1])[0] > 50
 
 
+def noisy_graph(output: str) -> None:
+    clean, plain, known, estimated = (percentages(line)[-1] for line in output.splitlines()[:4])
+    assert plain + 3 < known < clean
+    assert plain + 3 < estimated < clean
+
+
 CHECKS = {
-    check.__name__: check for check in (own_gcn, long_range, minibatch_sage, graph_classification, own_aggregator)
+    check.__name__: check
+    for check in (own_gcn, long_range, minibatch_sage, graph_classification, own_aggregator, noisy_graph)
 }

@@ -22,6 +22,7 @@ LAYERS = [
     ["control", "nn"],
     ["testing"],
     ["wrapper"],
+    ["noise"],
     ["data", "augment"],
     ["train"],
     ["experiment", "bench"],
@@ -34,10 +35,11 @@ RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 # Inside a package, a file may import those that stand before it; the packages' own `__init__` may import all.
 SIBLINGS = {
     "graph": "nodes sparse pairs adjacency graph operator build",
-    "view": "rates law observed view rows sampling randomness",
+    "view": "rates trust law observed view rows sampling randomness",
     "moments": "base inverse degrees denoising sum symmetric mean weighted monte_carlo attention",
     "control": "labelled variance readout regulariser gradients evidence rules noise_ratio state recording all_layers",
     "wrapper": "call conversion trace head clean latest rate_step inference explain noise settings module",
+    "noise": "similarity two_groups edges estimate",
     "testing": "oracle aggregators cases expectations variances symmetries checks",
 }
 DATA_MAY_KNOW = {"data", "errors", "memory", "graph"}

@@ -105,6 +105,7 @@ OTHER: dict[str, Any] = {  # for every flat name another value than its default
     "p": 0.2, "rho": 0.1, "penalty": 0.3, "rate_lr": 0.01, "max_p": 0.9, "data_gradient": "clean", "moments": "delta",
     "complement": "sampled", "samples": 7, "max_correction": 2.0, "share_view": True, "sampling": "fixed",
     "task": "binary", "pool": "mean", "pooling_rule": "paper", "head": "lin", "views": 3,
+    "noise_p": 0.1, "noise_q": 0.01,
 }  # fmt: skip
 
 
@@ -118,6 +119,7 @@ def defaults() -> dict[str, Any]:
         "correction": rade.Correction(),
         "readout": rade.Readout(),
         "inference": rade.Ensemble(),
+        "noise": rade.Rates(0.0, 0.0),
     }
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rade.control import Constant, GradNorm, Labelled, NoiseRatio, Readout, Rule
     from rade.graph import Adjacency, Graph
-    from rade.view import Correction, Law, MeanView, Observed, Rates, Variant, View, Views, sample_view
+    from rade.noise import NoiseEstimate, estimate_noise
+    from rade.view import Correction, Law, MeanView, Observed, Rates, Trust, Variant, View, Views, sample_view
     from rade.wrapper import RADE, Denoised, Ensemble, Expected, Inference, LayerReport, convert, revert
 
 __version__ = "0.1.0"
@@ -16,12 +17,13 @@ __version__ = "0.1.0"
 _NAMES = {
     "control": ("Constant", "GradNorm", "Labelled", "NoiseRatio", "Readout", "Rule"),
     "graph": ("Adjacency", "Graph"),
-    "view": ("Correction", "Law", "MeanView", "Observed", "Rates", "Variant", "View", "Views", "sample_view"),
+    "noise": ("NoiseEstimate", "estimate_noise"),
+    "view": ("Correction", "Law", "MeanView", "Observed", "Rates", "Trust", "Variant", "View", "Views", "sample_view"),
     "wrapper": ("RADE", "Denoised", "Ensemble", "Expected", "Inference", "LayerReport", "convert", "revert"),
 }
 # No name here may equal a module of this package, or importing that module would hide it.
 _HOMES = {name: f"rade.{folder}" for folder, names in _NAMES.items() for name in names}
-_MODULES = ("augment", "control", "data", "experiment", "graph", "moments", "nn", "testing", "train", "view")
+_MODULES = ("augment", "control", "data", "experiment", "graph", "moments", "nn", "noise", "testing", "train", "view")
 
 __all__ = [
     "RADE",
@@ -38,15 +40,18 @@ __all__ = [
     "Law",
     "LayerReport",
     "MeanView",
+    "NoiseEstimate",
     "NoiseRatio",
     "Observed",
     "Rates",
     "Readout",
     "Rule",
+    "Trust",
     "Variant",
     "View",
     "Views",
     "convert",
+    "estimate_noise",
     "revert",
     "sample_view",
 ]

@@ -116,11 +116,15 @@ def _(adjacency: MeanView, coefficients: Coefficients) -> Aggregation:
 
 def _denoising(law: Law, coefficients: Coefficients) -> Operator:
     """What turns the aggregation on a noisy graph into an estimate of that on the clean one; nothing without noise."""
-    if law.noise == Rates(0.0, 0.0):
+    if law.noise == Rates(0.0, 0.0) and law.trust is Law.trust:
         return Operator()
+    return coefficients.once(law, "denoising", lambda: _difference(law, coefficients))
+
+
+def _difference(law: Law, coefficients: Coefficients) -> Operator:
     clean = coefficients.clean()
     observed = Operator((Sparse(law.graph.pattern, -clean.edges), Diagonal(-clean.loop)))
-    return coefficients.once(law, "denoising", lambda: coefficients.denoised(Observed(law.graph, law.noise)) + observed)
+    return coefficients.denoised(Observed(law.graph, law.noise, law.trust)) + observed
 
 
 @aggregation.register

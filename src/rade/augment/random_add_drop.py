@@ -17,7 +17,7 @@ from rade.errors import choose
 from rade.graph.graph import Graph
 from rade.nn.backbones import Backbone
 from rade.nn.rows import Wanted
-from rade.view.law import Correction, Variant, Views
+from rade.view.law import Correction, Law, Variant, Views
 from rade.view.rates import Rates
 from rade.wrapper.inference import Expected, Inference
 from rade.wrapper.module import RADE
@@ -90,6 +90,7 @@ class RandomAddDrop(Method):
     correction: Correction = Correction()  # noqa: RUF009
     readout: Readout = Readout()  # noqa: RUF009
     inference: Inference = Expected()  # noqa: RUF009
+    noise: Rates = Law.noise  # of the data's own graph
     adapt_every: Cadence = "batch"
 
     def __post_init__(self) -> None:
@@ -124,6 +125,7 @@ class RandomAddDrop(Method):
             correction=self.correction,
             readout=replace(self.readout, task=task, pool=pool, head="head"),
             inference=self.inference,
+            noise=self.noise,
             density=context.density,
             generator=context.generator,
         )

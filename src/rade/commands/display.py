@@ -79,6 +79,7 @@ class Lines(Display):
         self.console.print(f"[bold]{dataset.name}[/], {runs} per method, results in {out}", markup=True)
         sampled = plan.settings[0].batch_size > 0 and dataset.level == "node"
         hidden = {"dataset", "method", "options"} | (set() if sampled else SAMPLING)
+        hidden |= set() if plan.settings[0].corrupt else {"corrupt"}
         shared = plan.settings[0].model_dump(mode="json", exclude=hidden)
         shared["threads"] = shared["threads"] or torch.get_num_threads()
         self.console.print("  " + ", ".join(f"{name} {_short(value)}" for name, value in shared.items()))

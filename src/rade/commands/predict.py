@@ -11,6 +11,13 @@ def predict(
     dataset: Annotated[str | None, typer.Option(help="Data set to predict; default: the one of the run.")] = None,
     out: Annotated[Path, typer.Option(help="CSV file to write.")] = Path("predictions.csv"),
     data_root: Annotated[Path | None, typer.Option(help="Data folder; else $RADE_DATA, else data/.")] = None,
+    noise: Annotated[
+        str | None,
+        typer.Option(help="P,Q: rates of missing and of spurious edges to undo, or auto: by the validation labels."),
+    ] = None,
+    corrupt: Annotated[
+        str | None, typer.Option(help="DROP,ADD[,SEED]: first drop edges, add others (1 = as many as real ones).")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
     """Write the predictions of a trained model as CSV: one row per node or graph, one probability per class.
@@ -18,15 +25,23 @@ def predict(
     Examples:
 
         rade predict runs/csbm-gcn/rade-of/run-0 --dataset csbm --out predictions.csv
+
+        rade predict runs/csbm-gcn/rade-of/run-0 --corrupt 0,1 --noise auto
     """
     import json as format
 
     from rade.data import load
     from rade.train import load_run
+    from rade.train.corruption import Corruption
+    from rade.train.denoising import denoised
     from rade.train.predictions import write_predictions
 
     trained = load_run(run)
     data = load(dataset or trained.settings.dataset, data_root)
+    data = Corruption.parse(corrupt).of_dataset(data) if corrupt else data
+    if noise is not None:
+        trained, found = denoised(trained, data, noise)
+        typer.echo(f"noise: {found}", err=True)
     rows = write_predictions(out, trained.predict(data), trained.shape)
     if json:
         typer.echo(format.dumps({"out": str(out), "rows": rows, "dataset": data.name, "run": str(run)}))

@@ -39,6 +39,13 @@ def train(
     rho: Annotated[float | None, typer.Option(help="First add rate of RADE, over the edge density.")] = None,
     penalty: Annotated[float | None, typer.Option(help="Weight of RADE's penalty on additions.")] = None,
     fixed_rates: Annotated[bool, typer.Option("--fixed-rates", help="Keep RADE's first rates.")] = False,
+    noise: Annotated[
+        str | None,
+        typer.Option(help="P,Q: rates at which the graph has lost real edges and gained spurious ones, or auto."),
+    ] = None,
+    corrupt: Annotated[
+        str | None, typer.Option(help="DROP,ADD[,SEED]: drop edges, add spurious ones (1 = as many as real ones).")
+    ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="Any other setting, as NAME=VALUE; may repeat.")
     ] = None,
@@ -73,6 +80,8 @@ def train(
 
         rade train --dataset cora --method rade-of --p 0.3 --rho 0.5 --fixed-rates
 
+        rade train --dataset csbm --corrupt 0,1 --method none,rade-of --noise auto
+
         torchrun --nproc-per-node 2 -m rade train --dataset ogbg-molhiv --method rade-of
     """
     given = {
@@ -81,8 +90,11 @@ def train(
         "patience": patience, "hidden": hidden, "layers": layers, "lr": lr, "batch_size": batch_size,
         "fanouts": fanouts, "rate": rate, "p": p, "rho": rho, "penalty": penalty,
         "adaptive": False if fixed_rates else None, "seed": seed, "threads": threads, "device": device,
+        "corrupt": corrupt,
     }  # fmt: skip
     from rade.commands.training import Order, execute
 
     chosen = {name: value for name, value in given.items() if value is not None}
-    execute(Order(chosen, set_ or [], config, data_root, out, resume, overwrite, checkpoint_every, tensorboard, json))
+    execute(
+        Order(chosen, set_ or [], config, data_root, out, resume, overwrite, checkpoint_every, tensorboard, json, noise)
+    )

@@ -10,12 +10,13 @@ import typer
 
 from rade.commands.display import Display, choose_display
 from rade.commands.tensorboard import TensorBoard
-from rade.data import load
+from rade.data import Dataset, load
 from rade.train.compare import Comparison, Together, Watcher, compare
+from rade.train.denoising import check_noise, corrupted, parse_noise, pilot
 from rade.train.errors import Interrupted, SettingsError
 from rade.train.plan import Plan, make_plan, parse_assignment, read_config
 from rade.train.process import processes
-from rade.train.settings import PROTOCOLS
+from rade.train.settings import PROTOCOLS, Settings
 from rade.train.stop import stop_on_signal
 
 
@@ -33,20 +34,22 @@ class Order:
     checkpoint_every: int
     tensorboard: Path | None
     json: bool
+    noise: str | None = None
 
-    def plan(self) -> Plan:
-        """File, then `--set`, then options."""
+    def plan(self, **found: float) -> Plan:
+        """File, then `--set`, then options, then what was ``found`` on the data."""
         asked: dict[str, Any] = read_config(self.config) if self.config else {}
         for text in self.assignments:
             asked |= parse_assignment(text)
-        return make_plan(asked | dict(self.chosen))
+        return make_plan(asked | dict(self.chosen) | found)
 
 
 def execute(order: Order) -> None:
     """Plan, train, compare, report; on a signal say how to go on and leave with its code."""
     if order.resume and order.overwrite:
         raise SettingsError("--resume and --overwrite contradict each other: one keeps what is there, one replaces it")
-    plan = order.plan()
+    given = {} if order.noise in (None, "auto") else parse_noise(order.noise or "")
+    plan = order.plan(**given)
     first = plan.settings[0]
     suffix = "" if plan.protocol == PROTOCOLS[0] else f"-{plan.protocol}"
     out = order.out or Path("runs") / f"{first.dataset}-{first.backbone}{suffix}"
@@ -55,7 +58,11 @@ def execute(order: Order) -> None:
         watcher: Watcher = display
         if order.tensorboard and process.rank == 0:
             watcher = Together(display, TensorBoard(order.tensorboard))
-        dataset = load(first.dataset, order.data_root)
+        dataset = corrupted(load(first.dataset, order.data_root), first)
+        if order.noise == "auto":
+            plan = order.plan(**_estimated(dataset, first, display))
+        for settings in plan.settings:
+            check_noise(dataset, settings)
         display.plan(plan, dataset, out)
         try:
             with display:
@@ -77,6 +84,14 @@ def execute(order: Order) -> None:
                 typer.echo(f"{stopped}; the same command with --resume continues", err=True)
             raise typer.Exit(stop_asked.code) from None
         _report(order, plan, comparison, display)
+
+
+def _estimated(dataset: Dataset, settings: Settings, display: Display) -> dict[str, float]:
+    """The rates of noise by a plain model, trained first."""
+    found = pilot(dataset, settings)
+    if display.visible:
+        typer.echo(f"noise by a plain model: {found}", err=True)
+    return {"noise_p": float(found.rates.p), "noise_q": float(found.rates.q)}
 
 
 def _report(order: Order, plan: Plan, comparison: Comparison, display: Display) -> None:

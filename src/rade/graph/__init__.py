@@ -3,7 +3,7 @@
 from rade.graph.adjacency import Adjacency
 from rade.graph.build import graph_of
 from rade.graph.graph import Graph
-from rade.graph.operator import AllPairs, Diagonal, Kernel, LowRank, Operator, Part, Sparse, over_nonedges, over_pairs
+from rade.graph.operator import AllPairs, Diagonal, Kernel, LowRank, Operator, Part, Sparse, over_nonedges
 from rade.graph.sparse import Pattern
 
 __all__ = [
@@ -19,5 +19,4 @@ __all__ = [
     "Sparse",
     "graph_of",
     "over_nonedges",
-    "over_pairs",
 ]

@@ -309,16 +309,6 @@ def at(nodes: Nodes, given: Nodes | None) -> Tensor:
     return nodes.index if given is None else given.position[nodes.index]
 
 
-def over_pairs(graph: Graph, kernel: Kernel, edges: float, nonedges: float) -> Operator:
-    """Σ_{j≠i} K_ij x_j with weight ``edges`` on the clean edges and ``nonedges`` on all other pairs."""
-    everywhere = Operator((AllPairs(kernel), Diagonal(-kernel.loops()))).scaled(_constant(kernel, nonedges))
-    return everywhere + Operator((Sparse(graph.pattern, (edges - nonedges) * kernel.edges()),))
-
-
-def _constant(kernel: Kernel, value: float) -> Tensor:
-    return torch.full_like(kernel.loops(), value)
-
-
 def over_nonedges(graph: Graph, kernel: Kernel) -> Operator:
     """Σ_{j ∉ N(i), j≠i} K_ij x_j as all pairs − edges − loops."""
     return Operator((AllPairs(kernel), Sparse(graph.pattern, -kernel.edges()), Diagonal(-kernel.loops())))

@@ -115,8 +115,8 @@ class Coefficients(ABC):
     def denoised(self, observed: Observed) -> Operator:
         """An estimate of the clean aggregation from an observed graph with spurious and missing edges."""
         raise ValueError(
-            f"{type(self).__name__} cannot undo noise in its graph: it has no method `denoised`; sums, means and "
-            "symmetric normalisation have"
+            f"{type(self).__name__} cannot undo noise in its graph: it has no method `denoised`; sums, means, "
+            "symmetric normalisation and attention have"
         )
 
     def cap(self, law: Law) -> float | Tensor:

@@ -52,7 +52,8 @@ class Mean(Coefficients):
     def denoised(self, observed: Observed) -> Operator:
         """Signed pairs over the estimated clean degree of the target."""
         inverse = self._inverse(observed.degree)
-        return signed_pairs(observed, LowRank(self.graph, inverse[:, None], torch.ones_like(inverse)[:, None]))
+        kernel = LowRank(self.graph, inverse[:, None], torch.ones_like(inverse)[:, None])
+        return signed_pairs(observed, kernel, observed.excess.to(self.dtype))
 
     def covariance(self, law: Law) -> Moments:
         """π(1−π) F_i F_j: given the edge, the endpoint degrees are independent."""

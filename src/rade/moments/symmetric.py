@@ -74,7 +74,8 @@ class Symmetric(Coefficients):
         """Signed pairs, normalised by estimated clean degrees."""
         root = self._root(observed.degree)
         kernel = LowRank(self.graph, root[:, None], root[:, None])
-        return signed_pairs(observed, kernel) + Operator((Diagonal(self.loop * root.square()),))
+        pairs = signed_pairs(observed, kernel, observed.excess.to(self.dtype))
+        return pairs + Operator((Diagonal(self.loop * root.square()),))
 
     def covariance(self, law: Law) -> Moments:
         """α'_ij = α'_ji: the variance."""

@@ -6,8 +6,11 @@ from dataclasses import replace
 
 from torch import Tensor
 
+from rade.graph.operator import Diagonal, Operator, Sparse
 from rade.moments.base import Coefficients, Moments, Pulls, RateFactors, Weights
 from rade.view.law import Law
+from rade.view.observed import Observed
+from rade.view.rates import number
 from rade.view.view import View
 
 
@@ -40,6 +43,15 @@ class Weighted(Coefficients):
     def ratio(self, law: Law) -> tuple[Tensor, Tensor]:
         """The weight cancels, so that a weight of 0 still learns."""
         return self.base.ratio(law)
+
+    def denoised(self, observed: Observed) -> Operator:
+        """Spurious edges weigh the mean ē on average: ē times the base's, and (e_ij − ē)/((1−p)r) on observed edges."""
+        base, mean = self.base.denoised(observed), self.weight.sum() / max(self.weight.numel(), 1)
+        kept = (1.0 - number(observed.noise.p)) * observed.trust.real
+        beyond = (self.weight - mean) / (observed.gain * kept)  # the base's own edges carry the gain
+        edges = [Sparse(part.pattern, beyond * part.values) for part in base.parts if isinstance(part, Sparse)]
+        loop = self.base.clean().loop  # no weight stands on loops
+        return base.scaled(mean.expand(loop.shape)) + Operator((*edges, Diagonal((1.0 - mean) * loop)))
 
     def response(self, view: View, pulls: Pulls) -> tuple[Tensor, Tensor]:
         """The base's, with the weight on every edge."""

@@ -11,6 +11,7 @@ _ALL = (
     expectations.moments_are_those_of_all_views,
     expectations.both_directions_covary_as_stated,
     expectations.corrected_mean_is_what_inference_computes,
+    expectations.denoised_mean_is_what_inference_computes,
     expectations.views_are_aggregated_as_the_paper_writes,
     expectations.without_dropping_and_adding_all_is_clean,
     variances.variance_is_that_of_all_views,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -9,9 +11,11 @@ from rade.correction import propagate, terms
 from rade.graph.graph import Graph
 from rade.moments.base import Coefficients, Moments
 from rade.testing.aggregators import Aggregator
-from rade.testing.cases import SMALL, Case, affordable, expect
+from rade.testing.cases import INSIDE, SMALL, Case, affordable, expect
 from rade.testing.oracle import GRAPHS, AllViews, Build, adjacency, nonedges, one_hot
 from rade.view.law import Variant
+from rade.view.observed import Observed
+from rade.view.rates import Rates
 from rade.view.view import MeanView
 
 CORRECTED = (Variant.OF, Variant.OFS)
@@ -82,6 +86,24 @@ def corrected_mean_is_what_inference_computes(aggregator: Aggregator) -> None:
             if variant is Variant.OF:
                 clean = propagate(case.graph, coefficients, features)
                 expect(target, clean, 0.0, "inference of RADE-OF against the clean graph", case)
+
+
+def denoised_mean_is_what_inference_computes(aggregator: Aggregator) -> None:
+    """On a graph that is noisy itself the mean over all views is the denoised aggregation, where there is one."""
+    for case in INSIDE:
+        build, features = aggregator.on(case.graph), one_hot(case.graph, aggregator.heads)
+        coefficients = aggregator.alone(case.graph)
+        if type(coefficients).denoised is Coefficients.denoised:
+            return
+        noise = Rates(0.1, 0.2 * case.graph.density)
+        for variant in CORRECTED:
+            views = AllViews(replace(case.law(variant), noise=noise))
+            target = propagate(MeanView(views.law), coefficients, features)
+            mean = views.mean(views.aggregate(build, features))
+            expect(mean, target, aggregator.tolerance, f"mean over all views of {called(variant)} under noise", case)
+            if variant is Variant.OF:
+                alone = propagate(Observed(case.graph, noise), coefficients, features)
+                expect(target, alone, 1e-12, "inference of RADE-OF under noise against the denoised graph", case)
 
 
 def views_are_aggregated_as_the_paper_writes(aggregator: Aggregator) -> None:

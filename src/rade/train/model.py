@@ -1,6 +1,6 @@
 """From settings to a learner, and a trained learner in a file."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rade.augment import Context, Learner, make
+from rade.control.rules import Constant
 from rade.data import Dataset
 from rade.nn.backbones import build_backbone
 from rade.train.errors import Diverged, RunError
@@ -17,6 +18,9 @@ from rade.train.seeds import derive, generator
 from rade.train.settings import Settings
 from rade.train.steps import batches_of
 from rade.train.task import Task
+from rade.view.law import Variant
+from rade.wrapper.inference import Inference
+from rade.wrapper.module import RADE
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,16 @@ class Trained:
     shape: Shape
     seed: int
     learner: Learner
+
+    def by(self, inference: Inference) -> "Trained":
+        """The same model, predicting in another way; one that was trained without RADE as well."""
+        net = self.learner.net
+        base = net.wrapped if isinstance(net, RADE) else net
+        variant, rule = (net.variant, net.rule) if isinstance(net, RADE) else (Variant.OF, Constant(0.0, 0.0))
+        model = RADE(base, variant, rule=rule, inference=inference, density=self.shape.density)
+        if isinstance(net, RADE):
+            model.controller.load_state_dict(net.controller.state_dict())
+        return replace(self, learner=Learner(model, self.learner.generator).eval())
 
     def predict(self, dataset: Dataset) -> Tensor:
         """Logits of every node, or of every graph, of a data set with the same features and outputs: [N, C]."""

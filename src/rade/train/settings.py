@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from rade.augment import METHODS, make
 from rade.nn.backbones import BACKBONES
+from rade.train.corruption import Corruption
 from rade.train.errors import SettingsError, unknown
 
 if sys.version_info >= (3, 11):
@@ -49,6 +50,7 @@ class Settings(BaseModel):
     seed: int = Field(default=0, ge=0, le=2**62)
     threads: int = Field(default=0, ge=0, le=1024)  # 0: as torch chooses
     device: str = "cpu"
+    corrupt: str = ""  # DROP,ADD[,SEED]: edges of the data set dropped and added on purpose
     protocol: str = Field(default="", exclude=True)  # where defaults came from: a label, no part of the settings
 
     @field_validator("fanouts", mode="before")
@@ -64,6 +66,13 @@ class Settings(BaseModel):
             if isinstance(value, int | float) and not abs(value) <= LARGEST:
                 raise ValueError(f"{name} must be a finite number of at most {LARGEST:g}, got {value!r}")
         return options
+
+    @field_validator("corrupt")
+    @classmethod
+    def _corruption(cls, value: str) -> str:
+        if value:
+            Corruption.parse(value)
+        return value
 
     @field_validator("device")
     @classmethod

@@ -4,6 +4,7 @@ from rade.view.law import Correction, Law, Variant, Views
 from rade.view.observed import Observed
 from rade.view.rates import Rates
 from rade.view.sampling import FreshViews, draw, sample, sample_view
+from rade.view.trust import Trust
 from rade.view.view import MeanView, View
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "MeanView",
     "Observed",
     "Rates",
+    "Trust",
     "Variant",
     "View",
     "Views",

@@ -14,6 +14,7 @@ from rade.errors import choose
 from rade.graph.graph import Graph
 from rade.memory import Memo
 from rade.view.rates import Rates, number
+from rade.view.trust import Trust
 
 MomentsName = Literal["exact", "delta", "monte-carlo"]
 ComplementName = Literal["exact", "sampled"]
@@ -115,6 +116,7 @@ class Law:
         generator: where their randomness comes from; torch's default generator if None.
         noise: rates at which the graph itself has lost real edges and gained spurious ones; what is preserved in
             expectation is then an estimate of the aggregation on the graph without that noise.
+        trust: what is known of single edges of a noisy graph.
     """
 
     graph: Graph
@@ -124,6 +126,7 @@ class Law:
     views: Views = Views()
     generator: torch.Generator | None = None
     noise: Rates = Rates(0.0, 0.0)  # noqa: RUF009 - a frozen value
+    trust: Trust = Trust()  # noqa: RUF009
     memo: Memo = field(default_factory=Memo, init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -13,6 +13,7 @@ from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.memory import Memo, remembered
 from rade.view.rates import Rates, number
+from rade.view.trust import Trust
 
 T = TypeVar("T")
 
@@ -21,12 +22,15 @@ T = TypeVar("T")
 class Observed(Adjacency):
     """An observed graph A' as a noisy view of an unknown clean one: edges were lost with p, non-edges appeared with q.
 
-    Aggregation over it estimates that of the clean graph. Every pair is weighed by the unbiased (A'_ij − q)/(1−p−q),
-    and normalisations use an estimate of the clean degree.
+    Aggregation over it estimates that of the clean graph. Every pair is weighed by (w_ij A'_ij − qs)/((1−p)r − qs),
+    with w the trust in each edge, s and r its means for spurious and for real ones: 1 on average on clean edges and 0
+    elsewhere. Normalisations use an estimate of the clean degree. By default
+    w = s = r = 1.
     """
 
     observed: Graph
     noise: Rates
+    trust: Trust = Trust()  # noqa: RUF009 - a frozen value
     memo: Memo = field(default_factory=Memo, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -41,6 +45,7 @@ class Observed(Adjacency):
                 f"noise that adds {q:g} of all pairs leaves no real edge in a graph of density "
                 f"{self.observed.density:g}; q must be smaller than the observed density"
             )
+        self.trust.check(self.observed)
 
     @property
     def graph(self) -> Graph:
@@ -53,13 +58,25 @@ class Observed(Adjacency):
 
     @property
     def gain(self) -> float:
-        """1/(1−p−q): what an observed edge counts, so that kept and spurious ones add up to the clean ones."""
-        return 1.0 / (1.0 - number(self.noise.p) - number(self.noise.q))
+        """1/((1−p)r − qs): what trust in an edge counts, so that kept and spurious ones add up to the clean ones."""
+        return 1.0 / ((1.0 - number(self.noise.p)) * self.trust.real - self.leak)
+
+    @property
+    def leak(self) -> float:
+        """qs: what spurious edges weigh on average over all pairs."""
+        return number(self.noise.q) * self.trust.spurious
 
     @remembered
     def spurious(self) -> Tensor:
-        """Expected number of spurious edges at each node, λ_i = q (n_i − 1), [n] in double precision."""
-        return number(self.noise.q) * (self.observed.size - 1).double()
+        """Expected weight of spurious edges at each node, λ_i = qs a_i Σ_{j≠i} a_j, [n] in double precision."""
+        ends = self.trust.factors(self.observed.num_nodes, self.observed.device)
+        others = self.observed.per_node(self.observed.pool(ends)) - ends
+        return self.leak * ends * others
+
+    @remembered
+    def seen(self) -> Tensor:
+        """Trust in all edges of a node, its degree where all are trusted, [n] in double precision."""
+        return self.observed.pattern.row_sum(self.trust.weights(self.observed.pattern.size, self.observed.device))
 
     @remembered
     def degree(self) -> Tensor:
@@ -67,10 +84,25 @@ class Observed(Adjacency):
 
         The number of spurious edges S is Poisson(λ); given that k are observed and one of them is real, S ≤ k − 1, so
         k − E[S | S ≤ k − 1] = k − λ P(S ≤ k−2)/P(S ≤ k−1) are real, never less than one. The plain difference k − λ
-        would be negative at a sixth of the nodes where λ is as large as the real degree.
+        would be negative at a sixth of the nodes where λ is as large as the real degree. Sums of trust are taken for
+        counts, with the incomplete gamma function between whole numbers.
         """
-        seen, rate = self.observed.degree.double(), self.spurious.clamp(min=torch.finfo(torch.double).tiny)
+        kept = (1.0 - number(self.noise.p)) * self.trust.real
+        return torch.where(self.observed.degree > 0, self._real / kept, 0.0)
+
+    @remembered
+    def excess(self) -> Tensor:
+        """E[S | k]/λ: spurious edges at a node given its observed degree, over those expected before, [n]."""
+        rate = self.spurious
+        found = (self.seen - self._real).clamp(min=0.0) / torch.where(rate > 0, rate, 1.0)
+        return torch.where((rate > 0) & (self.observed.degree > 0), found, 0.0)
+
+    @remembered
+    def _real(self) -> Tensor:
+        """k − E[S | S ≤ k − 1], at least 1, [n]."""
+        seen, rate = self.seen, self.spurious.clamp(min=torch.finfo(torch.double).tiny)
         below = torch.special.gammaincc(seen.clamp(min=1.0), rate)  # P(S ≤ k−1)
-        lower = torch.where(seen > 1, torch.special.gammaincc((seen - 1.0).clamp(min=0.5), rate), 0.0)
-        real = torch.where(below > 1e-290, seen - rate * lower / below.clamp(min=1e-290), 1.0).clamp(min=1.0)
-        return torch.where(seen > 0, real / (1.0 - number(self.noise.p)), 0.0)
+        lower = torch.where(seen > 1, torch.special.gammaincc((seen - 1.0).clamp(min=1e-9), rate), 0.0)
+        # So many spurious edges expected that the law has no mass left below k: one real edge is what can be said.
+        known = below > 1e-290
+        return torch.where(known, seen - rate * lower / torch.where(known, below, 1.0), 1.0).clamp(min=1.0)

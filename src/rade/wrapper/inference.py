@@ -11,6 +11,7 @@ from rade.graph.adjacency import Adjacency
 from rade.view.law import Law
 from rade.view.rates import Rates
 from rade.view.sampling import draw
+from rade.view.trust import Trust
 from rade.view.view import MeanView
 
 Run = Callable[[Adjacency], Any]
@@ -46,14 +47,17 @@ class Denoised(Inference):
 
     The contribution of spurious edges is taken off in the mean and that of missing ones made up for; on a graph
     without noise it is the clean aggregation. Works for models that were never trained with RADE:
-    ``RADE(net, rule=Constant(0, 0), inference=Denoised(noise=Rates(0, 1e-4)))``.
+    ``RADE(net, rule=Constant(0, 0), inference=Denoised(noise=Rates(0, 1e-4)))``. `rade.estimate_noise` finds the rates,
+    and ``trust`` in single edges of one graph.
     """
 
     noise: Rates = Rates(0.0, 0.0)  # noqa: RUF009 - a frozen value
+    trust: Trust = Law.trust
 
     def __call__(self, run: Run, law: Law) -> Any:
         """One pass."""
-        return run(MeanView(law.memo.once(("denoised", self.noise), lambda: replace(law, noise=self.noise))))
+        changed = law.memo.once(("denoised", self), lambda: replace(law, noise=self.noise, trust=self.trust))
+        return run(MeanView(changed))
 
 
 @dataclass(frozen=True)

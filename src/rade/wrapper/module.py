@@ -131,15 +131,26 @@ class RADE(Module):
 
     def at(self, rates: Rates) -> Callable[..., Any]:
         """Evaluation at other rates, e.g. ``model.at(model.rates.scaled(n_b / n))(x, edge_index)``."""
+        if self.training:
+            raise RuntimeError("model.at(rates) is for evaluation: call model.eval() first")
+        return self.by(replace(self.inference, rates=rates))
+
+    def by(self, inference: Inference) -> Callable[..., Any]:
+        """Evaluation in another way, e.g. ``model.by(rade.Denoised(noise=...))(x, edge_index)``."""
 
         def evaluate(*args: Any, **kwargs: Any) -> Any:
             if self.training:
-                raise RuntimeError("model.at(rates) is for evaluation: call model.eval() first")
+                raise RuntimeError("model.by(inference) is for evaluation: call model.eval() first")
             with ordinary_tensors():
                 call = self._call(args, kwargs)
-                return self.inference(partial(self._run, call), self.law(self._graph(call), rates))
+                return inference(partial(self._run, call), self.law(self._graph(call), inference.rates))
 
         return evaluate
+
+    def graph_of(self, *args: Any, **kwargs: Any) -> tuple[Tensor | None, Graph]:
+        """The features and the graph among what forward takes."""
+        call = self._call(args, kwargs)
+        return call.x, self._graph(call)
 
     def law(self, graph: Graph, rates: Rates | None = None) -> Law:
         """The distribution of views of a graph, at the current rates unless others are given."""

@@ -32,6 +32,8 @@ FLAT: dict[str, tuple[str, str]] = {
     "pooling_rule": ("readout", "pooling_rule"),
     "head": ("readout", "head"),
     "views": ("inference", "size"),
+    "noise_p": ("noise", "p"),
+    "noise_q": ("noise", "q"),
 }
 # flat name → (argument, which class of value each of its values means)
 KINDS: dict[str, tuple[str, dict[Any, type[Any]]]] = {
@@ -45,6 +47,7 @@ HOMES = {
     "views": "Views",
     "readout": "Readout",
     "inference": "Ensemble",
+    "noise": "Rates",
 }
 
 

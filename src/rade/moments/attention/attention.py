@@ -7,12 +7,15 @@ from torch import Tensor
 from torch.nn.functional import dropout
 
 from rade.graph.graph import Graph
+from rade.graph.operator import Operator
 from rade.memory import remembered
+from rade.moments.attention.denoised import denoised_attention
 from rade.moments.attention.denominator import Denominator, denominator
 from rade.moments.attention.scores import Scores
 from rade.moments.base import Coefficients, Moments, Pulls, Weights
 from rade.moments.monte_carlo import SampledMoments, sampled_moments, sampled_variance
 from rade.view.law import Law
+from rade.view.observed import Observed
 from rade.view.view import View
 
 RAREST = 2.0**-100  # least E[α']/α: who is never heard (q = 1 and far heavier non-neighbors) has no larger factor
@@ -89,6 +92,10 @@ class Attention(Coefficients):
         total = self.graph.pattern.row_sum(sent) + mean.loop * pulls.loop + pulls.nonedges
         edges = edges - self.present(law, 1) * (total[target] - sent)
         return edges, self.on(view).added * (pulls.added - total[view.added.target])
+
+    def denoised(self, observed: Observed) -> Operator:
+        """Numerator and denominator without spurious edges in the mean."""
+        return denoised_attention(self.scores, observed, self.dtype)
 
     def cap(self, law: Law) -> float | Tensor:
         """3/(1−p) for the expansion: above every legitimate factor of a node of degree one, below its excesses."""

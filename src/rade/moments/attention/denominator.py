@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -45,10 +46,14 @@ def denominator(scores: Scores, law: Law) -> Denominator:
     """Exact, or the paper's expansion with all non-neighbors or (``complement="sampled"``) a sample of them."""
     if law.correction.complement == "sampled":
         return DeltaLaw(scores, law.rates, lambda scores, shift: _sampled(scores, shift, law))
-    listed = listing_is_cheaper(scores)
     if law.correction.moments == "delta":
-        return DeltaLaw(scores, law.rates, _all_listed if listed else OthersInCells)
-    return PairLaw(scores, law.rates) if listed else CellLaw(AttentionSums(scores), law.rates)
+        return DeltaLaw(scores, law.rates, all_others(scores))
+    return PairLaw(scores, law.rates) if listing_is_cheaper(scores) else CellLaw(AttentionSums(scores), law.rates)
+
+
+def all_others(scores: Scores) -> Callable[[Scores, Tensor], Others]:
+    """How all non-neighbors are best summed over."""
+    return _all_listed if listing_is_cheaper(scores) else OthersInCells
 
 
 def listing_is_cheaper(scores: Scores) -> bool:
