@@ -97,7 +97,7 @@ def regulariser(
     """R of a clean pass over its labelled rows, as a function of the rates; in closed form where there is one."""
     scores = readout.scores(clean.logits, clean.graph)
     rows = labelled.chosen(scores.shape[0], scores.device)
-    weight = labelled.masked(readout.curvature(scores[rows]))
+    weight = labelled.masked(readout.curvature(scores[rows], rows))
 
     def variance(law: Law) -> LogitVariance:
         return readout.variance(clean.sent, law, rows)

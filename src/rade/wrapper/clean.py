@@ -15,6 +15,7 @@ from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.moments.base import Sent
 from rade.wrapper.head import head_matrix
+from rade.wrapper.output import logits_of
 from rade.wrapper.trace import Trace, tracing
 
 
@@ -33,14 +34,14 @@ def evaluating(model: Module) -> Iterator[None]:
 def clean_logits(model: Module, run: Callable[[Adjacency], Tensor], adjacency: Adjacency) -> Tensor:
     """The logits on the input graph, or another adjacency, in evaluation mode and without gradients."""
     with torch.no_grad(), evaluating(model):
-        return run(adjacency)
+        return logits_of(run(adjacency))
 
 
 def clean_pass(model: Module, run: Callable[[Adjacency], Tensor], graph: Graph, readout: Readout) -> CleanPass:
     """The same with gradients, and what the last convolution sent through the linear head."""
     with torch.enable_grad(), evaluating(model):
         with tracing(model) as trace:
-            logits = run(graph)
+            logits = logits_of(run(graph))
         classes = readout.scores(logits, graph).shape[1]
         return CleanPass(logits, graph, _sent(model, trace, graph, classes, readout))
 
