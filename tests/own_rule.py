@@ -20,6 +20,6 @@ class Slow(rade.Rule):
     def init(self) -> dict[str, Tensor]:
         return super().init() | {"average": torch.zeros((), dtype=torch.double)}
 
-    def step(self, state: dict[str, Tensor], density: Tensor, found: Any, data_norm: Tensor) -> dict[str, Tensor]:
-        average = state["average"].lerp(data_norm.double(), self.forget)
+    def step(self, state: dict[str, Tensor], density: Tensor, seen: Any) -> dict[str, Tensor]:
+        average = state["average"].lerp(seen.data_norm.double(), self.forget)
         return state | {"average": average, "p": average / (1.0 + average)}

@@ -37,7 +37,7 @@ SIBLINGS = {
     "view": "rates law observed view sampling randomness",
     "moments": "base inverse degrees denoising sum symmetric mean weighted monte_carlo attention",
     "control": "labelled curvature variance readout regulariser gradients evidence rules noise_ratio state recording all_layers",
-    "wrapper": "call output conversion trace head clean latest doubts rate_step inference explain noise settings module",
+    "wrapper": "call output conversion trace head clean latest doubts rate_step inference explain noise settings module check",
     "testing": "oracle aggregators cases expectations variances symmetries checks",
 }
 DATA_MAY_KNOW = {"data", "errors", "memory", "graph"}

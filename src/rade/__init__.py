@@ -9,7 +9,19 @@ if TYPE_CHECKING:
     from rade.control import Constant, GradNorm, Labelled, NoiseRatio, Readout, Rule
     from rade.graph import Adjacency, Graph
     from rade.view import Correction, Law, MeanView, Observed, Rates, Variant, View, Views, sample_view
-    from rade.wrapper import RADE, Denoised, Ensemble, Expected, Inference, LayerReport, convert, revert
+    from rade.wrapper import (
+        RADE,
+        Check,
+        Denoised,
+        Ensemble,
+        Expected,
+        Inference,
+        LayerReport,
+        check,
+        convert,
+        register,
+        revert,
+    )
 
 __version__ = "0.1.0"
 
@@ -17,7 +29,10 @@ _NAMES = {
     "control": ("Constant", "GradNorm", "Labelled", "NoiseRatio", "Readout", "Rule"),
     "graph": ("Adjacency", "Graph"),
     "view": ("Correction", "Law", "MeanView", "Observed", "Rates", "Variant", "View", "Views", "sample_view"),
-    "wrapper": ("RADE", "Denoised", "Ensemble", "Expected", "Inference", "LayerReport", "convert", "revert"),
+    "wrapper": (
+        "RADE", "Check", "Denoised", "Ensemble", "Expected", "Inference", "LayerReport", "check", "convert", "register",
+        "revert",
+    ),
 }
 # No name here may equal a module of this package, or importing that module would hide it.
 _HOMES = {name: f"rade.{folder}" for folder, names in _NAMES.items() for name in names}
@@ -26,6 +41,7 @@ _MODULES = ("augment", "control", "data", "experiment", "graph", "moments", "nn"
 __all__ = [
     "RADE",
     "Adjacency",
+    "Check",
     "Constant",
     "Correction",
     "Denoised",
@@ -46,7 +62,9 @@ __all__ = [
     "Variant",
     "View",
     "Views",
+    "check",
     "convert",
+    "register",
     "revert",
     "sample_view",
 ]
