@@ -67,8 +67,15 @@ def check(net: Module, *args: Any, strict: bool = True, options: dict[str, Any] 
     lines = _layers(net, strict)
     if any(not line.fine for line in lines):
         return Check(tuple(lines), False, False)
+    with torch.random.fork_rng(devices=[]):  # the model's own randomness stays where it is
+        return _tried(net, args, kwargs, lines, {"strict": strict, **(options or {})})
+
+
+def _tried(
+    net: Module, args: tuple[Any, ...], kwargs: dict[str, Any], lines: list[Seen], options: dict[str, Any]
+) -> Check:
     try:
-        model = RADE(copy.deepcopy(net), strict=strict, **(options or {}))
+        model = RADE(copy.deepcopy(net), **options)
         lines += _arguments(model, args, kwargs)
         lines += _training(model, args, kwargs)
     except (ValueError, TypeError, RuntimeError) as refusal:
@@ -111,7 +118,7 @@ def _arguments(model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any]) -> li
 
 def _training(model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Seen]:
     """One training call, and what it would have warned of."""
-    with warnings.catch_warnings(record=True) as said, torch.random.fork_rng(devices=[]):
+    with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         with torch.no_grad():
             model.train()(*args, **kwargs)

@@ -19,6 +19,14 @@ TWINS: dict[type[Module], type[Module]] = {
     pyg.SAGEConv: nn.SAGEConv,
     pyg.GraphConv: nn.GraphConv,
     pyg.SGConv: nn.SGConv,
+    pyg.APPNP: nn.APPNP,
+    pyg.LGConv: nn.LGConv,
+    pyg.TAGConv: nn.TAGConv,
+    pyg.MixHopConv: nn.MixHopConv,
+    pyg.SSGConv: nn.SSGConv,
+    pyg.ChebConv: nn.ChebConv,
+    pyg.GCN2Conv: nn.GCN2Conv,
+    pyg.GatedGraphConv: nn.GatedGraphConv,
 }
 PLAIN = {twin: layer for layer, twin in TWINS.items()}
 SUPPORTED = ", ".join(sorted(layer.__name__ for layer in TWINS))
