@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy, binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
+from torch.nn.functional import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    mse_loss,
+    nll_loss,
+)
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GCNConv, GraphConv
 
@@ -62,7 +68,7 @@ def test_the_name_of_the_batch_vector_can_be_said():
     added = views[0].added
     assert added.size > 0
     assert torch.equal(data.batch[added.source], data.batch[added.target])
-    with pytest.raises(ValueError, match="batch_arg='graphs' is no parameter of Net.forward"):
+    with pytest.raises(ValueError, match=r"batch_arg='graphs' is no parameter of Net.forward"):
         wrapped(batch_arg="graphs")
 
 
@@ -152,7 +158,7 @@ def test_log_probabilities_pass_and_probabilities_do_not():
 
     model = rade.RADE(Softmax(LAYERS["GCNConv"]), readout=rade.Readout(task="multiclass"))
     nll_loss(model.train()(X, EDGES).log(), LABELS).backward()
-    with pytest.raises(ValueError, match="outputs are probabilities.*log_softmax"):
+    with pytest.raises(ValueError, match=r"outputs are probabilities.*log_softmax"):
         model.adapt()
 
 
@@ -163,7 +169,7 @@ def test_probabilities_of_a_sigmoid_are_noticed():
 
     model = rade.RADE(Sigmoid(LAYERS["GCNConv"]), readout=rade.Readout(task="multilabel"))
     binary_cross_entropy(model.train()(X, EDGES), (normal(NODES, 3) > 0).float()).backward()
-    with pytest.warns(UserWarning, match="as after a sigmoid.*return logits"):
+    with pytest.warns(UserWarning, match=r"as after a sigmoid.*return logits"):
         model.adapt()
 
 
@@ -180,7 +186,9 @@ def test_few_labels_and_additions():
 
 
 def test_regression_has_no_gradient_to_balance():
-    with pytest.raises(ValueError, match=r"curvature is constant, and p would run away.*NoiseRatio\(\) or rade.Constant"):
+    with pytest.raises(
+        ValueError, match=r"curvature is constant, and p would run away.*NoiseRatio\(\) or rade.Constant"
+    ):
         wrapped(readout=rade.Readout(task="regression"))
     model = wrapped(readout=rade.Readout(task="regression"), rule=rade.NoiseRatio())
     mse_loss(model.train()(X, EDGES), normal(NODES, 3, seed=5)).backward()

@@ -36,8 +36,10 @@ SIBLINGS = {
     "graph": "sparse pairs adjacency graph operator build",
     "view": "rates law observed view sampling randomness",
     "moments": "base inverse degrees denoising sum symmetric mean weighted monte_carlo attention",
-    "control": "labelled curvature variance readout regulariser gradients evidence rules noise_ratio state recording all_layers",
-    "wrapper": "call output conversion trace head clean latest doubts rate_step inference explain noise settings module check",
+    "control": "labelled curvature variance readout regulariser gradients evidence rules noise_ratio state recording "
+    "all_layers",
+    "wrapper": "call output conversion trace head clean latest doubts rate_step inference explain noise settings "
+    "module inspection",
     "testing": "oracle aggregators cases expectations variances symmetries checks",
 }
 DATA_MAY_KNOW = {"data", "errors", "memory", "graph"}

@@ -1,4 +1,4 @@
-"""Layers of several steps and those beside the six of the paper: in a model they train, adapt and predict like PyG's."""
+"""Layers of several steps, and others than the paper's six: in a model they train, adapt and predict like PyG's."""
 
 from __future__ import annotations
 
@@ -166,9 +166,9 @@ class MineOnViews(rade.nn.CorrectedConv, Mine):
 
 
 def test_layers_of_ones_own_are_registered():
-    with pytest.raises(ValueError, match="rade.register takes a layer of your own"):
+    with pytest.raises(ValueError, match=r"rade.register takes a layer of your own"):
         rade.RADE(Net(Mine))
-    with pytest.raises(TypeError, match="must derive from rade.nn.CorrectedConv and from Mine itself"):
+    with pytest.raises(TypeError, match=r"must derive from rade.nn.CorrectedConv and from Mine itself"):
         rade.register(Mine, Mine)
     rade.register(Mine, MineOnViews)
     try:

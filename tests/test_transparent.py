@@ -112,7 +112,7 @@ def test_outputs_of_several_parts():
 
     model = rade.RADE(seeded(lambda: Named(LAYERS["GCNConv"]))).train()
     cross_entropy(model(X, EDGES)["logits"], LABELS).backward()
-    with pytest.raises(ValueError, match="expected logits, or a tuple whose first entry they are.*got dict"):
+    with pytest.raises(ValueError, match=r"expected logits, or a tuple whose first entry they are.*got dict"):
         model.adapt(X, EDGES)
 
 
@@ -156,7 +156,9 @@ def test_an_edge_index_of_pyg_is_a_tensor():
 def test_sampled_neighborhoods_are_directed():
     """What a NeighborLoader gives by default has one direction only: the sentence says how to get both."""
     data = Data(x=X, edge_index=EDGES[:, EDGES[0] < EDGES[1]])
-    with pytest.raises(ValueError, match="both directions of every edge.*to_undirected.*subgraph_type='bidirectional'"):
+    with pytest.raises(
+        ValueError, match=r"both directions of every edge.*to_undirected.*subgraph_type='bidirectional'"
+    ):
         rade.RADE(GCN(8, 6, 2, 3)).train()(data.x, data.edge_index)
     both = ToUndirected()(data)
     rade.RADE(GCN(8, 6, 2, 3)).train()(both.x, both.edge_index)

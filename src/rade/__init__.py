@@ -30,7 +30,16 @@ _NAMES = {
     "graph": ("Adjacency", "Graph"),
     "view": ("Correction", "Law", "MeanView", "Observed", "Rates", "Variant", "View", "Views", "sample_view"),
     "wrapper": (
-        "RADE", "Check", "Denoised", "Ensemble", "Expected", "Inference", "LayerReport", "check", "convert", "register",
+        "RADE",
+        "Check",
+        "Denoised",
+        "Ensemble",
+        "Expected",
+        "Inference",
+        "LayerReport",
+        "check",
+        "convert",
+        "register",
         "revert",
     ),
 }

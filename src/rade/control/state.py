@@ -96,7 +96,7 @@ class RateState(Module):
         """States of before that counted no nodes are loaded as such."""
         state_dict.setdefault(f"{prefix}nodes", torch.tensor(math.nan, dtype=torch.double))
         state_dict.setdefault(f"{prefix}calls", torch.zeros((), dtype=torch.double))
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)  # type: ignore[no-untyped-call]
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> RateState:
         """Follow the model to its device but keep double precision: in bfloat16 a step of 1e-3 would be lost."""

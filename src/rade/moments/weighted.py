@@ -47,9 +47,7 @@ class Weighted(Coefficients):
 
     def response(self, view: View, pulls: Pulls) -> tuple[Tensor, Tensor]:
         """The base's, with the weight on every edge."""
-        return self.base.response(
-            view, replace(pulls, edges=self.weight * pulls.edges, added=self.added * pulls.added)
-        )
+        return self.base.response(view, replace(pulls, edges=self.weight * pulls.edges, added=self.added * pulls.added))
 
     def covariance(self, law: Law) -> Moments:
         """e_ij e_ji Cov[α'_ij, α'_ji]."""

@@ -88,6 +88,7 @@ class GatedGraphConv(CorrectedConv, pyg.GatedGraphConv):
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """A gated unit has no linear part."""
         raise ValueError(
-            "cannot push messages through the gated unit of GatedGraphConv: rates that follow a regulariser need a linear "
+            "cannot push messages through the gated unit of GatedGraphConv: rates that follow a "
+            "regulariser need a linear "
             "map; use rule=rade.NoiseRatio() or rule=rade.Constant()"
         )

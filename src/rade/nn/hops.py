@@ -21,7 +21,8 @@ def refuse_weights(conv: CorrectedConv, edge_weight: Tensor | None) -> None:
     if edge_weight is not None:
         name = type(conv).__name__
         raise ValueError(
-            f"{name} with edge_weight is not supported on a Graph or View: its degrees would be weighted; use GraphConv "
+            f"{name} with edge_weight is not supported on a Graph or View: its degrees would be "
+            "weighted; use GraphConv "
             "for weighted edges, or leave edge_weight out"
         )
 

@@ -9,7 +9,7 @@ from rade.moments import Coefficients, Weighted
 
 
 def in_order(graph: Graph, edge_weight: Tensor) -> Tensor:
-    """One weight for each entry of the graph's pattern, [E]; ``edge_weight`` [E] or [E, 1] follows the caller's edges."""
+    """One weight for each entry of the graph's pattern, [E]; ``edge_weight`` [E] or [E, 1] follows the caller's."""
     given = graph.pattern.size + graph.self_loops
     if edge_weight.shape not in ((given,), (given, 1)):
         raise ValueError(

@@ -1,9 +1,9 @@
 """`RADE(model)`: any PyG model on random views."""
 
-from rade.wrapper.check import Check, check
 from rade.wrapper.conversion import convert, register, revert
 from rade.wrapper.explain import LayerReport
 from rade.wrapper.inference import Denoised, Ensemble, Expected, Inference
+from rade.wrapper.inspection import Check, check
 from rade.wrapper.module import RADE
 
 __all__ = [

@@ -151,9 +151,7 @@ def _from_tensors(entry: Entry, arguments: dict[str, Any], positional: tuple[str
     )
 
 
-def _from_data(
-    entry: Entry, arguments: dict[str, Any], positional: tuple[str, ...], holder: str, data: Data
-) -> Call:
+def _from_data(entry: Entry, arguments: dict[str, Any], positional: tuple[str, ...], holder: str, data: Data) -> Call:
     if data.edge_index is None:
         raise ValueError("the Data object has no edge_index; RADE needs [2, E] edges (not adj_t)")
     batch, ptr = (_tensor(data.get(name)) for name in (entry.batch, "ptr"))
@@ -179,7 +177,8 @@ def _refuse_matrices(edge_index: Tensor | Adjacency) -> None:
     sparse = isinstance(edge_index, Tensor) and edge_index.layout != torch.strided
     if sparse or type(edge_index).__name__ == "SparseTensor":
         raise ValueError(
-            "the graph came as a sparse matrix (adj_t); RADE adds edges to a list of them: pass edge_index [2, E] instead, "
+            "the graph came as a sparse matrix (adj_t); RADE adds edges to a list of them: pass "
+            "edge_index [2, E] instead, "
             "from torch_geometric.utils.to_edge_index(adj_t.t())[0] or by leaving out the ToSparseTensor transform"
         )
 

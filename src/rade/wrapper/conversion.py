@@ -49,7 +49,8 @@ def convert(model: Module, strict: bool = True) -> Module:
         if strict and path not in plain and is_unsupported(module):
             raise ValueError(
                 f"{type(module).__name__} at {path or 'the top'!r} is not supported on random views: "
-                f"{reason_against(module)} (supported: {SUPPORTED}); replace it, or pass strict=False to leave it on the "
+                f"{reason_against(module)} (supported: {SUPPORTED}); replace it, or pass "
+                "strict=False to leave it on the "
                 "clean graph"
             )
     if not plain and not convolutions(model):

@@ -30,8 +30,10 @@ class Doubts:
         if not given and "batch" not in self._said and looks_like_a_batch(graph):
             self._say(
                 "batch",
-                f"edge_index looks like a batch: {blocks(graph).numel()} blocks of nodes with no edge between them, but no "
-                "batch vector came, so edges are added between them; pass batch, or name it, RADE(model, batch_arg=...), "
+                f"edge_index looks like a batch: {blocks(graph).numel()} blocks of nodes with no "
+                "edge between them, but no "
+                "batch vector came, so edges are added between them; pass batch, or name it, "
+                "RADE(model, batch_arg=...), "
                 "or batch_arg='' if it is one graph",
             )
 
@@ -41,7 +43,8 @@ class Doubts:
         if len(others) == len(trace.calls):
             self._say(
                 "views",
-                "no convolution got the random view: the model reads a graph of its own, so training is as without RADE; "
+                "no convolution got the random view: the model reads a graph of its own, so "
+                "training is as without RADE; "
                 "let forward hand its graph argument to the convolutions",
             )
         elif others:
@@ -53,7 +56,8 @@ class Doubts:
         if 0.0 < share < FEW and len(reached) >= 100 and float(rates.q) > 0.0:
             self._say(
                 "labels",
-                f"only {share:.1%} of the rows are labelled and edges are added: over long training added edges were seen "
+                f"only {share:.1%} of the rows are labelled and edges are added: over long training "
+                "added edges were seen "
                 "to cost accuracy with few labels; stop early, or drop edges alone, rule=rade.GradNorm(rho=0)",
             )
 
@@ -63,7 +67,8 @@ class Doubts:
         if inside and readout.task in ("binary", "multilabel"):
             self._say(
                 "outputs",
-                "all outputs lie between 0 and 1, as after a sigmoid; rate control takes them for logits: return logits "
+                "all outputs lie between 0 and 1, as after a sigmoid; rate control takes them for "
+                "logits: return logits "
                 "(binary_cross_entropy_with_logits), or keep the rates, rule=rade.Constant()",
             )
 
@@ -106,4 +111,8 @@ def _in_blocks(graph: Graph) -> bool:
     sizes = blocks(graph)
     large = sizes[sizes >= SMALLEST]
     # Nodes of one graph stand in any order: that several large parts of it follow each other is no accident.
-    return large.numel() >= BLOCKS and 2 * int(large.max()) <= graph.num_nodes and int(large.sum()) * 5 >= 4 * graph.num_nodes
+    return (
+        large.numel() >= BLOCKS
+        and 2 * int(large.max()) <= graph.num_nodes
+        and int(large.sum()) * 5 >= 4 * graph.num_nodes
+    )

@@ -59,7 +59,8 @@ class Latest:
         normed = bool(logits.double().logsumexp(1).abs().max() < SHIFT_FREE)
         if bool(shift > SHIFT_FREE * size) and not normed:
             raise ValueError(
-                "the loss does not treat the model's outputs as class logits (its gradient changes under a common shift): "
+                "the loss does not treat the model's outputs as class logits (its gradient changes "
+                "under a common shift): "
                 "say what they are, readout=rade.Readout(task='multiclass'|'binary'|'multilabel'|'regression') or "
                 "Readout(loss=...), or keep the rates, rule=rade.Constant()"
             )

@@ -62,7 +62,7 @@ class RADE(Module):
         density: edges over pairs of nodes; taken from the first training graph if not given.
         generator: source of all randomness; by default one seeded from torch's.
         edge_index_arg: the name under which the model takes its graph.
-        batch_arg: the name under which it takes its batch vector; ``""`` says that its graph is one, whatever it looks like.
+        batch_arg: the name under which it takes its batch vector; ``""`` says that its graph is a single one.
         methods: other methods of the model that take the graph, ``["encode"]``; they are called like forward, on views.
         strict: refuse models with unsupported message-passing layers, instead of leaving those on the clean graph.
 
@@ -100,7 +100,8 @@ class RADE(Module):
         rule.check(correction)
         if rule.needs_curvature and readout.is_flat:
             raise ValueError(
-                f"{type(rule).__name__} follows the gradient of the regulariser, which a squared error does not have (its "
+                f"{type(rule).__name__} follows the gradient of the regulariser, which a squared "
+                "error does not have (its "
                 "curvature is constant, and p would run away); use rule=rade.NoiseRatio() or rade.Constant()"
             )
         self.variant, self.views, self.correction = Variant(variant), views, correction
@@ -162,7 +163,7 @@ class RADE(Module):
         return output
 
     def _inference_law(self, graph: Graph) -> Law:
-        """At the rates that `inference` names; else at the model's own, with as many additions per node as in training."""
+        """At the rates that `inference` names, else the model's own, with as many additions per node as in training."""
         if self.inference.rates is not None or not self.variant.keeps_additions:
             return self.law(graph, self.inference.rates)
         return self.law(graph, self.controller.rates_for(graph))

@@ -14,7 +14,8 @@ def logits_of(output: Any) -> Tensor:
     if isinstance(output, tuple | list) and output and isinstance(output[0], Tensor):
         return output[0]
     raise ValueError(
-        f"expected logits, or a tuple whose first entry they are, from the model, got {type(output).__name__}; to adapt "
+        "expected logits, or a tuple whose first entry they are, from the model, got "
+        f"{type(output).__name__}; to adapt "
         "rates, return them so, or keep the rates, rule=rade.Constant()"
     )
 

@@ -137,7 +137,7 @@ def _adaptation(model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any]) -> l
         output = model.wrapped.eval()(*call.with_graph(graph)[0], **call.with_graph(graph)[1])
     if not has_logits(output):
         return [Seen("output", f"{type(output).__name__}: no logits to be told", not rule.adapts)]
-    task = readout.task if isinstance(readout.task, str) else "a curvature of your own"
+    task: str = readout.task if isinstance(readout.task, str) else "a curvature of your own"
     task = "a softmax, if the loss agrees at the first step" if task == "auto" else task
     lines = [Seen("output", f"{list(logits_of(output).shape)}, task: {task}, pool: {readout.pool or 'none'}")]
     if not rule.adapts:
