@@ -311,7 +311,11 @@ class RADE(Module):
 
 def is_explaining(model: Module) -> bool:
     """Whether torch_geometric.explain has put its masks into the layers: they then need the plain edge_index."""
-    return any(module.explain for module in model.modules() if isinstance(module, MessagePassing))
+    masked = [module for module in model.modules() if isinstance(module, MessagePassing) and module.explain]
+    for module in masked:
+        # PyG keeps the `propagate` that knows masks per class; that of a subclass may be its parent's compiled one.
+        module.__dict__["propagate"] = MessagePassing.propagate.__get__(module, MessagePassing)
+    return bool(masked)
 
 
 def _require(**given: tuple[object, type]) -> None:
