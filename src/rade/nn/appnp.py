@@ -26,7 +26,7 @@ class APPNP(CorrectedConv, pyg.APPNP):
         self.refuse("dropout", self._option("dropout"), (0.0,))
 
     def forward(self, x: Tensor, edge_index: Tensor | Adjacency, edge_weight: Tensor | None = None) -> Tensor:
-        """x [n, F] → [n, F]."""
+        """x [n, F_in] → the same shape."""
         if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, edge_index, edge_weight))
         refuse_weights(self, edge_weight)
@@ -58,7 +58,7 @@ class LGConv(CorrectedConv, pyg.LGConv):
         self.refuse("aggr", self._option("aggr"), ("add", "sum"))
 
     def forward(self, x: Tensor, edge_index: Tensor | Adjacency, edge_weight: Tensor | None = None) -> Tensor:
-        """x [n, F] → [n, F]."""
+        """x [n, F_in] → the same shape."""
         if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, edge_index, edge_weight))
         refuse_weights(self, edge_weight)

@@ -29,7 +29,7 @@ class GCN2Conv(CorrectedConv, pyg.GCN2Conv):
     def forward(
         self, x: Tensor, x_0: Tensor, edge_index: Tensor | Adjacency, edge_weight: Tensor | None = None
     ) -> Tensor:
-        """x and the first features x_0 [n, F] → [n, F]."""
+        """x and the first features x_0 [n, F_in] → the same shape."""
         if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, x_0, edge_index, edge_weight))
         refuse_weights(self, edge_weight)
@@ -67,7 +67,7 @@ class GatedGraphConv(CorrectedConv, pyg.GatedGraphConv):
         self.refuse("aggr", self._option("aggr"), tuple(AGGREGATORS))
 
     def forward(self, x: Tensor, edge_index: Tensor | Adjacency, edge_weight: Tensor | None = None) -> Tensor:
-        """x [n, F_in ≤ F_out] → [n, F_out]."""
+        """x [n, F_in] with F_in ≤ F_out → [n, F_out]."""
         if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, edge_index, edge_weight))
         x = dense(x)
