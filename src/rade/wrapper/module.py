@@ -241,8 +241,7 @@ class RADE(Module):
         return step.clean_logits
 
     def _look(self, latest: Latest) -> None:
-        """What the last training call tells of the outputs; refused or said at the first rate step, not later."""
-        latest.check(self.readout)
+        """What the last training call tells of labels and outputs."""
         if latest.reached is not None:
             self._doubts.labels(latest.reached, self.rates)
         if latest.logits is not None:
