@@ -106,8 +106,8 @@ BAD_VALUES: dict[str, tuple[Callable[[], Any], str]] = {
     "variant": (lambda: wrapped(variant="off"), "variant must be one of 'of', 'ofs', 'none', got 'off'"),
     "density": (lambda: wrapped(density=2.0), r"density must lie in \[0, 1\], got 2.0"),
     "task": (
-        lambda: rade.Readout(task="regression"),
-        "task must be one of 'multiclass', 'binary', 'multilabel', got 'regression'",
+        lambda: rade.Readout(task="ranking"),
+        "task must be one of 'auto', 'multiclass', 'binary', 'multilabel', 'regression', got 'ranking'",
     ),
     "pool": (lambda: rade.Readout(pool="max"), "pool must be one of 'sum', 'mean', got 'max'"),
     "pooling rule": (
@@ -360,7 +360,8 @@ def test_a_forward_pass_without_convolutions():
             return self.head(x[:, :6])
 
     model = rade.RADE(seeded(lambda: Skips(LAYERS["GCNConv"])))
-    training_step(model, X, EDGES, labels=LABELS)
+    with pytest.warns(UserWarning, match="no convolution got the random view"):
+        training_step(model, X, EDGES, labels=LABELS)
     with pytest.raises(ValueError, match="called none of the model's supported convolutions"):
         model.adapt(X, EDGES)
 

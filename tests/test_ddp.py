@@ -78,3 +78,8 @@ def test_a_rule_of_ones_own_is_the_same_on_all_ranks(ranks):
 
 def test_clean_data_gradients_are_averaged(ranks):
     assert ranks[0]["clean"] == ranks[1]["clean"]
+
+
+def test_following_an_optimizer_is_the_same_on_all_ranks(ranks):
+    assert ranks[0]["followed"] == ranks[1]["followed"]
+    assert len(set(ranks[0]["followed"][0::2])) == 3

@@ -37,8 +37,10 @@ SIBLINGS = {
     "graph": "nodes sparse pairs adjacency graph operator build",
     "view": "rates trust law observed view rows sampling randomness",
     "moments": "base inverse degrees denoising sum symmetric mean weighted monte_carlo attention",
-    "control": "labelled variance readout regulariser gradients evidence rules noise_ratio state recording all_layers",
-    "wrapper": "call conversion trace head clean latest rate_step inference explain noise settings module",
+    "control": "labelled curvature variance readout regulariser gradients evidence rules noise_ratio state recording "
+    "all_layers",
+    "wrapper": "call output conversion trace head clean latest doubts rate_step inference explain noise settings "
+    "module inspection",
     "noise": "similarity two_groups edges estimate",
     "testing": "oracle aggregators cases expectations variances symmetries checks",
 }

@@ -89,6 +89,22 @@ CASES = [
     Case("GraphConv"),
     Case("GraphConv", {"aggr": "mean"}),
     Case("GraphConv", {"bias": False}),
+    Case("APPNP", {"K": 3, "alpha": 0.2}, ()),
+    Case("APPNP", {"K": 1, "alpha": 0.1, "add_self_loops": False}, ()),
+    Case("APPNP", {"K": 2, "alpha": 0.1, "normalize": False}, ()),
+    Case("LGConv", {}, ()),
+    Case("LGConv", {"normalize": False}, ()),
+    Case("TAGConv"),
+    Case("TAGConv", {"K": 1, "normalize": False, "bias": False}),
+    Case("MixHopConv"),
+    Case("MixHopConv", {"powers": [2, 0], "add_self_loops": False}),
+    Case("SSGConv", {"alpha": 0.3, "K": 3}),
+    Case("SSGConv", {"alpha": 0.3, "bias": False, "add_self_loops": False}),
+    Case("ChebConv", {"K": 1}),
+    Case("ChebConv", {"K": 2}),
+    Case("ChebConv", {"K": 4, "bias": False}),
+    Case("GatedGraphConv", {"num_layers": 2}, (IN + 2,)),
+    Case("GatedGraphConv", {"num_layers": 1, "aggr": "mean"}, (IN,)),
     Case("SGConv"),
     Case("SGConv", {"K": 3}),
     Case("SGConv", {"K": 2, "add_self_loops": False, "bias": False}),
@@ -176,7 +192,7 @@ def test_edge_weights_follow_the_callers_order(aggr):
     view = drawn(graph, Rates(0.4, 0.3))
     kept = edge_index[:, graph.order][:, view.kept]
     added = torch.stack([view.added.source, view.added.target])
-    weights = torch.cat([weight[graph.order][view.kept], torch.ones(view.added.size, dtype=torch.double)])
+    weights = torch.cat([weight[graph.order][view.kept], weight.mean().expand(view.added.size)])
     assert error(ours(x, view, weight), theirs(x, torch.cat([kept, added], 1), weights)) <= 1e-10
 
 

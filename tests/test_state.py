@@ -143,7 +143,10 @@ def test_keys_of_the_wrapped_model_are_stable():
     assert inside == keys
     assert sorted(key for key in model.state_dict() if not key.startswith("wrapped.")) == [
         "_extra_state",
-        *(f"controller.{name}" for name in ("density", "first", "p", "rho", "second", "skipped", "steps")),
+        *(
+            f"controller.{name}"
+            for name in ("calls", "density", "first", "nodes", "p", "rho", "second", "skipped", "steps")
+        ),
     ]
 
 

@@ -35,7 +35,7 @@ VALUES: dict[str, tuple[Any, Any, str]] = {  # a value, one that differs, how th
     "Readout": (
         rade.Readout(pool="sum"),
         rade.Readout(),
-        "Readout(task='multiclass', pool='sum', pooling_rule='exact', head=None)",
+        "Readout(task='auto', pool='sum', pooling_rule='exact', head=None, loss=None)",
     ),
     "Expected": (rade.Expected(), rade.Expected(rates=rade.Rates(0.1)), "Expected(rates=None)"),
     "Ensemble": (rade.Ensemble(4), rade.Ensemble(), "Ensemble(rates=None, size=4)"),

@@ -8,7 +8,18 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.nn import GATConv, GCNConv, GINConv, GraphConv, SAGEConv, SGConv
+from torch_geometric.nn import (
+    ChebConv,
+    GATConv,
+    GCNConv,
+    GINConv,
+    GraphConv,
+    MixHopConv,
+    SAGEConv,
+    SGConv,
+    SSGConv,
+    TAGConv,
+)
 from torch_geometric.utils import to_undirected
 
 Build = Callable[[int, int], torch.nn.Module]
@@ -20,6 +31,10 @@ LAYERS: dict[str, Build] = {
     "GCNConv-no-loops": lambda i, o: GCNConv(i, o, add_self_loops=False),
     "GCNConv-sum": lambda i, o: GCNConv(i, o, normalize=False),
     "SGConv": lambda i, o: SGConv(i, o, K=1),
+    "TAGConv": lambda i, o: TAGConv(i, o, K=1),
+    "SSGConv": lambda i, o: SSGConv(i, o, alpha=0.1, K=1),
+    "MixHopConv": lambda i, o: MixHopConv(i, o, powers=[1]),
+    "ChebConv": lambda i, o: ChebConv(i, o, K=2),
     "GINConv": lambda i, o: GINConv(torch.nn.Linear(i, o)),
     "SAGEConv": SAGEConv,
     "SAGEConv-sum": lambda i, o: SAGEConv(i, o, aggr="sum"),

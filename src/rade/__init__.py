@@ -10,7 +10,19 @@ if TYPE_CHECKING:
     from rade.graph import Adjacency, Graph
     from rade.noise import NoiseEstimate, estimate_noise
     from rade.view import Correction, Law, MeanView, Observed, Rates, Trust, Variant, View, Views, sample_view
-    from rade.wrapper import RADE, Denoised, Ensemble, Expected, Inference, LayerReport, convert, revert
+    from rade.wrapper import (
+        RADE,
+        Check,
+        Denoised,
+        Ensemble,
+        Expected,
+        Inference,
+        LayerReport,
+        check,
+        convert,
+        register,
+        revert,
+    )
 
 __version__ = "0.1.0"
 
@@ -19,7 +31,19 @@ _NAMES = {
     "graph": ("Adjacency", "Graph"),
     "noise": ("NoiseEstimate", "estimate_noise"),
     "view": ("Correction", "Law", "MeanView", "Observed", "Rates", "Trust", "Variant", "View", "Views", "sample_view"),
-    "wrapper": ("RADE", "Denoised", "Ensemble", "Expected", "Inference", "LayerReport", "convert", "revert"),
+    "wrapper": (
+        "RADE",
+        "Check",
+        "Denoised",
+        "Ensemble",
+        "Expected",
+        "Inference",
+        "LayerReport",
+        "check",
+        "convert",
+        "register",
+        "revert",
+    ),
 }
 # No name here may equal a module of this package, or importing that module would hide it.
 _HOMES = {name: f"rade.{folder}" for folder, names in _NAMES.items() for name in names}
@@ -28,6 +52,7 @@ _MODULES = ("augment", "control", "data", "experiment", "graph", "moments", "nn"
 __all__ = [
     "RADE",
     "Adjacency",
+    "Check",
     "Constant",
     "Correction",
     "Denoised",
@@ -50,8 +75,10 @@ __all__ = [
     "Variant",
     "View",
     "Views",
+    "check",
     "convert",
     "estimate_noise",
+    "register",
     "revert",
     "sample_view",
 ]

@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from torch import Tensor
 from torch.nn import Module
 
+from rade.control.curvature import Curvature, Loss, of_loss, of_sigmoid, of_softmax, of_square
 from rade.control.variance import LogitVariance, pooled_variance, variance
 from rade.errors import choose
 from rade.graph.graph import Graph
 from rade.moments.base import Sent
 from rade.view.law import Law
 
-Task = Literal["multiclass", "binary", "multilabel"]
+Task = Literal["auto", "multiclass", "binary", "multilabel", "regression"]
 Pool = Literal["sum", "mean"]
 PoolingRule = Literal["exact", "paper"]
-Curvature = Callable[[Tensor], Tensor]
-
-
-def _softmax_curvature(logits: Tensor) -> Tensor:
-    probability = logits.softmax(-1)
-    return probability * (1.0 - probability)
-
-
-def _sigmoid_curvature(logits: Tensor) -> Tensor:
-    probability = logits.sigmoid()
-    return probability * (1.0 - probability)
-
-
+SOFTMAX = ("auto", "multiclass")
 CURVATURES: dict[str, Curvature] = {
-    "multiclass": _softmax_curvature,
-    "binary": _sigmoid_curvature,
-    "multilabel": _sigmoid_curvature,
+    "auto": of_softmax,
+    "multiclass": of_softmax,
+    "binary": of_sigmoid,
+    "multilabel": of_sigmoid,
+    "regression": of_square,
 }
 
 
@@ -43,18 +33,22 @@ class Readout:
     """From the last convolution to the loss: what the regulariser must know of it.
 
     Attributes:
-        task: ``"multiclass"`` (softmax), ``"binary"`` or ``"multilabel"`` (sigmoid); or a function from logits [k, C]
-            to the diagonal of the loss's second derivative, [k, C].
+        task: ``"multiclass"`` (softmax), ``"binary"`` or ``"multilabel"`` (sigmoid), ``"regression"`` (squared error);
+            or a function from logits [k, C] to the diagonal of the loss's second derivative, [k, C]. ``"auto"`` is a
+            softmax if the gradient of the loss agrees, and refused otherwise.
         pool: how node features become graph features, ``"sum"`` or ``"mean"``; None at node level.
         pooling_rule: ``"exact"`` variance of a pooled logit, or the ``"paper"``'s sum of node variances.
         head: the linear layer(s) from the last (pooled) convolution to the logits, or their path in the model, where
             they cannot be told.
+        loss: any other loss, from logits [k, C] and their row ids [k] to the sum over rows; its second derivative is
+            then taken by automatic differentiation, in place of what ``task`` says.
     """
 
-    task: Task | Curvature = "multiclass"
+    task: Task | Curvature = "auto"
     pool: Pool | None = None
     pooling_rule: PoolingRule = "exact"
     head: str | Module | None = None
+    loss: Loss | None = None
 
     def __post_init__(self) -> None:
         if not callable(self.task):
@@ -73,19 +67,28 @@ class Readout:
                 f"expected logits for {count} {what}, got {scores.shape[0]} rows; say how nodes are pooled, "
                 "readout=rade.Readout(pool='sum'|'mean'), or pool=None for node-level models"
             )
-        if self.task == "multiclass" and scores.shape[1] == 1:
-            raise ValueError(
-                "one logit per row has no classes to choose from; for two classes pass "
-                "readout=rade.Readout(task='binary')"
-            )
+        if self.is_softmax:
+            _refuse_no_classes(scores)
         return scores
+
+    @property
+    def is_softmax(self) -> bool:
+        """Whether logits are taken for those of one class among several."""
+        return self.task in SOFTMAX and self.loss is None
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the curvature is constant, so that R has no gradient in the parameters by way of it."""
+        return self.task == "regression" and self.loss is None
 
     def contrasts(self, scores: Tensor) -> Tensor:
         """Logits without what changes no prediction: for a softmax, their mean over classes."""
-        return scores - scores.mean(1, keepdim=True) if self.task == "multiclass" else scores
+        return scores - scores.mean(1, keepdim=True) if self.is_softmax else scores
 
-    def curvature(self, logits: Tensor) -> Tensor:
-        """w = prob(1−prob), or what ``task`` computes, [k, C] like the logits."""
+    def curvature(self, logits: Tensor, rows: Tensor) -> Tensor:
+        """w = prob(1−prob), or what ``task`` or ``loss`` has, [k, C] like the logits of these rows."""
+        if self.loss is not None:
+            return of_loss(self.loss, logits, rows)
         return self.task(logits) if callable(self.task) else CURVATURES[self.task](logits)
 
     def variance(self, sent: Sent, law: Law, rows: Tensor) -> LogitVariance:
@@ -93,3 +96,16 @@ class Readout:
         if self.pool is None:
             return variance(sent, law, rows)
         return pooled_variance(sent, law, self.pool == "mean", self.pooling_rule == "exact", rows)
+
+
+def _refuse_no_classes(scores: Tensor) -> None:
+    if scores.shape[1] == 1:
+        raise ValueError(
+            "one logit per row has no classes to choose from; for two classes pass readout=rade.Readout(task='binary')"
+        )
+    total = scores.detach().double().sum(1)
+    if scores.numel() and bool((scores >= 0).all()) and bool(((total - 1.0).abs() < 1e-4).all()):
+        raise ValueError(
+            "the model's outputs are probabilities (each row sums to 1), but rate control needs logits or their "
+            "logarithm: leave the softmax out, or return log_softmax"
+        )

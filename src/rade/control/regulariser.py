@@ -99,7 +99,7 @@ def regulariser(
     """R of a clean pass over its labelled rows, as a function of the rates; in closed form where there is one."""
     scores = readout.scores(clean.logits, clean.graph, clean.nodes)
     chosen = labelled.chosen(scores.shape[0], scores.device)
-    weight = labelled.masked(readout.curvature(scores[chosen]))
+    weight = labelled.masked(readout.curvature(scores[chosen], chosen))
     rows = chosen if clean.nodes is None else picked(clean.nodes, chosen)
 
     def variance(law: Law) -> LogitVariance:

@@ -38,6 +38,7 @@ class Rule(ABC):
     rho: float = 0.5
     data_gradient: DataGradient = field(default="training", kw_only=True)
     adapts: ClassVar[bool] = True
+    needs_curvature: ClassVar[bool] = False  # whether it follows the gradient of the regulariser
 
     def __post_init__(self) -> None:
         Rates(self.p, 0.0)
@@ -92,6 +93,7 @@ class GradNorm(Rule):
     penalty: float = 1.0
     lr: float = 1e-3
     max_p: float = LARGEST_P
+    needs_curvature: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,6 +23,8 @@ class RateState(Module):
     p: Tensor
     rho: Tensor
     density: Tensor
+    nodes: Tensor  # mean number of nodes of training graphs, nan before any and for batches of graphs
+    calls: Tensor  # how many that is the mean of
 
     def __init__(self, rule: Rule, density: float | None) -> None:
         super().__init__()
@@ -36,6 +39,8 @@ class RateState(Module):
         for name, value in first.items():
             self.register_buffer(name, value)
         self.register_buffer("density", torch.tensor(math.nan if density is None else density, dtype=torch.double))
+        self.register_buffer("nodes", torch.tensor(math.nan, dtype=torch.double))
+        self.register_buffer("calls", torch.zeros((), dtype=torch.double))
 
     @property
     def state(self) -> State:
@@ -58,6 +63,24 @@ class RateState(Module):
             edges, pairs = average(torch.tensor([graph.num_edges, graph.num_pairs]).to(self.density))
             self.density.copy_(edges / pairs.clamp(min=1.0))
 
+    def count(self, graph: Graph) -> None:
+        """Remember how large the graphs of training are; batches of graphs vary in themselves and are not counted."""
+        if graph.num_graphs == 1:
+            self.calls.add_(1.0)
+            self.nodes.copy_(torch.nan_to_num(self.nodes, nan=float(graph.num_nodes)))
+            self.nodes.add_((graph.num_nodes - self.nodes) / self.calls)
+
+    def rates_for(self, graph: Graph) -> Rates:
+        """Rates for inference that keeps additions: a node of a larger graph than in training gets as many as there.
+
+        q · (training nodes / nodes) on a single graph. Graphs of a batch keep q, so that no prediction depends on which
+        others stand in its batch.
+        """
+        rates = self.rates_at(graph.density)
+        if graph.num_graphs > 1 or math.isnan(float(self.nodes)) or float(self.nodes) == graph.num_nodes:
+            return rates
+        return Rates(rates.p, min(float(rates.q) * float(self.nodes) / max(graph.num_nodes, 1), 1.0))
+
     def step(self, seen: Evidence) -> None:
         """One step of the rule; buffers are written in place, so that references to them stay live."""
         after = self.rule.step(self.state, self.density, seen)
@@ -68,6 +91,12 @@ class RateState(Module):
             )
         for name, value in after.items():
             self.get_buffer(name).copy_(value.detach())
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
+        """States of before that counted no nodes are loaded as such."""
+        state_dict.setdefault(f"{prefix}nodes", torch.tensor(math.nan, dtype=torch.double))
+        state_dict.setdefault(f"{prefix}calls", torch.zeros((), dtype=torch.double))
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> RateState:
         """Follow the model to its device but keep double precision: in bfloat16 a step of 1e-3 would be lost."""

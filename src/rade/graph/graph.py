@@ -61,7 +61,8 @@ class Graph(Adjacency):
         if not (torch.equal(source[reverse], target) and torch.equal(target[reverse], source)):
             raise ValueError(
                 "edge_index must hold both directions of every edge, but some edges have no reverse; "
-                "make it undirected with torch_geometric.utils.to_undirected"
+                "make it undirected with torch_geometric.utils.to_undirected, or, if a NeighborLoader sampled it, with "
+                "its subgraph_type='bidirectional'"
             )
         if not torch.equal(batch[source], batch[target]):
             raise ValueError("edge_index joins nodes of different graphs of the batch; check the batch vector")

@@ -1,4 +1,4 @@
-"""Edge weights on top of another aggregator (GraphConv): α_ij = e_ij · base; added edges weigh 1."""
+"""Edge weights on top of another aggregator (GraphConv): α_ij = e_ij · base, and one weight for all added edges."""
 
 from __future__ import annotations
 
@@ -15,12 +15,16 @@ from rade.view.view import View
 
 
 class Weighted(Coefficients):
-    """e_ij α_ij with fixed weights on the clean edges, in the graph's order ([E]); e may be negative and directed."""
+    """e_ij α_ij with fixed weights on the clean edges, in the graph's order ([E]); e may be negative and directed.
 
-    def __init__(self, base: Coefficients, weight: Tensor) -> None:
+    Every added edge has the weight ``added``.
+    """
+
+    def __init__(self, base: Coefficients, weight: Tensor, added: float | Tensor = 1.0) -> None:
         super().__init__(base.graph, base.dtype)
         self.base = base
         self.weight = weight
+        self.added = self.everywhere(added, 1)
 
     def clean(self) -> Weights:
         """e_ij α_ij."""
@@ -28,17 +32,17 @@ class Weighted(Coefficients):
         return Weights(self.weight * weights.edges, weights.loop, weights.added)
 
     def on(self, view: View) -> Weights:
-        """e_ij α'_ij, and α'_ij on added edges."""
+        """e_ij α'_ij, and the weight of additions times α'_ij."""
         weights = self.base.on(view)
-        return Weights(self.weight * weights.edges, weights.loop, weights.added)
+        return Weights(self.weight * weights.edges, weights.loop, self.added * weights.added)
 
     def mean(self, law: Law) -> Moments:
         """e_ij E[α'_ij]."""
-        return self._scaled(self.base.expected(law), self.weight)
+        return self._scaled(self.base.expected(law), self.weight, self.added)
 
     def variance(self, law: Law) -> Moments:
         """e_ij² Var[α'_ij]."""
-        return self._scaled(self.base.variance(law), self.weight.square())
+        return self._scaled(self.base.variance(law), self.weight.square(), self.added.square())
 
     def ratio(self, law: Law) -> tuple[Tensor, Tensor]:
         """The weight cancels, so that a weight of 0 still learns."""
@@ -55,17 +59,17 @@ class Weighted(Coefficients):
 
     def response(self, view: View, pulls: Pulls) -> tuple[Tensor, Tensor]:
         """The base's, with the weight on every edge."""
-        return self.base.response(view, replace(pulls, edges=self.weight * pulls.edges))
+        return self.base.response(view, replace(pulls, edges=self.weight * pulls.edges, added=self.added * pulls.added))
 
     def covariance(self, law: Law) -> Moments:
         """e_ij e_ji Cov[α'_ij, α'_ji]."""
         other = self.weight[self.graph.pattern.transposition]
-        return self._scaled(self.base.covariance(law), self.weight * other)
+        return self._scaled(self.base.covariance(law), self.weight * other, self.added.square())
 
     def rate_factors(self, law: Law) -> RateFactors | None:
         """Fixed weights do not touch the rates."""
         return self.base.rate_factors(law)
 
-    @staticmethod
-    def _scaled(moments: Moments, factor: Tensor) -> Moments:
-        return Moments(factor * moments.edges, moments.loop, moments.nonedges)
+    def _scaled(self, moments: Moments, edges: Tensor, added: Tensor) -> Moments:
+        nonedges = moments.nonedges.scaled(added.expand(self.graph.num_nodes))
+        return Moments(edges * moments.edges, moments.loop, nonedges)

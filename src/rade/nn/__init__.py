@@ -1,9 +1,28 @@
 """Corrected convolutions: PyG's layers that also take a `Graph`, a `View` or a `MeanView` as ``edge_index``."""
 
+from rade.nn.appnp import APPNP, LGConv
 from rade.nn.base import CorrectedConv
 from rade.nn.gat import GATConv
 from rade.nn.gcn import GCNConv, SGConv
+from rade.nn.gcn2 import GatedGraphConv, GCN2Conv
 from rade.nn.gin import GINConv
 from rade.nn.sage import GraphConv, SAGEConv
+from rade.nn.tag import ChebConv, MixHopConv, SSGConv, TAGConv
 
-__all__ = ["CorrectedConv", "GATConv", "GCNConv", "GINConv", "GraphConv", "SAGEConv", "SGConv"]
+__all__ = [
+    "APPNP",
+    "ChebConv",
+    "CorrectedConv",
+    "GATConv",
+    "GCN2Conv",
+    "GCNConv",
+    "GINConv",
+    "GatedGraphConv",
+    "GraphConv",
+    "LGConv",
+    "MixHopConv",
+    "SAGEConv",
+    "SGConv",
+    "SSGConv",
+    "TAGConv",
+]

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
-from rade.moments import Coefficients, Mean, Sent, Sum, Weighted
+from rade.moments import Coefficients, Mean, Sent, Sum
 from rade.nn.base import CorrectedConv, own_linear, pushed
 from rade.nn.linear import linear, matmul
+from rade.nn.weights import weighted
 
 AGGREGATORS: dict[str, type[Coefficients]] = {"mean": Mean, "add": Sum, "sum": Sum}
 
@@ -48,7 +49,12 @@ class SAGEConv(CorrectedConv, pyg.SAGEConv):
 
 
 class GraphConv(CorrectedConv, pyg.GraphConv):
-    """PyG's GraphConv, W_1 · agg_j e_ij x_j + W_2 x_i; weights stand on clean edges, added edges weigh 1."""
+    """PyG's GraphConv, W_1 · agg_j e_ij x_j + W_2 x_i; corrected on views.
+
+    Added edges have the mean weight, or ``added_weight`` where that is set.
+    """
+
+    added_weight: float | None = None
 
     def check_options(self) -> None:
         """Mean and sum have moments; max does not."""
@@ -68,7 +74,7 @@ class GraphConv(CorrectedConv, pyg.GraphConv):
     def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None) -> Coefficients:
         """e_ij or e_ij/d_i."""
         base = AGGREGATORS[self.aggr](graph, x.dtype)
-        return base if edge_weight is None else Weighted(base, edge_weight.view(-1)[graph.order])
+        return base if edge_weight is None else weighted(base, graph, edge_weight, self.added_weight)
 
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """W_1 x through the head."""

@@ -27,9 +27,87 @@ _TRIMMING = ("num_sampled_nodes_per_hop", "num_sampled_edges_per_hop")
 
 
 @dataclass(frozen=True)
+class Entry:
+    """A method of a model that takes the graph: its parameters, and which of them are the graph and the batch vector.
+
+    ``open_ended`` methods take ``*args``; what stands there is called by its position, and a graph is told by its form.
+    """
+
+    method: str
+    names: tuple[str, ...]
+    open_ended: bool
+    graph: str
+    batch: str
+
+    def read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        """Match arguments with parameters and find the graph."""
+        names = self.names
+        if len(args) > len(names):
+            if not self.open_ended:
+                raise TypeError(f"the model takes {len(names)} arguments ({', '.join(names)}), got {len(args)}")
+            names = (*names, *(f"argument {k}" for k in range(len(names), len(args))))
+        positional = names[: len(args)]
+        arguments = {**dict(zip(positional, args)), **kwargs}
+        for option in _TRIMMING:
+            if arguments.get(option) is not None:
+                raise ValueError(
+                    f"layer trimming ({option}) cuts a different graph for each layer; leave it out with RADE"
+                )
+        return self._found(arguments, positional)
+
+    def _found(self, arguments: dict[str, Any], positional: tuple[str, ...]) -> Call:
+        if arguments.get(self.graph) is not None:
+            return _from_tensors(self, arguments, positional, self.graph)
+        for holder, value in arguments.items():
+            if isinstance(value, Data):
+                return _from_data(self, arguments, positional, holder, value)
+        for holder in positional[len(self.names) :]:
+            value = arguments[holder]
+            if isinstance(value, Adjacency) or (isinstance(value, Tensor) and _is_edge_index(value)):
+                return _from_tensors(self, arguments, positional, holder)
+        raise ValueError(
+            f"expected the graph as argument {self.graph!r} or as a PyG Data object, got ({', '.join(arguments)}); if "
+            "the model calls it otherwise, say RADE(model, edge_index_arg=...)"
+        )
+
+
+def _is_edge_index(value: Tensor) -> bool:
+    return value.dim() == 2 and value.shape[0] == 2 and value.dtype == torch.long
+
+
+def entry_of(model: Module, method: str, graph: str, batch: str) -> Entry:
+    """How ``model.method`` is called; refuses a method that takes what `adapt` takes, or lacks the named batch."""
+    inner = model.__dict__.get("_modules", {}).get("_orig_mod", model)  # torch.compile hides the signature
+    signature = inner.__dict__.get("signature")  # torch_geometric.nn.Sequential keeps its own
+    if signature is not None and method == "forward":
+        return Entry(method, tuple(signature.param_dict), False, graph, batch)
+    if not callable(getattr(inner, method, None)):
+        raise ValueError(f"methods names {method!r}, but {type(inner).__name__} has no such method")
+    parameters = inspect.signature(getattr(inner, method)).parameters
+    if "labelled" in parameters:
+        raise ValueError(
+            f"{type(inner).__name__}.{method} has a parameter named 'labelled', which RADE.adapt keeps for itself; "
+            "rename it"
+        )
+    kinds = {parameter.kind for parameter in parameters.values()}
+    if batch not in ("batch", "") and batch not in parameters and inspect.Parameter.VAR_KEYWORD not in kinds:
+        raise ValueError(f"batch_arg={batch!r} is no parameter of {type(inner).__name__}.{method}")
+    named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = tuple(name for name, p in parameters.items() if p.kind in named)
+    return Entry(method, names, inspect.Parameter.VAR_POSITIONAL in kinds, graph, batch)
+
+
+def takes_graph(model: Module, name: str, graph: str) -> bool:
+    """Whether an attribute of a model is a method, and no part, with a parameter for the graph."""
+    method = getattr(type(model), name, None)
+    return inspect.isfunction(method) and graph in inspect.signature(method).parameters
+
+
+@dataclass(frozen=True)
 class Call:
     """One call of a model: its arguments by name, and where the graph is."""
 
+    entry: Entry
     arguments: Mapping[str, Any]
     positional: tuple[str, ...]
     holder: str  # the argument that is, or holds, the edge_index
@@ -50,7 +128,7 @@ class Call:
         asked = {name: Wanted(rows) for name, value in self.arguments.items() if isinstance(value, Wanted)}
         return replace(self, arguments={**self.arguments, **asked})
 
-    def with_graph(self, adjacency: Adjacency) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def with_graph(self, adjacency: Tensor | Adjacency) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments of the same call on another adjacency; a Data object is copied, never changed."""
         arguments = dict(self.arguments)
         held = arguments[self.holder]
@@ -64,66 +142,33 @@ class Call:
         return positional, arguments
 
 
-def read_call(names: tuple[str, ...], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-    """Match arguments with the parameters ``names`` of a model's forward and find the graph, called ``name``."""
-    if len(args) > len(names):
-        raise TypeError(f"the model takes {len(names)} arguments ({', '.join(names)}), got {len(args)}")
-    positional = tuple(names[: len(args)])
-    arguments = {**dict(zip(positional, args)), **kwargs}
-    for option in _TRIMMING:
-        if arguments.get(option) is not None:
-            raise ValueError(f"layer trimming ({option}) cuts a different graph for each layer; leave it out with RADE")
-    held = arguments.get(name)
-    if held is not None:
-        return _from_tensors(arguments, positional, name)
-    for holder, value in arguments.items():
-        if isinstance(value, Data):
-            return _from_data(arguments, positional, holder, value)
-    raise ValueError(
-        f"expected the graph as argument {name!r} or as a PyG Data object, got ({', '.join(arguments)}); if the "
-        "model calls it otherwise, say RADE(model, edge_index_arg=...)"
-    )
-
-
-def parameters_of(model: Module) -> tuple[str, ...]:
-    """The positional parameters of ``model.forward``; refuses a model that takes what `adapt` takes."""
-    signature = model.__dict__.get("signature")  # torch_geometric.nn.Sequential keeps its own
-    if signature is not None:
-        return tuple(signature.param_dict)
-    parameters = inspect.signature(model.forward).parameters
-    if "labelled" in parameters:
-        raise ValueError(
-            f"{type(model).__name__}.forward has a parameter named 'labelled', which RADE.adapt keeps for itself; "
-            "rename it"
-        )
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return tuple(name for name, p in parameters.items() if p.kind in kinds)
-
-
-def _from_tensors(arguments: dict[str, Any], positional: tuple[str, ...], name: str) -> Call:
+def _from_tensors(entry: Entry, arguments: dict[str, Any], positional: tuple[str, ...], name: str) -> Call:
+    skipped = (*_NOT_FEATURES, entry.batch)
     features = [
         value
         for key, value in arguments.items()
-        if key != name and key not in _NOT_FEATURES and isinstance(value, Tensor) and value.dim() >= 1
+        if key != name and key not in skipped and isinstance(value, Tensor) and value.dim() >= 1
     ]
     x = arguments["x"] if isinstance(arguments.get("x"), Tensor) else features[0] if features else None
     return Call(
+        entry,
         arguments,
         positional,
         name,
         arguments[name],
-        _tensor(arguments.get("batch")),
+        _tensor(arguments.get(entry.batch)),
         _tensor(arguments.get("ptr")),
         x,
         None if x is None else x.shape[0],
     )
 
 
-def _from_data(arguments: dict[str, Any], positional: tuple[str, ...], holder: str, data: Data) -> Call:
+def _from_data(entry: Entry, arguments: dict[str, Any], positional: tuple[str, ...], holder: str, data: Data) -> Call:
     if data.edge_index is None:
         raise ValueError("the Data object has no edge_index; RADE needs [2, E] edges (not adj_t)")
-    batch = _tensor(data.get("batch"))
-    return Call(arguments, positional, holder, data.edge_index, batch, None, _tensor(data.x), data.num_nodes)
+    batch, ptr = (_tensor(data.get(name)) for name in (entry.batch, "ptr"))
+    x, ptr = _tensor(data.x), ptr if batch is None else None
+    return Call(entry, arguments, positional, holder, data.edge_index, batch, ptr, x, data.num_nodes)
 
 
 def _tensor(value: Any) -> Tensor | None:
@@ -133,10 +178,21 @@ def _tensor(value: Any) -> Tensor | None:
 def find_graph(call: Call, model: Module, known: Recall[Graph]) -> Graph:
     """The graph of a call: sorted and validated once for every new ``edge_index``."""
     require_finite(call.x)
+    _refuse_matrices(call.edge_index)
     graph = graph_of(call.edge_index, call.num_nodes, call.batch, call.ptr, known)
     if graph.self_loops:
         graph.once(("self-loops", model), lambda: _warn_of_loops(graph, model))
     return graph
+
+
+def _refuse_matrices(edge_index: Tensor | Adjacency) -> None:
+    sparse = isinstance(edge_index, Tensor) and edge_index.layout != torch.strided
+    if sparse or type(edge_index).__name__ == "SparseTensor":
+        raise ValueError(
+            "the graph came as a sparse matrix (adj_t); RADE adds edges to a list of them: pass "
+            "edge_index [2, E] instead, "
+            "from torch_geometric.utils.to_edge_index(adj_t.t())[0] or by leaving out the ToSparseTensor transform"
+        )
 
 
 def _warn_of_loops(graph: Graph, model: Module) -> None:

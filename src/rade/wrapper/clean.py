@@ -16,6 +16,7 @@ from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.moments.base import Sent
 from rade.wrapper.head import head_matrix
+from rade.wrapper.output import logits_of
 from rade.wrapper.trace import Trace, tracing
 
 
@@ -34,7 +35,7 @@ def evaluating(model: Module) -> Iterator[None]:
 def clean_logits(model: Module, run: Callable[[Adjacency], Tensor], adjacency: Adjacency) -> Tensor:
     """The logits on the input graph, or another adjacency, in evaluation mode and without gradients."""
     with torch.no_grad(), evaluating(model):
-        return run(adjacency)
+        return logits_of(run(adjacency))
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +66,9 @@ def clean_pass(
     """
     with torch.enable_grad(), evaluating(model):
         with tracing(model) as trace, torch.set_grad_enabled(few is None):
-            logits = run(graph)
+            logits = logits_of(run(graph))
         if few is not None:
-            logits = logits.index_copy(0, few.rows, few.run(graph))
+            logits = logits.index_copy(0, few.rows, logits_of(few.run(graph)))
         classes = readout.scores(logits, graph, nodes).shape[1]
         return CleanPass(logits, graph, _sent(model, trace, graph, classes, readout), nodes)
 

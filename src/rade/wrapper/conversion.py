@@ -19,6 +19,14 @@ TWINS: dict[type[Module], type[Module]] = {
     pyg.SAGEConv: nn.SAGEConv,
     pyg.GraphConv: nn.GraphConv,
     pyg.SGConv: nn.SGConv,
+    pyg.APPNP: nn.APPNP,
+    pyg.LGConv: nn.LGConv,
+    pyg.TAGConv: nn.TAGConv,
+    pyg.MixHopConv: nn.MixHopConv,
+    pyg.SSGConv: nn.SSGConv,
+    pyg.ChebConv: nn.ChebConv,
+    pyg.GCN2Conv: nn.GCN2Conv,
+    pyg.GatedGraphConv: nn.GatedGraphConv,
 }
 PLAIN = {twin: layer for layer, twin in TWINS.items()}
 SUPPORTED = ", ".join(sorted(layer.__name__ for layer in TWINS))
@@ -40,8 +48,10 @@ def convert(model: Module, strict: bool = True) -> Module:
     for path, module in model.named_modules():
         if strict and path not in plain and is_unsupported(module):
             raise ValueError(
-                f"{type(module).__name__} at {path or 'the top'!r} is not supported on random views (supported: "
-                f"{SUPPORTED}); replace it, or pass strict=False to leave it on the clean graph"
+                f"{type(module).__name__} at {path or 'the top'!r} is not supported on random views: "
+                f"{reason_against(module)} (supported: {SUPPORTED}); replace it, or pass "
+                "strict=False to leave it on the "
+                "clean graph"
             )
     if not plain and not convolutions(model):
         raise ValueError(f"none of the model's layers is supported on random views; supported layers: {SUPPORTED}")
@@ -74,6 +84,46 @@ def is_supported(module: Module) -> bool:
 def is_unsupported(module: Module) -> bool:
     """Whether a layer passes messages but cannot take a view."""
     return isinstance(module, pyg.MessagePassing) and not isinstance(module, CorrectedConv)
+
+
+def reason_against(module: Module) -> str:
+    """Why a message-passing layer cannot take a view."""
+    kinds = (kind for kind in type(module).__mro__ if kind.__name__ in _REASONS)
+    known = next((_REASONS[kind.__name__] for kind in kinds), None)
+    if known is not None:
+        return known
+    if any(isinstance(module, kind) for kind in TWINS):
+        return "a subclass of a supported layer may compute something else; rade.register says that it does not"
+    aggregation = module.__dict__.get("aggr")
+    if aggregation is not None and aggregation not in ("add", "sum", "mean"):
+        return f"{aggregation!r} is no weighted sum, so there is no expectation to preserve"
+    return "its coefficients have no moments here; rade.register takes a layer of your own that has them"
+
+
+_SCORES = "its coefficients are functions of pairs, whose sums over non-neighbors have no closed form"
+_ATTRIBUTES = "its messages use edge attributes, which added edges do not have"
+_NO_SUM = "it is no weighted sum of messages, so there is no expectation to preserve"
+_RELATIONS = "it has several relations, and views are of one"
+_REASONS = {
+    **dict.fromkeys(("GATv2Conv", "TransformerConv", "SuperGATConv", "FAConv", "AGNNConv", "FeaStConv"), _SCORES),
+    **dict.fromkeys(("GINEConv", "NNConv", "CGConv", "GMMConv", "SplineConv", "ResGatedGraphConv"), _ATTRIBUTES),
+    **dict.fromkeys(("PNAConv", "EdgeConv", "DynamicEdgeConv", "GENConv", "MFConv", "PointNetConv"), _NO_SUM),
+    **dict.fromkeys(("RGCNConv", "FastRGCNConv", "RGATConv", "HGTConv", "HANConv", "FiLMConv"), _RELATIONS),
+}
+
+
+def register(layer: type[Module], twin: type[Module]) -> None:
+    """Let `convert` and `RADE` turn a convolution of your own into its corrected ``twin``.
+
+    ``twin`` derives from `rade.nn.CorrectedConv` and from ``layer``, and has the two methods `forward` (which sends by
+    ``self.send(edge_index, coefficients, messages)`` where ``edge_index`` is a `rade.Adjacency`) and `sent`.
+    """
+    if not (isinstance(twin, type) and issubclass(twin, CorrectedConv) and issubclass(twin, layer)):
+        raise TypeError(
+            f"the twin of {layer.__name__} must derive from rade.nn.CorrectedConv and from {layer.__name__} itself, in "
+            "this order"
+        )
+    TWINS[layer], PLAIN[twin] = twin, layer
 
 
 def _become(module: Module, path: str) -> None:

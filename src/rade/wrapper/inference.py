@@ -7,6 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
+from torch.utils._pytree import tree_map
+
 from rade.graph.adjacency import Adjacency
 from rade.view.law import Law
 from rade.view.rates import Rates
@@ -74,5 +77,5 @@ class Ensemble(Inference):
         """``size`` passes."""
         total = run(draw(law))
         for _ in range(self.size - 1):
-            total = total + run(draw(law))
-        return total / self.size
+            total = tree_map(torch.add, total, run(draw(law)))
+        return tree_map(lambda part: part / self.size, total)

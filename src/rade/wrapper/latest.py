@@ -1,4 +1,4 @@
-"""The last training call of a model: its arguments, its logits, and which rows of them the loss reached."""
+"""The last training call of a model: its arguments, its logits, and what the loss told them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ import torch
 from torch import Tensor
 
 from rade.control.labelled import Labelled
+from rade.control.readout import Readout
 from rade.graph.graph import Graph
 from rade.graph.nodes import nodes_of
 from rade.wrapper.call import Call
+from rade.wrapper.output import has_logits, logits_of
+
+SHIFT_FREE = 1e-3  # a softmax's gradient sums to 0 over classes, up to rounding
 
 
 class Latest:
@@ -18,25 +22,49 @@ class Latest:
 
     def __init__(self, call: Call, graph: Graph, output: Any) -> None:
         self.call, self.graph = call, graph
-        self.logits = output.detach() if isinstance(output, Tensor) else None
-        self._reached: Tensor | None = None
-        if isinstance(output, Tensor) and output.requires_grad:
-            output.register_hook(self._reach)  # type: ignore[no-untyped-call]
+        self.logits = logits_of(output).detach() if has_logits(output) else None
+        self.reached: Tensor | None = None
+        self._gradient: Tensor | None = None
+        if self.logits is not None and logits_of(output).requires_grad:
+            logits_of(output).register_hook(self._reach)  # type: ignore[no-untyped-call]
 
     def _reach(self, gradient: Tensor) -> None:
         """Rows that received a gradient, over all backward passes."""
         reached = (gradient != 0).reshape(len(gradient), -1).any(1)
-        self._reached = reached if self._reached is None else self._reached | reached
+        self.reached = reached if self.reached is None else self.reached | reached
+        self._gradient = gradient.detach()
 
     @property
     def labelled(self) -> Labelled:
         """The rows that the loss was taken over."""
-        if self._reached is None or not bool(self._reached.any()):
+        if self.reached is None or not bool(self.reached.any()):
             raise RuntimeError(
                 "the last training call received no gradient: adapt() without arguments needs loss.backward() first, "
                 "on a loss of what the model returned"
             )
-        return Labelled(self._reached.nonzero().squeeze(1))
+        return Labelled(self.reached.nonzero().squeeze(1))
+
+    def check(self, readout: Readout) -> None:
+        """Refuse a loss that is none of class scores, where the task was not said.
+
+        A softmax does not change when all logits of a row shift, so every loss of it has gradients that sum to 0 over
+        classes; log-probabilities are told by their values. Regression, embeddings and sigmoids are neither.
+        """
+        gradient, logits = self._gradient, self.logits
+        if readout.task != "auto" or gradient is None or logits is None or gradient.dim() != 2:
+            return
+        if len(gradient) == 0 or gradient.shape[1] == 1 or readout.loss is not None:  # no classes: the readout says so
+            return
+        size = gradient.abs().sum().double()
+        shift = gradient.sum(1).abs().sum().double()
+        normed = bool(logits.double().logsumexp(1).abs().max() < SHIFT_FREE)
+        if bool(shift > SHIFT_FREE * size) and not normed:
+            raise ValueError(
+                "the loss does not treat the model's outputs as class logits (its gradient changes "
+                "under a common shift): "
+                "say what they are, readout=rade.Readout(task='multiclass'|'binary'|'multilabel'|'regression') or "
+                "Readout(loss=...), or keep the rates, rule=rade.Constant()"
+            )
 
     def rows(self, graph: Graph, rows: Tensor) -> Tensor:
         """The training logits of some nodes (or graphs), [k, C]; ``graph`` is the one that they must be of."""

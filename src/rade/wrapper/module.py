@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 from torch.optim import Optimizer
+from torch_geometric.nn import MessagePassing
 
 from rade.control.labelled import Labelled
 from rade.control.readout import Readout
@@ -23,9 +24,10 @@ from rade.view.law import Correction, Law, Variant, Views
 from rade.view.randomness import branch_off, moved, packed, seeded, unpack, unpacked
 from rade.view.rates import Rates
 from rade.view.sampling import draw
-from rade.wrapper.call import Call, find_graph, on_clean, parameters_of, read_call
+from rade.wrapper.call import Call, entry_of, find_graph, on_clean, takes_graph
 from rade.wrapper.clean import evaluating
 from rade.wrapper.conversion import convert, is_unsupported, revert
+from rade.wrapper.doubts import Doubts
 from rade.wrapper.explain import LayerReport, explain_layers
 from rade.wrapper.head import path_of
 from rade.wrapper.inference import Expected, Inference
@@ -42,7 +44,8 @@ class RADE(Module):
     """Wrap a PyG model: fresh random views on every training call, corrected so that inference agrees in expectation.
 
     The wrapped model is converted in place (see `rade.convert`) and shares its parameters. Call it as you call the
-    model; `adapt` takes one step of the rate rule after ``loss.backward()``.
+    model; `adapt` takes one step of the rate rule after ``loss.backward()``. Attributes and methods that are not RADE's
+    own are the wrapped model's.
 
     Args:
         model: any module built from the supported convolutions. Its graph is the argument named ``edge_index`` [2, E]
@@ -59,6 +62,8 @@ class RADE(Module):
         density: edges over pairs of nodes; taken from the first training graph if not given.
         generator: source of all randomness; by default one seeded from torch's.
         edge_index_arg: the name under which the model takes its graph.
+        batch_arg: the name under which it takes its batch vector; ``""`` says that its graph is a single one.
+        methods: other methods of the model that take the graph, ``["encode"]``; they are called like forward, on views.
         strict: refuse models with unsupported message-passing layers, instead of leaving those on the clean graph.
 
     >>> from torch_geometric.nn import GCN
@@ -80,6 +85,8 @@ class RADE(Module):
         density: float | None = None,
         generator: torch.Generator | None = None,
         edge_index_arg: str = "edge_index",
+        batch_arg: str = "batch",
+        methods: Sequence[str] = (),
         strict: bool = True,
         **removed: Any,
     ) -> None:
@@ -91,16 +98,24 @@ class RADE(Module):
         if isinstance(model, RADE):
             raise ValueError("the model is wrapped in RADE already; wrap what it wraps, RADE(rade.revert(model), ...)")
         rule.check(correction)
+        if rule.needs_curvature and readout.is_flat:
+            raise ValueError(
+                f"{type(rule).__name__} follows the gradient of the regulariser, which a squared "
+                "error does not have (its "
+                "curvature is constant, and p would run away); use rule=rade.NoiseRatio() or rade.Constant()"
+            )
         self.variant, self.views, self.correction = Variant(variant), views, correction
         self.readout = replace(readout, head=path_of(model, readout.head))
         self.inference, self.noise_of_data, self.edge_index_arg = inference, noise, edge_index_arg
-        self._names = parameters_of(model)
+        entries = [entry_of(model, name, edge_index_arg, batch_arg) for name in ("forward", *methods)]
+        self._entries = {entry.method: entry for entry in entries}
         self.controller = RateState(rule, density)
         self.wrapped = convert(model, strict)
         self._generator = seeded() if generator is None else generator
         self._graphs: Recall[Graph] = Recall()
         self._laws = Memo(LAWS_KEPT)
         self._latest: Latest | None = None
+        self._doubts, self._first = Doubts(), True
 
     @property
     def rule(self) -> Rule:
@@ -119,15 +134,53 @@ class RADE(Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The model's output on fresh views (training) or as `inference` says (evaluation)."""
+        return self._forward("forward", *args, **kwargs)
+
+    def _forward(self, method: str, *args: Any, **kwargs: Any) -> Any:
         with ordinary_tensors():
-            call = self._call(args, kwargs)
+            call = self._call(args, kwargs, method)
+            if not self.training and is_explaining(self.wrapped):
+                return self._run(call, None)
             graph = self._graph(call)
             if not self.training:
-                return self.inference(partial(self._run, call), self.law(graph, self.inference.rates))
+                return self.inference(partial(self._run, call), self._inference_law(graph))
+            self._doubts.batch(call, graph)
             self.controller.see(graph)
-            output = self._run(call, draw(self.law(graph)))
+            if self.variant.keeps_additions:
+                self.controller.count(graph)
+            output = self._train(call, draw(self.law(graph)))
             self._latest = Latest(call, graph, output)
             return output
+
+    def _train(self, call: Call, view: Adjacency) -> Any:
+        """One pass on a view; the very first one looks whether anybody uses it."""
+        if not self._first or torch.compiler.is_compiling() or "_orig_mod" in dict(self.wrapped.named_children()):
+            return self._run(call, view)
+        with tracing(self.wrapped) as trace:
+            output = self._run(call, view)
+        self._first = False
+        self._doubts.views(trace, view)
+        return output
+
+    def _inference_law(self, graph: Graph) -> Law:
+        """At the rates that `inference` names, else the model's own, with as many additions per node as in training."""
+        if self.inference.rates is not None or not self.variant.keeps_additions:
+            return self.law(graph, self.inference.rates)
+        return self.law(graph, self.controller.rates_for(graph))
+
+    def __getattr__(self, name: str) -> Any:
+        """Parts of RADE itself, then what the wrapped model has; methods that take the graph run on views if asked."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name.startswith("__") or "wrapped" not in self.__dict__.get("_modules", {}):
+                raise
+        if name in self._entries:
+            return partial(self._forward, name)
+        found = getattr(self.wrapped, name)
+        if self.training and takes_graph(self.wrapped, name, self.edge_index_arg):
+            self._doubts.plain_method(name)
+        return found
 
     def at(self, rates: Rates) -> Callable[..., Any]:
         """Evaluation at other rates, e.g. ``model.at(model.rates.scaled(n_b / n))(x, edge_index)``."""
@@ -190,6 +243,8 @@ class RADE(Module):
     def _adapt(self, call: Call, labelled: Labelled) -> Tensor:
         graph = self._graph(call)
         self.controller.see(graph)
+        if self.rule.adapts and self._latest is not None:
+            self._look(self._latest)
 
         def asking(rows: Tensor) -> Callable[[Adjacency], Any]:
             return partial(self._run, call.asking(rows))
@@ -201,6 +256,13 @@ class RADE(Module):
                 self.controller.step(step.evidence(self.rule))
         self._latest = None  # one training call, one rate step; and nothing of it is kept alive
         return step.clean_logits
+
+    def _look(self, latest: Latest) -> None:
+        """What the last training call tells of labels and outputs."""
+        if latest.reached is not None:
+            self._doubts.labels(latest.reached, self.rates)
+        if latest.logits is not None:
+            self._doubts.outputs(latest.logits, self.readout)
 
     def explain(self, *args: Any, **kwargs: Any) -> list[LayerReport]:
         """What RADE does to each convolution at the current rates: one `LayerReport` per convolution called."""
@@ -236,18 +298,23 @@ class RADE(Module):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state | {"_generator": unpacked(state["_generator"])})  # type: ignore[no-untyped-call]
 
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        return read_call(self._names, self.edge_index_arg, args, kwargs)
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], method: str = "forward") -> Call:
+        return self._entries[method].read(args, kwargs)
 
     def _graph(self, call: Call) -> Graph:
         return find_graph(call, self.wrapped, self._graphs)
 
-    def _run(self, call: Call, adjacency: Adjacency) -> Any:
-        args, kwargs = call.with_graph(adjacency)
+    def _run(self, call: Call, adjacency: Adjacency | None) -> Any:
+        """The model on an adjacency, or on the caller's own edge_index."""
+        given = call.edge_index
+        args, kwargs = call.with_graph(given if adjacency is None else adjacency)
+        method = self.wrapped if call.entry.method == "forward" else getattr(self.wrapped, call.entry.method)
+        if adjacency is None:
+            return method(*args, **kwargs)
         alone = [module for module in self.wrapped.modules() if is_unsupported(module)]
         hooks = [module.register_forward_pre_hook(on_clean(adjacency, call), with_kwargs=True) for module in alone]
         try:
-            return self.wrapped(*args, **kwargs)
+            return method(*args, **kwargs)
         finally:
             for hook in hooks:
                 hook.remove()
@@ -256,6 +323,15 @@ class RADE(Module):
         if self._generator.device != device:
             self._generator = moved(self._generator, device)
         return self._generator
+
+
+def is_explaining(model: Module) -> bool:
+    """Whether torch_geometric.explain has put its masks into the layers: they then need the plain edge_index."""
+    masked = [module for module in model.modules() if isinstance(module, MessagePassing) and module.explain]
+    for module in masked:
+        # PyG keeps the `propagate` that knows masks per class; that of a subclass may be its parent's compiled one.
+        module.__dict__["propagate"] = MessagePassing.propagate.__get__(module, MessagePassing)
+    return bool(masked)
 
 
 def _require(**given: tuple[object, type]) -> None:

@@ -57,7 +57,7 @@ def noise_report(
             run(training)
         scores = readout.scores(logits, law.graph)
         rows = labelled.chosen(scores.shape[0], scores.device)
-        weight = labelled.masked(readout.curvature(scores[rows])).detach()
+        weight = labelled.masked(readout.curvature(scores[rows], rows)).detach()
         modelled = []
         for _ in range(signs):
             form = weight.sqrt() * (2 * torch.randint(2, weight.shape, generator=law.generator) - 1)

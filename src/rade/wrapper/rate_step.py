@@ -73,6 +73,8 @@ class RateStep:
         return clean_logits(self.model, self.run, self.law.graph)
 
     def _regulariser(self) -> Regulariser:
+        if self.latest is not None:
+            self.latest.check(self.readout)
         return regulariser(self._clean, self.readout, self.labelled, self.law, self._parameters)
 
     def _left_norm(self) -> Tensor:
@@ -85,6 +87,7 @@ class RateStep:
         """The labelled rows with and without noise."""
         if self.latest is None:
             raise RuntimeError("this rule compares with the logits of the last training call, but there was none")
+        self.latest.check(self.readout)
         with_additions = self.law.variant.keeps_additions
         mean = clean_logits(self.model, self.run, MeanView(self.law)) if with_additions else self.clean_logits
         scores = self.readout.scores(mean, self.law.graph, self.nodes)

@@ -1,0 +1,118 @@
+"""What looks wrong in a training call although nothing fails: each is said once for a model."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+from torch import Tensor
+
+from rade.control.readout import Readout
+from rade.graph.adjacency import Adjacency
+from rade.graph.graph import Graph
+from rade.view.rates import Rates
+from rade.wrapper.call import Call
+from rade.wrapper.trace import Trace
+
+BLOCKS, SMALLEST = 3, 3  # fewer blocks, or smaller ones, are common in one graph
+FEW = 0.1  # share of labelled rows under which additions were seen to hurt long training (docs/rates.md)
+
+
+class Doubts:
+    """What has been said of a model so far; copies and pickles start afresh."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def batch(self, call: Call, graph: Graph) -> None:
+        """A batch of graphs without its batch vector: edges would be added between different graphs."""
+        given = call.batch is not None or call.ptr is not None or call.entry.batch == ""
+        if not given and "batch" not in self._said and looks_like_a_batch(graph):
+            self._say(
+                "batch",
+                f"edge_index looks like a batch: {blocks(graph).numel()} blocks of nodes with no "
+                "edge between them, but no "
+                "batch vector came, so edges are added between them; pass batch, or name it, "
+                "RADE(model, batch_arg=...), "
+                "or batch_arg='' if it is one graph",
+            )
+
+    def views(self, trace: Trace, adjacency: Adjacency) -> None:
+        """Convolutions that aggregate over something else than the view that they were meant to get."""
+        others = [path for path, _, inputs in trace.calls if inputs.get("edge_index") is not adjacency]
+        if len(others) == len(trace.calls):
+            self._say(
+                "views",
+                "no convolution got the random view: the model reads a graph of its own, so "
+                "training is as without RADE; "
+                "let forward hand its graph argument to the convolutions",
+            )
+        elif others:
+            self._say("views", f"convolutions on a graph of their own, without random views: {', '.join(others)}")
+
+    def labels(self, reached: Tensor, rates: Rates) -> None:
+        """Few labelled rows and additions: accuracy was seen to fall when training goes on."""
+        share = float(reached.double().mean())
+        if 0.0 < share < FEW and len(reached) >= 100 and float(rates.q) > 0.0:
+            self._say(
+                "labels",
+                f"only {share:.1%} of the rows are labelled and edges are added: over long training "
+                "added edges were seen "
+                "to cost accuracy with few labels; stop early, or drop edges alone, rule=rade.GradNorm(rho=0)",
+            )
+
+    def outputs(self, scores: Tensor, readout: Readout) -> None:
+        """Probabilities where logits are wanted."""
+        inside = scores.numel() >= 32 and bool(((scores >= 0) & (scores <= 1)).all())
+        if inside and readout.task in ("binary", "multilabel"):
+            self._say(
+                "outputs",
+                "all outputs lie between 0 and 1, as after a sigmoid; rate control takes them for "
+                "logits: return logits "
+                "(binary_cross_entropy_with_logits), or keep the rates, rule=rade.Constant()",
+            )
+
+    def plain_method(self, name: str) -> None:
+        """A method of the wrapped model that takes the graph, called without views."""
+        self._say(
+            f"method {name}",
+            f"{name}() takes the graph but runs without random views; wrap it as well, RADE(model, methods=[{name!r}])",
+        )
+
+    def _say(self, what: str, sentence: str) -> None:
+        if what not in self._said:
+            self._said.add(what)
+            warnings.warn(sentence, stacklevel=4)
+
+    def __reduce__(self) -> tuple[type[Doubts], tuple[()]]:
+        return type(self), ()
+
+
+def blocks(graph: Graph) -> Tensor:
+    """Sizes of the runs of consecutive nodes between which no edge passes, single nodes left out."""
+    ends = graph.edge_index[:, graph.upper]
+    low, high = ends.min(0).values, ends.max(0).values
+    change = torch.zeros(graph.num_nodes + 1, dtype=torch.long, device=graph.device)
+    ones = torch.ones_like(low)
+    crossing = change.index_add(0, low, ones).index_add(0, high, -ones).cumsum(0)[:-1]  # edges over i | i + 1
+    last = (crossing == 0).nonzero().squeeze(1)
+    sizes = torch.diff(last, prepend=last.new_full((1,), -1))
+    return sizes[sizes > 1]
+
+
+def looks_like_a_batch(graph: Graph) -> bool:
+    """Whether one graph is made of several blocks in a row, none of which is most of it; remembered with the graph."""
+    return graph.once("looks like a batch", lambda: _in_blocks(graph))
+
+
+def _in_blocks(graph: Graph) -> bool:
+    if graph.num_graphs > 1 or graph.num_nodes < BLOCKS * SMALLEST:
+        return False
+    sizes = blocks(graph)
+    large = sizes[sizes >= SMALLEST]
+    # Nodes of one graph stand in any order: that several large parts of it follow each other is no accident.
+    return (
+        large.numel() >= BLOCKS
+        and 2 * int(large.max()) <= graph.num_nodes
+        and int(large.sum()) * 5 >= 4 * graph.num_nodes
+    )

@@ -1,0 +1,156 @@
+"""What RADE sees of a model before any training: layers, arguments, head, task, and whether rates can adapt."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+import torch_geometric.nn as pyg
+from torch.nn import Module
+from torch_geometric.data import Data
+
+from rade.wrapper.clean import clean_pass
+from rade.wrapper.conversion import TWINS, convolutions, reason_against
+from rade.wrapper.doubts import blocks, looks_like_a_batch
+from rade.wrapper.module import RADE
+from rade.wrapper.output import has_logits, logits_of
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One line of a check: what was looked at, what was found, and whether it is in order."""
+
+    what: str
+    found: str
+    fine: bool = True
+
+
+@dataclass(frozen=True)
+class Check:
+    """What RADE sees of a model; ``str`` is a table.
+
+    Attributes:
+        lines: everything that was looked at, in order.
+        works: whether the model can be trained with RADE at all.
+        adapts: whether the rates can adapt; if not, `rade.Constant` rates work.
+    """
+
+    lines: tuple[Seen, ...]
+    works: bool
+    adapts: bool
+
+    def __str__(self) -> str:
+        width = max(len(line.what) for line in self.lines)
+        return "\n".join(f"{'ok' if line.fine else '!!'}  {line.what:<{width}}  {line.found}" for line in self.lines)
+
+    def asdict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)
+
+
+def check(net: Module, *args: Any, strict: bool = True, options: dict[str, Any] | None = None, **kwargs: Any) -> Check:
+    """Look at a model and the arguments of one call, on a copy; nothing is trained, and nothing is raised.
+
+    Args:
+        net: the model, not yet wrapped.
+        args, kwargs: what its forward takes.
+        strict: as for `rade.RADE`.
+        options: other arguments for `rade.RADE`, such as ``{"readout": rade.Readout(pool="sum")}``.
+
+    >>> net = pyg.GCN(4, 8, 2, 3)
+    >>> print(check(net, torch.ones(3, 4), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])).works)
+    True
+    """
+    lines = _layers(net, strict)
+    if any(not line.fine for line in lines):
+        return Check(tuple(lines), False, False)
+    with torch.random.fork_rng(devices=[]):  # the model's own randomness stays where it is
+        return _tried(net, args, kwargs, lines, {"strict": strict, **(options or {})})
+
+
+def _tried(
+    net: Module, args: tuple[Any, ...], kwargs: dict[str, Any], lines: list[Seen], options: dict[str, Any]
+) -> Check:
+    try:
+        model = RADE(copy.deepcopy(net), **options)
+        lines += _arguments(model, args, kwargs)
+        lines += _training(model, args, kwargs)
+    except (ValueError, TypeError, RuntimeError) as refusal:
+        return Check((*lines, Seen("call", _first(refusal), False)), False, False)
+    works = all(line.fine for line in lines)
+    found = _adaptation(model, args, kwargs)
+    return Check((*lines, *found), works, works and all(line.fine for line in found))
+
+
+def _layers(net: Module, strict: bool) -> list[Seen]:
+    lines = []
+    for path, module in net.named_modules():
+        if not isinstance(module, pyg.MessagePassing):
+            continue
+        what, name = f"layer {path or '(top)'}", type(module).__name__
+        if type(module) in TWINS or path in convolutions(net):
+            lines.append(Seen(what, f"{name}: on random views"))
+        else:
+            rest = "" if strict else "; strict=False leaves it on the clean graph"
+            lines.append(Seen(what, f"{name}: {reason_against(module)}{rest}", not strict))
+    return lines or [Seen("layers", f"{type(net).__name__} has no graph convolution", False)]
+
+
+def _arguments(model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Seen]:
+    call = model._call(args, kwargs)
+    graph = model._graph(call)
+    held = call.arguments[call.holder]
+    where = f"{call.holder}.edge_index" if isinstance(held, Data) else call.holder
+    batch = "vector" if call.batch is not None else "pointer" if call.ptr is not None else "none came"
+    alike = batch == "none came" and looks_like_a_batch(graph)
+    doubt = f"; but {blocks(graph).numel()} blocks without an edge between them look like a batch" if alike else ""
+    x = "none" if call.x is None else f"{list(call.x.shape)}"
+    size = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges"
+    return [
+        Seen("graph", f"argument {where}: {size}, density {graph.density:.2g}"),
+        Seen("batch", f"{batch}, {graph.num_graphs} graph(s){doubt}", not alike),
+        Seen("features", f"{x}, finite"),
+    ]
+
+
+def _training(model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Seen]:
+    """One training call, and what it would have warned of."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        with torch.no_grad():
+            model.train()(*args, **kwargs)
+    doubts = [str(one.message) for one in said if "looks like a batch" not in str(one.message)]
+    added = model.rates.q * model._graph(model._call(args, kwargs)).num_nonedges
+    first = Seen("first views", f"p = {model.rates.p:.2g}, q = {model.rates.q:.2g}: about {added:,.0f} edges added")
+    return [first, *(Seen("warning", text, False) for text in doubts)]
+
+
+def _adaptation(model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Seen]:
+    """Whether the rule finds all that it asks for."""
+    rule, readout = model.rule, model.readout
+    call = model._call(args, kwargs)
+    graph = model._graph(call)
+    with torch.no_grad():
+        output = model.wrapped.eval()(*call.with_graph(graph)[0], **call.with_graph(graph)[1])
+    if not has_logits(output):
+        return [Seen("output", f"{type(output).__name__}: no logits to be told", not rule.adapts)]
+    task: str = readout.task if isinstance(readout.task, str) else "a curvature of your own"
+    task = "a softmax, if the loss agrees at the first step" if task == "auto" else task
+    lines = [Seen("output", f"{list(logits_of(output).shape)}, task: {task}, pool: {readout.pool or 'none'}")]
+    if not rule.adapts:
+        return [*lines, Seen("rates", f"{type(rule).__name__}: they stay as they are")]
+    try:
+        readout.scores(logits_of(output), graph)
+        if rule.needs_curvature:
+            clean_pass(model.wrapped, lambda adjacency: model._run(call, adjacency), graph, readout)
+    except ValueError as refusal:
+        return [*lines, Seen("rates", _first(refusal), False)]
+    cost = "one clean pass, one backward and one double-backward pass" if rule.needs_curvature else "one clean pass"
+    return [*lines, Seen("rates", f"{type(rule).__name__} adapts them; a step costs {cost} more")]
+
+
+def _first(error: Exception) -> str:
+    return " ".join(str(error).split())
