@@ -43,7 +43,8 @@ def test_a_reader_that_leaves_does_not_end_training(tmp_path):
     """As in `rade train | head -1`."""
     process = start(*QUICK, cwd=tmp_path)
     process.stdout.close()
-    err = process.stderr.read()
+    with process.stderr as stream:
+        err = stream.read()
     assert (process.wait(), err) == (0, "")
     assert finished(tmp_path)
 

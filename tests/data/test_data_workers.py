@@ -35,6 +35,7 @@ def test_every_way_to_start_workers_gives_the_same_batches_and_draws_of_its_own(
     assert len({float(batch.drawn) for batch in first + second}) == 16
 
 
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # PyTorch's own way of unpacking a CSR matrix
 def test_sparse_features_and_empty_tensors_reach_spawned_workers():
     """Two tensors on the same memory and an empty one: PyTorch's own way of sending them fails."""
     data = rade.data.load("csbm", nodes=300, nuisance=0).graphs[0]

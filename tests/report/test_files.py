@@ -185,8 +185,8 @@ def test_damaged_and_foreign_files_are_named(tmp_path):
     runs, problems = read_folder(tmp_path)
     assert len(runs) == 10
     assert [(one.name, one.reason) for one in problems] == [
-        ("foreign.json", "a row must be an object, got list"),
-        ("torn.json", "is no JSON; the file is damaged or foreign"),
+        ("foreign.json", "is not a run of rade"),
+        ("torn.json", "is torn or no JSON"),
     ]
 
 
@@ -197,7 +197,7 @@ def test_the_command_writes_and_tells(rade, tmp_path):
     assert code == 0
     assert out.startswith("20 runs on 1 data set; 5 of 5 cells in 1 table have runs.")
     assert "in report: report.html, results.md" in out
-    assert err == "skipped torn.json: is no JSON; the file is damaged or foreign\n"
+    assert err == "skipped torn.json: is torn or no JSON\n"
     assert sorted(path.name for path in (tmp_path / "report").iterdir()) == sorted(FILES)
 
 
