@@ -44,7 +44,8 @@ def test_the_rule_decides_the_rates():
         assert model.rates.p == pytest.approx(average / (1 + average), rel=1e-5)
     assert model.rates.q == pytest.approx(0.5 * float(model.controller.density))
     keys = [key for key in model.state_dict() if key.startswith("controller.")]
-    assert sorted(keys) == ["controller.average", "controller.density", "controller.p", "controller.rho"]
+    own = ("average", "calls", "density", "nodes", "p", "rho")
+    assert sorted(keys) == [f"controller.{name}" for name in own]
 
 
 def by_state_dict(model: rade.RADE) -> rade.RADE:

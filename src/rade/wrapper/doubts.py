@@ -11,6 +11,9 @@ from rade.control.readout import Readout
 from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.view.rates import Rates
+from rade.view.rows import Restricted
+from rade.view.sampling import FreshViews
+from rade.view.view import View
 from rade.wrapper.call import Call
 from rade.wrapper.trace import Trace
 
@@ -39,7 +42,7 @@ class Doubts:
 
     def views(self, trace: Trace, adjacency: Adjacency) -> None:
         """Convolutions that aggregate over something else than the view that they were meant to get."""
-        others = [path for path, _, inputs in trace.calls if inputs.get("edge_index") is not adjacency]
+        others = [path for path, _, inputs in trace.calls if not _over(inputs.get("edge_index"), adjacency)]
         if len(others) == len(trace.calls):
             self._say(
                 "views",
@@ -86,6 +89,13 @@ class Doubts:
 
     def __reduce__(self) -> tuple[type[Doubts], tuple[()]]:
         return type(self), ()
+
+
+def _over(seen: object, adjacency: Adjacency) -> bool:
+    """Whether a layer got the adjacency, some rows of it, or the view that was drawn for it."""
+    whole = seen.whole if isinstance(seen, Restricted) else seen
+    drawn = isinstance(whole, View) and isinstance(adjacency, FreshViews) and whole.law is adjacency.law
+    return whole is adjacency or drawn
 
 
 def blocks(graph: Graph) -> Tensor:
