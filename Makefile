@@ -28,10 +28,10 @@ QUICK := $(addprefix tests/,test_imports.py test_docs.py test_values.py test_arg
 	test_sparse.py test_view.py train/test_settings.py train/test_metrics.py augment/test_backbones.py data/test_data_names.py)
 
 quick: check               ## lint, types, and a selection of tests in a minute or two
-	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" $(QUICK)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "not slow" $(QUICK)
 
 test: check                ## everything that CI runs
-	$(BIN)/pytest -n 2 --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 fuzz: $(STAMP)             ## random configurations, command lines and damaged files, for minutes
 	RADE_FUZZ=$${RADE_FUZZ:-300} $(BIN)/pytest -n 2 tests/fuzz
