@@ -182,3 +182,13 @@ def test_assignments():
     assert parse_assignment("rate-lr=0.01") == {"rate_lr": 0.01}
     with pytest.raises(SettingsError, match=r"--set expects NAME=VALUE, got 'rate'"):
         parse_assignment("rate")
+
+
+def test_every_kind_of_rule_can_be_named():
+    """`rule` brings the settings of that rule along, and the command of a run repeats them."""
+    from rade.train.command import repeat_command
+
+    settings = resolve("csbm", method="rade-of", rule="noise-ratio", nu=0.2)
+    assert settings.options["nu"] == 0.2
+    assert "--set nu=0.2" in repeat_command(settings, 0, 1)
+    assert {"nu", "horizon", "tied"} <= METHODS["rade-of"].known

@@ -18,6 +18,7 @@ from rade.augment.plain import Plain
 from rade.augment.random_add_drop import RandomAddDrop
 from rade.control.labelled import Labelled
 from rade.nn.rows import Wanted
+from rade.wrapper.settings import KINDS
 
 __all__ = ["ADAPTATION", "METHODS", "Context", "Labelled", "Learner", "Method", "NamedMethod", "Wanted", "make"]
 
@@ -38,7 +39,8 @@ class NamedMethod:
     @property
     def known(self) -> frozenset[str]:
         """The settings that a user may give under some choice of the others."""
-        return self.options | self.offered({"inference": "ensemble"})
+        words = [{name: word} for name, (_, kinds) in KINDS.items() for word in kinds]
+        return self.options.union(*(self.offered(choice) for choice in words))
 
     def offered(self, asked: Mapping[str, Any]) -> frozenset[str]:
         """The settings that a user may give beside those ``asked``: some leave others without use."""
@@ -49,7 +51,7 @@ class NamedMethod:
         return frozenset(offered.options) - set(self.fixed)
 
 
-_CHOICES = ("adaptive", "rule", "inference")  # settings that decide which others there are
+_CHOICES = tuple(KINDS)  # settings that decide which others there are
 
 
 def _rade(help: str, **fixed: Any) -> NamedMethod:

@@ -28,7 +28,7 @@ def repeat_command(settings: Settings, run: int, threads: int) -> str:
     if settings.device != "cpu":
         words += ["--device", settings.device]
     for name, value in here.items():
-        if value != there[name]:
+        if name not in there or value != there[name]:
             words += ["--set", f"{name}={_toml(value)}"]
     return shlex.join(words)
 

@@ -48,6 +48,8 @@ def denominator(scores: Scores, law: Law) -> Denominator:
         return DeltaLaw(scores, law.rates, lambda scores, shift: _sampled(scores, shift, law))
     if law.correction.moments == "delta":
         return DeltaLaw(scores, law.rates, all_others(scores))
+    if law.correction.moments != "exact":
+        raise ValueError(f"attention has no moments {law.correction.moments!r}; it has 'exact' and 'delta'")
     return PairLaw(scores, law.rates) if listing_is_cheaper(scores) else CellLaw(AttentionSums(scores), law.rates)
 
 
