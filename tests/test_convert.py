@@ -156,3 +156,11 @@ def test_without_strict_unsupported_layers_stay_on_the_clean_graph():
     assert all(edges is EDGES for edges in seen)
     given = rade.Graph.from_edge_index(EDGES, 20)
     torch.testing.assert_close(model(X, given), plain(X, EDGES))
+
+
+@pytest.mark.parametrize("layer", [pyg.GCNConv, pyg.SGConv])
+def test_an_aggregation_without_moments_is_refused_by_every_layer(layer):
+    """Once a GCNConv that takes the maximum was summed in silence."""
+    net = pyg.Sequential("x, edge_index", [(layer(4, 3, aggr="max"), "x, edge_index -> x")])
+    with pytest.raises(ValueError, match=r"aggr='max'.* is not supported on random views; use aggr='add' or 'sum'"):
+        rade.convert(net)

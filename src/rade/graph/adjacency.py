@@ -43,7 +43,7 @@ class Adjacency(ABC):
 
     def neighborhood(self, nodes: Nodes) -> Nodes:
         """The nodes and all whom they hear; only where the adjacency is `local`."""
-        raise NotImplementedError
+        raise TypeError(f"in a {type(self).__name__} a node may hear everybody: it has no neighborhoods")
 
     def own(self, x: Tensor) -> Tensor:
         """The features of the nodes that are aggregated for: all of them."""

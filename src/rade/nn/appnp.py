@@ -22,7 +22,6 @@ class APPNP(CorrectedConv, pyg.APPNP):
     def check_options(self) -> None:
         """Sums only; its own dropout of edges would come on top of RADE's."""
         super().check_options()
-        self.refuse("aggr", self._option("aggr"), ("add", "sum"))
         self.refuse("dropout", self._option("dropout"), (0.0,))
 
     def forward(self, x: Tensor, edge_index: Tensor | Adjacency, edge_weight: Tensor | None = None) -> Tensor:
@@ -51,11 +50,6 @@ class APPNP(CorrectedConv, pyg.APPNP):
 
 class LGConv(CorrectedConv, pyg.LGConv):
     """PyG's LGConv, Σ_j x_j/√(d_i d_j), corrected on views: the layer of LightGCN."""
-
-    def check_options(self) -> None:
-        """Sums only."""
-        super().check_options()
-        self.refuse("aggr", self._option("aggr"), ("add", "sum"))
 
     def forward(self, x: Tensor, edge_index: Tensor | Adjacency, edge_weight: Tensor | None = None) -> Tensor:
         """x [n, F_in] → the same shape."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -42,9 +42,12 @@ class CorrectedConv:
         super().__init__(*args, **kwargs)
         self.check_options()
 
+    aggregations: ClassVar[tuple[str, ...]] = ("add", "sum")  # what PyG's ``aggr`` may be: those that have moments here
+
     def check_options(self) -> None:
         """Refuse constructor options that have no meaning on a random view."""
         self.refuse("flow", self._option("flow"), ("source_to_target",))
+        self.refuse("aggr", self._option("aggr"), self.aggregations)
         if self._option("cached", False):
             raise ValueError(
                 f"{type(self).__name__}(cached=True) would keep its first view forever; build it with cached=False "

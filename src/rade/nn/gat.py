@@ -23,7 +23,6 @@ class GATConv(CorrectedConv, pyg.GATConv):
     def check_options(self) -> None:
         """Attention sums."""
         super().check_options()
-        self.refuse("aggr", self._option("aggr"), ("add", "sum"))
         if self.negative_slope < 0:
             raise ValueError(f"GATConv(negative_slope={self.negative_slope}) must be >= 0: weights grow with scores")
 

@@ -21,11 +21,6 @@ from rade.nn.weights import weighted
 class GCN2Conv(CorrectedConv, pyg.GCN2Conv):
     """PyG's GCN2Conv, ((1−α) Â x + α x₀)((1−β) + β W), corrected on views."""
 
-    def check_options(self) -> None:
-        """Sums only."""
-        super().check_options()
-        self.refuse("aggr", self._option("aggr"), ("add", "sum"))
-
     def forward(
         self, x: Tensor, x_0: Tensor, edge_index: Tensor | Adjacency, edge_weight: Tensor | None = None
     ) -> Tensor:
@@ -61,10 +56,7 @@ class GatedGraphConv(CorrectedConv, pyg.GatedGraphConv):
 
     added_weight: float | None = None
 
-    def check_options(self) -> None:
-        """Mean and sum have moments; max does not."""
-        super().check_options()
-        self.refuse("aggr", self._option("aggr"), tuple(AGGREGATORS))
+    aggregations = tuple(AGGREGATORS)
 
     def forward(self, x: Tensor, edge_index: Tensor | Adjacency, edge_weight: Tensor | None = None) -> Tensor:
         """x [n, F_in] with F_in ≤ F_out → [n, F_out]."""

@@ -18,11 +18,6 @@ from rade.nn.linear import dense, is_sparse, linear, matmul
 class GINConv(CorrectedConv, pyg.GINConv):
     """PyG's GINConv, nn((1+ε) x_i + Σ_j x_j), corrected on views (Appendix C.I)."""
 
-    def check_options(self) -> None:
-        """Sums only."""
-        super().check_options()
-        self.refuse("aggr", self._option("aggr"), ("add", "sum"))
-
     def forward(self, x: Tensor, edge_index: Tensor | Adjacency, size: Any = None) -> Tensor:
         """x [n, F_in] (dense or CSR) → [n, F_out]; ``edge_index`` a tensor or an `Adjacency`."""
         if not isinstance(edge_index, Adjacency):

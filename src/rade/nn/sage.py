@@ -21,10 +21,7 @@ AGGREGATORS: dict[str, type[Coefficients]] = {"mean": Mean, "add": Sum, "sum": S
 class SAGEConv(CorrectedConv, pyg.SAGEConv):
     """PyG's SAGEConv with mean or sum, W_l · agg_j x_j + W_r x_i, corrected on views."""
 
-    def check_options(self) -> None:
-        """Mean and sum have moments; max and LSTM do not."""
-        super().check_options()
-        self.refuse("aggr", self._option("aggr"), tuple(AGGREGATORS))
+    aggregations = tuple(AGGREGATORS)
 
     def forward(self, x: Tensor, edge_index: Tensor | Adjacency, size: Any = None) -> Tensor:
         """x [n, F_in] (dense or CSR) → [n, F_out]; ``edge_index`` a tensor or an `Adjacency`."""
@@ -56,10 +53,7 @@ class GraphConv(CorrectedConv, pyg.GraphConv):
 
     added_weight: float | None = None
 
-    def check_options(self) -> None:
-        """Mean and sum have moments; max does not."""
-        super().check_options()
-        self.refuse("aggr", self._option("aggr"), tuple(AGGREGATORS))
+    aggregations = tuple(AGGREGATORS)
 
     def forward(
         self, x: Tensor, edge_index: Tensor | Adjacency, edge_weight: Tensor | None = None, size: Any = None

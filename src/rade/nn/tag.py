@@ -19,11 +19,6 @@ from rade.nn.linear import dense, linear, matmul
 class TAGConv(CorrectedConv, pyg.TAGConv):
     """PyG's TAGConv, Σ_k Â^k x W_k; every hop is corrected."""
 
-    def check_options(self) -> None:
-        """Sums only."""
-        super().check_options()
-        self.refuse("aggr", self._option("aggr"), ("add", "sum"))
-
     def forward(self, x: Tensor, edge_index: Tensor | Adjacency, edge_weight: Tensor | None = None) -> Tensor:
         """x [n, F_in] → [n, F_out]."""
         if not isinstance(edge_index, Adjacency):
@@ -46,11 +41,6 @@ class TAGConv(CorrectedConv, pyg.TAGConv):
 
 class MixHopConv(CorrectedConv, pyg.MixHopConv):
     """PyG's MixHopConv, Â^k x W_k side by side; every hop is corrected."""
-
-    def check_options(self) -> None:
-        """Sums only."""
-        super().check_options()
-        self.refuse("aggr", self._option("aggr"), ("add", "sum"))
 
     def forward(self, x: Tensor, edge_index: Tensor | Adjacency, edge_weight: Tensor | None = None) -> Tensor:
         """x [n, F_in] → [n, powers · F_out]."""
@@ -77,11 +67,6 @@ class MixHopConv(CorrectedConv, pyg.MixHopConv):
 class SSGConv(CorrectedConv, pyg.SSGConv):
     """PyG's SSGConv, W (α x + (1−α)/K Σ_k Â^k x); every hop is corrected."""
 
-    def check_options(self) -> None:
-        """Sums only."""
-        super().check_options()
-        self.refuse("aggr", self._option("aggr"), ("add", "sum"))
-
     def forward(self, x: Tensor, edge_index: Tensor | Adjacency, edge_weight: Tensor | None = None) -> Tensor:
         """x [n, F_in] → [n, F_out]."""
         if not isinstance(edge_index, Adjacency):
@@ -107,7 +92,6 @@ class ChebConv(CorrectedConv, pyg.ChebConv):
     def check_options(self) -> None:
         """The Laplacian that is symmetric aggregation."""
         super().check_options()
-        self.refuse("aggr", self._option("aggr"), ("add", "sum"))
         self.refuse("normalization", self._option("normalization"), ("sym",))
 
     def forward(
