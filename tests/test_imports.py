@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "rade"
 # Modules and packages of `rade` from the ground up; those of one line do not know each other. Checks of aggregators
 # ask for the variance of logits, so `testing` stands above `control`.
 LAYERS = [
-    ["errors", "memory", "distributed"],
+    ["errors", "memory", "distributed", "statistics"],
     ["seal"],
     ["graph"],
     ["view"],
@@ -27,6 +27,7 @@ LAYERS = [
     ["train"],
     ["experiment", "bench"],
     ["report"],
+    ["comparison"],
     ["commands"],
     ["cli"],
     ["__main__"],

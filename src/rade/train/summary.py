@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.stats import t as student
 
+from rade import statistics
 from rade.train.result import Result
 
 
@@ -67,12 +67,13 @@ def paired(summary: Summary, baseline: Summary) -> Difference | None:
     """
     if len(summary.scores) != len(baseline.scores):
         raise ValueError(f"runs must pair up, got {len(summary.scores)} and {len(baseline.scores)}")
-    gaps = np.subtract(summary.scores, baseline.scores)
+    gaps = [mine - theirs for mine, theirs in zip(summary.scores, baseline.scores)]
     if len(gaps) < 2:
         return None
-    mean = float(gaps.mean())
-    reach = float(student.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / len(gaps) ** 0.5)
-    return Difference(mean, mean - reach, mean + reach)
+    found = statistics.paired(gaps)
+    if found.low is None or found.high is None:
+        return Difference(found.mean, found.mean, found.mean)  # the same in every run
+    return Difference(found.mean, found.low, found.high)
 
 
 def in_common(summary: Summary, other: Summary) -> tuple[Summary, Summary]:
