@@ -42,6 +42,7 @@ SIBLINGS = {
     "all_layers",
     "wrapper": "call output conversion trace head clean latest doubts rate_step inference explain noise settings "
     "module inspection",
+    "comparison": "training goal calling problems learner steps methods run workers store picture outcome comparing",
     "noise": "similarity two_groups edges estimate",
     "testing": "oracle aggregators cases expectations variances symmetries checks",
 }

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rade.comparison import Comparison, Training, compare
     from rade.control import Constant, GradNorm, Labelled, NoiseRatio, Readout, Rule
     from rade.graph import Adjacency, Graph
     from rade.noise import NoiseEstimate, estimate_noise
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES = {
+    "comparison": ("Comparison", "Training", "compare"),
     "control": ("Constant", "GradNorm", "Labelled", "NoiseRatio", "Readout", "Rule"),
     "graph": ("Adjacency", "Graph"),
     "noise": ("NoiseEstimate", "estimate_noise"),
@@ -53,6 +55,7 @@ __all__ = [
     "RADE",
     "Adjacency",
     "Check",
+    "Comparison",
     "Constant",
     "Correction",
     "Denoised",
@@ -71,11 +74,13 @@ __all__ = [
     "Rates",
     "Readout",
     "Rule",
+    "Training",
     "Trust",
     "Variant",
     "View",
     "Views",
     "check",
+    "compare",
     "convert",
     "estimate_noise",
     "register",
