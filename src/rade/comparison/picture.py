@@ -17,7 +17,7 @@ def drawn(gaps: Mapping[str, Sequence[float]], found: Mapping[str, Paired], agai
     panel.axvline(0, color="0.5", linewidth=1)
     for height, (method, values) in enumerate(gaps.items()):
         result, color = found[method], f"C{height}"
-        panel.plot(values, [height] * len(values), "o", color=color, alpha=0.35, markersize=5, markeredgewidth=0)
+        panel.plot(values, [height - 0.2] * len(values), "o", color=color, alpha=0.5, markersize=5, markeredgewidth=0)
         if result.low is not None and result.high is not None:
             panel.plot([result.low, result.high], [height, height], color=color, linewidth=3)
         panel.plot([result.mean], [height], "D", color=color, markersize=7)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -108,13 +109,19 @@ def _payload(work: Work) -> Iterator[tuple[str, str]]:
             path.write_bytes(pickle.dumps(work))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             trouble = " ".join(str(error).split())
+        script = vars(sys.modules["__main__"]).get("__file__")
+        if script is not None and not Path(script).exists():
+            trouble = "the program is no file that they could read"
         yield str(path), trouble
 
 
 def _trouble(pool: Any, path: str) -> str:
     """Why a process of the pool cannot read the work."""
     (event,) = (event for event in pool.run(iter([PROBE]), Perform(path), never) if event.kind in ("done", "failed"))
-    return "" if event.kind == "done" else str(event.value)
+    if event.kind == "done":
+        return ""
+    died = "its process died" in str(event.value)
+    return "a process ended when it read this program for its functions" if died else str(event.value)
 
 
 def _outcomes(events: Iterator[Event]) -> Iterator[Run | Failure]:
