@@ -70,8 +70,8 @@ def test_without_noise_nothing_changes():
     assert float(found.flips.max()) == 0
     assert float(found.std.max()) < 1e-3  # the root of rounding
     assert float(found.sampled_std.max()) < 1e-6
-    more = model.uncertainty(X, EDGES, views=20, rates=rade.Rates(0.8, 0.0))
-    assert float(more.flips.mean()) > 0.05
+    more = model.uncertainty(X, EDGES, views=20, rates=rade.Rates(0.5, 0.5))
+    assert float(more.flips.mean()) > 0
 
 
 def test_nothing_else_is_touched():
