@@ -1,4 +1,4 @@
-"""Models that people bring: PyG's model zoo, and other projects' in our own words. `benchmarks/models.py` tries them."""
+"""Models that people bring: PyG's model zoo, and other projects' in our own words. See `benchmarks/models.py`."""
 
 from __future__ import annotations
 
@@ -317,8 +317,8 @@ MODELS: tuple[Entry, ...] = (
     Entry("SchNet", ZOO, lambda: pyg.SchNet(8, 8, 2)),
     Entry("AttentiveFP", ZOO, lambda: pyg.AttentiveFP(FEATURES, 8, 2, 4, 2, 1)),
     Entry("NeuralFingerprint", ZOO, lambda: pyg.models.NeuralFingerprint(FEATURES, 8, 2, 2), **GRAPHWISE),
-    Entry("RECT_L", ZOO, lambda: pyg.RECT_L(FEATURES, 8), lambda model: model(X, EDGES), lambda out: out.square().mean(),
-          **KEEPS),
+    Entry("RECT_L", ZOO, lambda: pyg.RECT_L(FEATURES, 8), lambda model: model(X, EDGES),
+          lambda out: out.square().mean(), **KEEPS),
     Entry("SGFormer", ZOO, lambda: pyg.SGFormer(FEATURES, 8, CLASSES), lambda model: model(X, EDGES, LABELS * 0)),
     Entry("Polynormer", ZOO, lambda: pyg.Polynormer(FEATURES, 8, CLASSES), lambda model: model(X, EDGES, LABELS * 0)),
     Entry("to_hetero(GraphSAGE)", ZOO, lambda: pyg.to_hetero(pyg.GraphSAGE(*SIZE), (["a"], [("a", "to", "a")])),

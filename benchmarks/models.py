@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from benchmarks.model_list import MODELS, Entry
 from torch import Tensor, nn
 
 import rade
-from benchmarks.model_list import MODELS, Entry
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "models.md"
 BEGIN, END = "<!-- begin: benchmarks/models.py -->", "<!-- end -->"
