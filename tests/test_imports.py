@@ -39,7 +39,7 @@ SIBLINGS = {
     "moments": "base inverse degrees denoising sum symmetric mean weighted monte_carlo attention",
     "control": "labelled curvature variance readout regulariser gradients evidence rules noise_ratio state recording "
     "all_layers",
-    "wrapper": "call output conversion trace head clean latest doubts rate_step inference explain noise settings "
+    "wrapper": "call output conversion running clean latest doubts rate_step inference explain noise settings "
     "module inspection",
     "noise": "similarity two_groups edges estimate",
     "testing": "oracle aggregators cases expectations variances symmetries checks",
