@@ -66,7 +66,6 @@ class Constant(Rule):
     adapts: ClassVar[bool] = False
 
     def step(self, state: State, density: Tensor, seen: Evidence) -> State:
-        """The same."""
         return state
 
 

@@ -77,12 +77,10 @@ class Graph(Adjacency):
 
     @property
     def linear(self) -> bool:
-        """A weighted sum."""
         return True
 
     @property
     def local(self) -> bool:
-        """Edges only."""
         return True
 
     def neighborhood(self, nodes: Nodes) -> Nodes:

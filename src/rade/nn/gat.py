@@ -21,7 +21,6 @@ class GATConv(CorrectedConv, pyg.GATConv):
     hears_everybody = True  # scores are compared within the whole graph
 
     def check_options(self) -> None:
-        """Attention sums."""
         super().check_options()
         if self.negative_slope < 0:
             raise ValueError(f"GATConv(negative_slope={self.negative_slope}) must be >= 0: weights grow with scores")

@@ -32,7 +32,6 @@ class FreshViews(Adjacency):
 
     @property
     def linear(self) -> bool:
-        """A weighted sum."""
         return True
 
     @property

@@ -36,7 +36,6 @@ class View(Adjacency):
 
     @property
     def linear(self) -> bool:
-        """A weighted sum."""
         return True
 
     @property
@@ -79,7 +78,6 @@ class MeanView(Adjacency):
 
     @property
     def linear(self) -> bool:
-        """A weighted sum."""
         return True
 
     @property
