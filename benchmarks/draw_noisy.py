@@ -1,6 +1,6 @@
 """The picture of docs/noisy.md and its tables, from stored rows.
 
-    python benchmarks/draw_noisy.py results/noisy/rows.jsonl.gz docs/figures/noisy.svg > tables.md
+python benchmarks/draw_noisy.py results/noisy/rows.jsonl.gz docs/figures/noisy.svg > tables.md
 """
 
 import argparse

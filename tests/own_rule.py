@@ -16,6 +16,7 @@ class Slow(rade.Rule):
     """p = average / (1 + average), where the average of gradient norms forgets at a rate."""
 
     forget: float = 0.5
+    reads = ("data_norm",)
 
     def init(self) -> dict[str, Tensor]:
         return super().init() | {"average": torch.zeros((), dtype=torch.double)}

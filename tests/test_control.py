@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from rade.control.evidence import Evidence, Logits
+from rade.control.evidence import Evidence
 from rade.control.gradients import gradient_norm
 from rade.control.labelled import Labelled
 from rade.control.readout import Readout
@@ -74,12 +74,8 @@ def rule(p: float, rho: float, penalty: float = PENALTY, lr: float = 1e-3) -> Gr
     return GradNorm(p, rho, penalty=penalty, lr=lr)
 
 
-def nothing() -> Logits:
-    raise AssertionError("this rule looks at gradients only")
-
-
 def evidence(found: Regulariser, data_norm: Tensor) -> Evidence:
-    return Evidence(lambda: found, lambda: data_norm, nothing)
+    return Evidence(found, data_norm)
 
 
 def pulled(rule: GradNorm, found: Regulariser, data_norm: Tensor = DATA_NORM) -> Pull:

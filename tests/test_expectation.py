@@ -19,6 +19,7 @@ from rade.control.labelled import Labelled
 from rade.control.regulariser import regulariser
 from rade.testing.oracle import copies
 from rade.wrapper.clean import clean_pass
+from rade.wrapper.running import Running
 from zoo import ATTENTION, LAYERS, normal, random_edges, seeded
 
 NODES, FEATURES, OUT = 200, 5, 3
@@ -134,7 +135,7 @@ def loss_gap(model: rade.RADE, labels: Tensor) -> tuple[float, float, float]:
     (slope,) = torch.autograd.grad(loss, target)
     losses = LOSSES[task](logits.flatten(0, 1), labels.repeat(len(logits))).view(logits.shape[:2]).mean(1)
     gap = losses - loss.detach() - ((logits - target.detach()) * slope).sum((1, 2))
-    found = clean_pass(model.wrapped, lambda graph: model.wrapped(X, graph), clean(), model.readout)
+    found = clean_pass(Running(model.wrapped, model._call((X, clean()), {})), clean(), model.readout)
     law, parameters = model.law(clean()), list(model.wrapped.parameters())
     r = regulariser(found, model.readout, Labelled(), law, parameters)(model.rates).detach()
     mean, error, name = gap.mean(), gap.std() / len(gap) ** 0.5, f"RADE-{law.variant.value.upper()}"

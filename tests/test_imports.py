@@ -40,8 +40,8 @@ SIBLINGS = {
     "moments": "base inverse degrees denoising sum symmetric mean weighted monte_carlo attention",
     "control": "labelled curvature variance readout regulariser gradients evidence rules noise_ratio state recording "
     "all_layers",
-    "wrapper": "call output conversion trace head clean latest doubts rate_step inference explain noise "
-    "uncertainty settings module inspection",
+    "wrapper": "call output conversion running clean latest doubts rate_step inference explain noise uncertainty "
+    "settings module inspection",
     "comparison": "training goal calling problems learner steps methods run workers store picture outcome comparing",
     "noise": "similarity two_groups edges estimate",
     "testing": "oracle aggregators cases expectations variances symmetries checks",

@@ -16,6 +16,7 @@ from rade.control import CleanPass, pooled_variance, regulariser, variance
 from rade.control.gradients import clean_gradient_norm
 from rade.moments.base import Sent
 from rade.wrapper.clean import clean_pass
+from rade.wrapper.running import Running
 from zoo import ATTENTION, LAYERS, GraphNet, Net, normal, random_edges, seeded, training_step
 
 NODES, CLASSES = 30, 3
@@ -225,7 +226,7 @@ def regulariser_of(
 ) -> tuple[Any, CleanPass]:
     """R as `adapt` builds it, and the clean pass it is built of."""
     graph = rade.Graph.from_edge_index(edge_index, len(x), *batch)
-    clean = clean_pass(model.wrapped, lambda adjacency: model.wrapped(x, adjacency, *batch), graph, model.readout)
+    clean = clean_pass(Running(model.wrapped, model._call((x, graph, *batch), {})), graph, model.readout)
     parameters = list(model.wrapped.parameters())
     return regulariser(clean, model.readout, labelled, model.law(graph), parameters), clean
 

@@ -14,10 +14,12 @@ from torch.nn import Linear, ReLU, Sequential
 
 import rade.nn
 from rade import Graph, Law, MeanView, Rates, sample_view
+from rade.nn.linear import lean
 from rade.testing import GRAPHS as NAMED
 from rade.testing.aggregators import normal
 from rade.testing.oracle import error
 from rade.view import View, sample
+from zoo import LAYERS, random_edges, seeded
 
 IN, OUT = 6, 4
 ISOLATED, CYCLE_CHORD = NAMED["isolated"], NAMED["cycle-chord"]
@@ -265,3 +267,33 @@ def test_what_views_cannot_do_is_refused_in_a_sentence(case):
     build, words = REFUSED[case]
     with pytest.raises(ValueError, match=words):
         build()
+
+
+def test_features_that_are_mostly_zero_become_sparse_once_they_came_thrice(monkeypatch):
+    """A bag of words given dense; made anew, changed in place, wanting gradients or dense at heart, it stays dense."""
+    monkeypatch.setattr("rade.nn.linear.MANY", 1)
+    x = torch.zeros(40, 20)
+    x[torch.arange(40), torch.arange(40) % 20] = 1.0
+    assert [lean(x).layout for _ in range(4)] == [torch.strided] * 2 + [torch.sparse_csr] * 2
+    assert torch.equal(lean(x).to_dense(), x)
+    x[0, 3] = 2.0
+    assert lean(x) is x
+    assert [lean(lean(lean(lean(x)))).layout for _ in range(2)][-1] == torch.sparse_csr
+    assert torch.equal(lean(x).to_dense(), x)
+    for given in (torch.ones(40, 20), x.clone().requires_grad_(), x.to(torch.bfloat16)):
+        assert all(lean(given) is given for _ in range(5))
+    assert all(lean(x * 2.0).layout == torch.strided for _ in range(5))
+
+
+@pytest.mark.parametrize("name", ["GCNConv", "SGConv", "GINConv", "SAGEConv", "GraphConv"])
+def test_layers_compute_the_same_on_features_found_to_be_sparse(name, monkeypatch):
+    monkeypatch.setattr("rade.nn.linear.MANY", 1)
+    edges, x = random_edges(30, 60), torch.zeros(30, 40)
+    x[torch.arange(30), torch.arange(30)] = 1.0
+    layer = rade.convert(seeded(lambda: LAYERS[name](40, 5)))
+    graph = Graph.from_edge_index(edges, 30)
+    outputs = [layer(x, graph) for _ in range(5)]
+    assert all(error(out, outputs[0]) < 1e-5 for out in outputs)
+    gradients = [torch.autograd.grad(out.square().sum(), list(layer.parameters())) for out in outputs]
+    for one, other in zip(gradients[0], gradients[-1]):
+        assert error(one, other) < 1e-5

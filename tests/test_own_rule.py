@@ -106,7 +106,16 @@ class Rateless(Slow):
         return {"p": super().init()["p"]}
 
 
+@dataclass(frozen=True)
+class Curious(Slow):
+    """Looks at what it did not name."""
+
+    reads = ()
+
+
 def test_rules_that_break_the_contract_get_a_sentence():
+    with pytest.raises(ValueError, match=r"looks at data_norm without having said so: put reads = \('data_norm',\)"):
+        step(fresh(Curious()))
     with pytest.raises(ValueError, match=r"Rateless.init must return p and rho, but rho is missing"):
         fresh(Rateless())
     with pytest.raises(ValueError, match=r"Forgets.step must return the names of init, p, rho, average; got p, rho"):

@@ -29,8 +29,8 @@ from torch_geometric.nn import (
 )
 
 import rade
-from rade.wrapper.head import head_matrix
-from rade.wrapper.trace import tracing
+from rade.nn.head import head_matrix
+from rade.nn.trace import tracing
 from zoo import Net, normal, random_edges, seeded
 
 NODES, FEATURES, CLASSES = 40, 8, 3

@@ -90,22 +90,30 @@ class Recall(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._kept: dict[Hashable, tuple[tuple[int, ...], tuple[weakref.ref[Any], ...], T]] = {}
+        self._kept: dict[Hashable, tuple[list[int], list[weakref.ref[Any]], T]] = {}
 
     def get(self, tensors: Sequence[Tensor | None], extra: Hashable, build: Callable[[], T]) -> T:
         """What ``build`` returns, computed once for these tensors (missing ones count) and ``extra``."""
-        given = [tensor for tensor in tensors if tensor is not None]
-        if any(tensor.is_inference() for tensor in given):  # they count no versions: build, do not keep
-            return build()
-        key = (extra, *map(_place, tensors))
-        versions = tuple(tensor._version for tensor in given)
+        places: list[Hashable] = [extra]
+        versions, given = [], []
+        for tensor in tensors:  # one plain loop: this is asked several times in every layer of every pass
+            if tensor is None:
+                places.append(None)
+                continue
+            if tensor.is_inference():  # it counts no versions: build, do not keep
+                return build()
+            given.append(tensor)
+            versions.append(tensor._version)
+            places += (tensor.untyped_storage()._cdata, tensor.storage_offset(), tensor.shape, tensor.stride())
+            places.append(tensor.dtype)
+        key = tuple(places)
         found = self._kept.get(key)
-        if found is not None and found[0] == versions and all(ref() is not None for ref in found[1]):
+        if found is not None and found[0] == versions and None not in [ref() for ref in found[1]]:
             return found[2]
         with ordinary_tensors():
             value = build()
         kept = self._kept  # a callback that knew `self` would keep it alive
-        refs = tuple(weakref.ref(tensor.untyped_storage(), lambda _: kept.pop(key, None)) for tensor in given)
+        refs = [weakref.ref(tensor.untyped_storage(), lambda _: kept.pop(key, None)) for tensor in given]
         kept[key] = (versions, refs, value)
         return value
 
@@ -114,11 +122,3 @@ class Recall(Generic[T]):
 
     def __reduce__(self) -> tuple[type[Recall[T]], tuple[()]]:
         return type(self), ()
-
-
-def _place(tensor: Tensor | None) -> Hashable:
-    """Where a tensor's numbers are, and how they are read."""
-    if tensor is None:
-        return None
-    storage = tensor.untyped_storage()
-    return storage._cdata, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rade.cli import main
+from command_line import caller
 
 
 @pytest.fixture
@@ -12,11 +12,4 @@ def rade(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     torch.set_num_threads(1)
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as stopped:
-            main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return stopped.value.code, out, err
-
-    return call
+    return caller(capsys)

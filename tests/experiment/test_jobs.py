@@ -131,6 +131,8 @@ def test_time_comes_from_the_same_runs_then_from_similar_ones(tiny):
     equal = {"settings": settings | {"seed": 5}, "timing": timing | {"seconds": 7.0}}
     assert Timings.of([longer], {}).seconds(job) == 12.0  # four epochs
     assert Timings.of([longer, equal], {}).seconds(job) == 7.0
+    stopped = {"settings": settings | {"method": "dropout"}, "timing": timing, "epochs": 2}
+    assert Timings.of([longer, stopped], {}).seconds(job) == 6.0  # two of four epochs, as the other method's run
 
 
 def candidate_rows(row, rate, scores, tests, folds=0):

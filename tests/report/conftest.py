@@ -6,7 +6,7 @@ from types import ModuleType
 import pytest
 from tests.report.synthetic import MAIN
 
-from rade.cli import main
+from command_line import caller
 from rade.errors import RadeError
 
 
@@ -29,11 +29,4 @@ def tables(monkeypatch):
 def rade(capsys, tmp_path, monkeypatch, tables):
     """Call `rade ARGUMENTS` in an empty folder; returns exit code, standard output and standard error."""
     monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as stopped:
-            main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return stopped.value.code, out, err
-
-    return call
+    return caller(capsys)

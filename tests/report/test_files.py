@@ -21,7 +21,7 @@ from rade.report.markdown import markdown
 from rade.report.page import page
 from rade.report.rows import Problem
 
-ATTACK = '<script>alert(1)</script>"\'><img src=x onerror=alert(2)>|`$\\_'
+ATTACK = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>|`$\\_"
 FILES = ["report.html", "results.md", "headline.md", "tables.tex", "cells.csv", "comparisons.csv", "rows.csv"]
 
 
@@ -157,8 +157,8 @@ def test_many_runs_are_listed_in_parts():
 def test_a_papers_mean_off_the_panel_points_there():
     near = page(report(cell(0.8, 0.01, 5, method="none")))
     far = page(report(cell(0.2, 0.01, 5, method="none")))
-    assert "l4.5 4.5l-4.5 4.5l-4.5 -4.5z\"><title>the paper: 80.10" in near
-    assert "v9l6 -4.5z\"><title>the paper: 80.10" in far
+    assert 'l4.5 4.5l-4.5 4.5l-4.5 -4.5z"><title>the paper: 80.10' in near
+    assert 'v9l6 -4.5z"><title>the paper: 80.10' in far
 
 
 def test_csv_has_all_cells_and_comparisons(tmp_path):

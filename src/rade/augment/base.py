@@ -70,11 +70,9 @@ class Learner(nn.Module):
         return Rates(0.0, 0.0)
 
     def get_extra_state(self) -> dict[str, Tensor]:
-        """The generator's state."""
         return packed(self.generator)
 
     def set_extra_state(self, state: dict[str, Tensor]) -> None:
-        """Restore the generator."""
         unpack(self.generator, state)
 
 

@@ -28,7 +28,6 @@ class ThinnedMessages(Adjacency):
 
     @property
     def graph(self) -> Graph:
-        """The clean graph."""
         return self.clean
 
 

@@ -42,7 +42,6 @@ class RandomAddDropLearner(Learner):
 
     @property
     def rates(self) -> Rates:
-        """The present rates."""
         return self.net.rates
 
     def at(self, factor: float) -> Learner:
@@ -71,7 +70,6 @@ class ScaledLearner(Learner):
         self.factor = factor
 
     def forward(self, x: Tensor, graph: Graph, batch: Tensor | None = None, wanted: Wanted | None = None) -> Tensor:
-        """Evaluation logits."""
         model: RADE = self.net  # type: ignore[assignment]
         logits: Tensor = model.at(model.rates.scaled(self.factor))(x, graph, batch=batch, wanted=wanted)
         return logits

@@ -104,7 +104,6 @@ class Lines(Display):
             self.console.print(f"{self.name}: {describe(progress)}, {self._pace(progress)}")
 
     def end(self, result: Result) -> None:
-        """The run's scores."""
         self.console.print(
             f"{self.name}: val {100 * result['val']:.2f}, test {100 * result['test']:.2f} at epoch "
             f"{result['best_epoch']} of {result['epochs']}, {result['timing']['seconds']:.1f} s"
@@ -156,12 +155,10 @@ class Live(Lines):
         self.bar.stop()
 
     def begin(self, settings: Settings, run: int) -> None:
-        """A new bar."""
         super().begin(settings, run)
         self.task = self.bar.add_task(self.name, total=settings.epochs, values="")
 
     def epoch(self, progress: Progress) -> None:
-        """Move the bar."""
         if self.first is None:
             self.first = progress.epoch - 1
         speed = (progress.epoch - self.first) / max(time.monotonic() - self.started, 1e-9)

@@ -113,7 +113,6 @@ class GridLive(GridLines):
         self.bar.stop()
 
     def event(self, event: Event, grid: Grid, workers: int) -> None:
-        """Move the bars."""
         key = event.job.key
         if self.whole is None:
             self.whole = self.bar.add_task("all runs", total=len(grid.queue), values="")

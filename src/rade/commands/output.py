@@ -42,11 +42,9 @@ class Tolerant(io.RawIOBase):
         return len(content)
 
     def writable(self) -> bool:
-        """Always."""
         return True
 
     def fileno(self) -> int:
-        """The descriptor below."""
         return self.descriptor
 
     def isatty(self) -> bool:

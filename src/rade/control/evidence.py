@@ -1,14 +1,15 @@
-"""What a rate rule may look at after a training step; nothing is computed until it is asked for."""
+"""What a rate rule sees of a training step: what it says it reads, found before it is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Literal, NoReturn
 
 from torch import Tensor
 
 from rade.control.regulariser import Regulariser
-from rade.memory import Memo, remembered
+
+Reads = Literal["regulariser", "data_norm", "logits"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,25 +26,28 @@ class Logits:
 class Evidence:
     """The regulariser, the norm of the data's gradient, and the logits with and without noise.
 
-    Each is found by a function of no arguments, at most once: a rule pays for what it looks at.
+    Those that a rule names in ``reads`` are there, the others are not: a rule pays for what it looks at.
     """
 
-    find_regulariser: Callable[[], Regulariser]
-    find_data_norm: Callable[[], Tensor]
-    find_logits: Callable[[], Logits]
-    memo: Memo = field(default_factory=Memo, init=False, repr=False)
+    found_regulariser: Regulariser | None = None
+    found_data_norm: Tensor | None = None
+    found_logits: Logits | None = None
 
-    @remembered
+    @property
     def regulariser(self) -> Regulariser:
         """R as a function of the rates, with its gradient norm (Eq. 13)."""
-        return self.find_regulariser()
+        return _undeclared("regulariser") if self.found_regulariser is None else self.found_regulariser
 
-    @remembered
+    @property
     def data_norm(self) -> Tensor:
         """G_data = ‖∇θL‖."""
-        return self.find_data_norm()
+        return _undeclared("data_norm") if self.found_data_norm is None else self.found_data_norm
 
-    @remembered
+    @property
     def logits(self) -> Logits:
         """Logits of the labelled rows, detached."""
-        return self.find_logits()
+        return _undeclared("logits") if self.found_logits is None else self.found_logits
+
+
+def _undeclared(what: Reads) -> NoReturn:
+    raise ValueError(f"this rule looks at {what} without having said so: put reads = ({what!r},) into its class")

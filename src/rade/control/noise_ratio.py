@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from rade.control.evidence import Evidence
+from rade.control.evidence import Evidence, Reads
 from rade.control.rules import Rule, State, double
 from rade.distributed import average
 
@@ -35,6 +36,7 @@ class NoiseRatio(Rule):
     horizon: float = 50.0
     max_p: float = 0.9
     tied: bool = True
+    reads: ClassVar[tuple[Reads, ...]] = ("logits",)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, get_args
 import torch
 from torch import Tensor
 
-from rade.control.evidence import Evidence
+from rade.control.evidence import Evidence, Reads
 from rade.errors import choose
 from rade.view.law import Correction
 from rade.view.rates import Rates
@@ -25,7 +25,8 @@ BETAS, ADAM_EPSILON = (0.9, 0.999), 1e-8
 
 @dataclass(frozen=True)
 class Rule(ABC):
-    """How rates move. A rule of one's own is a frozen dataclass with `step`, and `init` where it keeps more than rates.
+    """How rates move. A rule of one's own is a frozen dataclass with `step`, and `init` where it keeps more than rates;
+    ``reads`` names what `step` looks at.
 
     Attributes:
         p: first drop rate; 0 switches dropping off for good.
@@ -38,7 +39,7 @@ class Rule(ABC):
     rho: float = 0.5
     data_gradient: DataGradient = field(default="training", kw_only=True)
     adapts: ClassVar[bool] = True
-    needs_curvature: ClassVar[bool] = False  # whether it follows the gradient of the regulariser
+    reads: ClassVar[tuple[Reads, ...]] = ()  # what `step` looks at of what is seen
 
     def __post_init__(self) -> None:
         Rates(self.p, 0.0)
@@ -55,7 +56,7 @@ class Rule(ABC):
 
     @abstractmethod
     def step(self, state: State, density: Tensor, seen: Evidence) -> State:
-        """The state after one training step, by whatever it looks at of what is ``seen``; D = ``density``, q = ρD."""
+        """The state after one training step, by what it reads of what is ``seen``; D = ``density``, q = ρD."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,6 @@ class Constant(Rule):
     adapts: ClassVar[bool] = False
 
     def step(self, state: State, density: Tensor, seen: Evidence) -> State:
-        """The same."""
         return state
 
 
@@ -93,7 +93,7 @@ class GradNorm(Rule):
     penalty: float = 1.0
     lr: float = 1e-3
     max_p: float = LARGEST_P
-    needs_curvature: ClassVar[bool] = True
+    reads: ClassVar[tuple[Reads, ...]] = ("regulariser", "data_norm")
 
     def __post_init__(self) -> None:
         super().__post_init__()

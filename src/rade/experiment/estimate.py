@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,39 +16,43 @@ from rade.train.row import Row
 
 # What makes epochs of two runs take about the same time, and what does not.
 _SIMILAR = ("dataset", "backbone", "method", "hidden", "layers", "batch_size", "projection")
+_STOPPING = ("dataset", "backbone", "epochs", "patience")  # what decides when early stopping ends a run
 _NOT_THE_SAME = ("seed", "threads", "device")
 
 
 @dataclass(frozen=True)
 class Timings:
-    """Seconds known so far: of whole runs by their settings, of an epoch by what makes it long."""
+    """What is known so far: seconds of whole runs by their settings, of an epoch by what makes it long; epochs run."""
 
     whole: Mapping[str, float]
     epoch: Mapping[str, float]
+    epochs: Mapping[str, float] = field(default_factory=dict)
 
     @staticmethod
     def of(rows: Iterable[Row], trials: Mapping[str, float]) -> "Timings":
         """Averages over stored rows, and trials where there are none."""
         whole: dict[str, list[float]] = {}
         epoch: dict[str, list[float]] = {name: [seconds] for name, seconds in trials.items()}
+        epochs: dict[str, list[float]] = {}
         seen = set()
         for row in rows:
+            epochs.setdefault(ending(row["settings"]), []).append(row.get("epochs", row["settings"]["epochs"]))
             whole.setdefault(same(row["settings"]), []).append(row["timing"]["seconds"])
             name = similar(row["settings"])
             if name not in seen:  # real runs replace a trial
                 seen.add(name)
                 epoch[name] = []
             epoch[name].append(row["timing"]["seconds_per_epoch"])
-        return Timings(_means(whole), _means(epoch))
+        return Timings(_means(whole), _means(epoch), _means(epochs))
 
     def seconds(self, job: Job) -> float | None:
-        """Of one run; at most, where it may stop early."""
+        """Of one run; at most, where it may stop early and none of its kind has yet."""
         settings = job.settings.model_dump(mode="json")
         known = self.whole.get(same(settings))
         if known is not None:
             return known
         per_epoch = self.epoch.get(similar(settings))
-        return None if per_epoch is None else per_epoch * job.settings.epochs
+        return None if per_epoch is None else per_epoch * self.epochs.get(ending(settings), job.settings.epochs)
 
 
 def same(settings: Mapping[str, Any]) -> str:
@@ -59,6 +63,11 @@ def same(settings: Mapping[str, Any]) -> str:
 def similar(settings: Mapping[str, Any]) -> str:
     """Equal for runs whose epochs take about the same time."""
     return json.dumps([settings.get(name) for name in _SIMILAR])
+
+
+def ending(settings: Mapping[str, Any]) -> str:
+    """Equal for runs that early stopping ends about alike."""
+    return json.dumps([settings.get(name) for name in _STOPPING])
 
 
 def stored_trials(store: Store) -> dict[str, float]:

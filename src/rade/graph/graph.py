@@ -77,17 +77,15 @@ class Graph(Adjacency):
 
     @property
     def linear(self) -> bool:
-        """A weighted sum."""
         return True
 
     @property
     def local(self) -> bool:
-        """Edges only."""
         return True
 
     def neighborhood(self, nodes: Nodes) -> Nodes:
         """The nodes and their neighbors, found once."""
-        return nodes.memo.once(("neighborhood", self), lambda: heard(nodes, self.pattern))
+        return nodes.around.once(self, lambda: heard(nodes, self.pattern))
 
     @property
     def num_nodes(self) -> int:

@@ -87,7 +87,6 @@ class Sparse:
         return None
 
     def rows(self, nodes: Nodes, given: Nodes | None) -> Sparse:
-        """Their entries."""
         pattern, entries = self.pattern.block(nodes, given)
         return Sparse(pattern, self.values.index_select(0, entries))
 
@@ -99,7 +98,6 @@ class Diagonal:
     values: Tensor
 
     def apply(self, x: Tensor) -> Tensor:
-        """Scale every node."""
         return self.values.unsqueeze(-1) * x
 
     def added_to(self, total: Tensor, x: Tensor) -> Tensor:
@@ -107,15 +105,12 @@ class Diagonal:
         return torch.addcmul(total, self.values.unsqueeze(-1), x)
 
     def scaled(self, factor: Tensor) -> Diagonal:
-        """Factors multiply."""
         return Diagonal(factor * self.values)
 
     def merged(self, other: Part) -> Part | None:
-        """Diagonals add."""
         return Diagonal(self.values + other.values) if isinstance(other, Diagonal) else None
 
     def rows(self, nodes: Nodes, given: Nodes | None) -> Picked:
-        """Their factors."""
         return Picked(self.values.index_select(0, nodes.index), at(nodes, given))
 
 
@@ -127,7 +122,6 @@ class Picked:
     nodes: Tensor  # [k] place of each among the given features
 
     def apply(self, x: Tensor) -> Tensor:
-        """Pick and scale."""
         return self.values.unsqueeze(-1) * x.index_select(0, self.nodes)
 
     def added_to(self, total: Tensor, x: Tensor) -> Tensor:
@@ -135,7 +129,6 @@ class Picked:
         return torch.addcmul(total, self.values.unsqueeze(-1), x.index_select(0, self.nodes))
 
     def scaled(self, factor: Tensor) -> Picked:
-        """Factors multiply."""
         return Picked(factor * self.values, self.nodes)
 
     def merged(self, other: Part) -> Part | None:
@@ -145,7 +138,6 @@ class Picked:
         return None
 
     def rows(self, nodes: Nodes, given: Nodes | None) -> Picked:
-        """Rows of rows."""
         raise NotImplementedError("rows are taken once, from the whole operator")
 
 
@@ -166,7 +158,6 @@ class AllPairs:
         return self.kernel.added_to(total, x, self.factor)
 
     def scaled(self, factor: Tensor) -> AllPairs:
-        """Factors multiply."""
         return AllPairs(self.kernel, factor if self.factor is None else factor * self.factor)
 
     def merged(self, other: Part) -> Part | None:

@@ -35,16 +35,12 @@ class Pattern:
     memo: Memo = field(default_factory=Memo, init=False, repr=False)
     constants: Recall[Tensor] = field(default_factory=Recall, init=False, repr=False)
     blocks: Memo = field(default_factory=lambda: Memo(BLOCKS), init=False, repr=False)
+    rows: int = field(init=False)
+    size: int = field(init=False)  # number of entries
 
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return self.rowptr.numel() - 1
-
-    @property
-    def size(self) -> int:
-        """Number of entries."""
-        return self.source.numel()
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", self.rowptr.numel() - 1)
+        object.__setattr__(self, "size", self.source.numel())
 
     @remembered
     def target(self) -> Tensor:

@@ -27,7 +27,6 @@ class Weighted(Coefficients):
         self.added = self.everywhere(added, 1)
 
     def clean(self) -> Weights:
-        """e_ij α_ij."""
         weights = self.base.clean()
         return Weights(self.weight * weights.edges, weights.loop, weights.added)
 

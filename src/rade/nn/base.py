@@ -95,9 +95,9 @@ class CorrectedConv:
         """
 
 
-def corrected(model: torch.nn.Module) -> list[CorrectedConv]:
-    """The corrected convolutions of a model."""
-    return [module for module in model.modules() if isinstance(module, CorrectedConv)]
+def convolutions(model: torch.nn.Module) -> dict[str, CorrectedConv]:
+    """The corrected convolutions of a model by path."""
+    return {path: module for path, module in model.named_modules() if isinstance(module, CorrectedConv)}
 
 
 def sums_first(adjacency: Adjacency, x: Tensor, layer: Any) -> bool:

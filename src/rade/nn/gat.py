@@ -12,7 +12,7 @@ from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.moments import Attention, Coefficients, Sent
 from rade.nn.base import CorrectedConv, own_linear, sums_first
-from rade.nn.linear import linear, matmul
+from rade.nn.linear import lean, linear, matmul
 
 
 class GATConv(CorrectedConv, pyg.GATConv):
@@ -21,7 +21,6 @@ class GATConv(CorrectedConv, pyg.GATConv):
     hears_everybody = True  # scores are compared within the whole graph
 
     def check_options(self) -> None:
-        """Attention sums."""
         super().check_options()
         if self.negative_slope < 0:
             raise ValueError(f"GATConv(negative_slope={self.negative_slope}) must be >= 0: weights grow with scores")
@@ -42,6 +41,7 @@ class GATConv(CorrectedConv, pyg.GATConv):
                 "GATConv on a Graph or View takes neither edge_attr (added edges have none) nor "
                 "return_attention_weights; leave them out, or pass a plain edge_index"
             )
+        x = lean(x)
         out = self._attended(x, edge_index)
         out = out.flatten(1) if self.concat else out.mean(1)
         out = out if self.res is None else out + own_linear(self.res, edge_index, x)

@@ -15,7 +15,7 @@ from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.moments import Coefficients, Sent, Sum, Symmetric
 from rade.nn.base import CorrectedConv, pushed
-from rade.nn.linear import linear, matmul
+from rade.nn.linear import lean, linear, matmul
 
 
 class GCNConv(CorrectedConv, pyg.GCNConv):
@@ -27,6 +27,7 @@ class GCNConv(CorrectedConv, pyg.GCNConv):
             return cast(Tensor, super().forward(x, edge_index, edge_weight))
         if edge_weight is not None:
             return self._weighted(x, edge_index, edge_weight)
+        x = lean(x)
         out = self.send_through(self.lin, edge_index, self.coefficients(edge_index.graph, x), x)
         return out if self.bias is None else out + self.bias
 
@@ -72,7 +73,7 @@ class SGConv(CorrectedConv, pyg.SGConv):
             return cast(Tensor, super().forward(x, edge_index, edge_weight))
         if edge_weight is not None:
             raise ValueError("SGConv with edge_weight is not supported on a Graph or View; leave edge_weight out")
-        out = linear(self.lin, x, bias=False)
+        out = linear(self.lin, lean(x), bias=False)
         for step in range(self.K):
             out = self.send(edge_index, self.coefficients(edge_index.graph, x), out, step)
         return out if self.lin.bias is None else out + self.lin.bias

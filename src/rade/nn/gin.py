@@ -12,7 +12,7 @@ from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.moments import Coefficients, Sent, Sum
 from rade.nn.base import CorrectedConv, linear_part, sums_first
-from rade.nn.linear import dense, is_sparse, linear, matmul
+from rade.nn.linear import dense, is_sparse, lean, linear, matmul
 
 
 class GINConv(CorrectedConv, pyg.GINConv):
@@ -22,7 +22,7 @@ class GINConv(CorrectedConv, pyg.GINConv):
         """x [n, F_in] (dense or CSR) → [n, F_out]; ``edge_index`` a tensor or an `Adjacency`."""
         if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, edge_index, size))
-        coefficients = self.coefficients(edge_index.graph, x)
+        x, coefficients = lean(x), self.coefficients(edge_index.graph, x)
         first, rest = self._split(x)
         if first is None or sums_first(edge_index, x, first):
             x = dense(x)

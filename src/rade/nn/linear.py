@@ -12,6 +12,10 @@ from torch.nn.parameter import is_lazy
 from rade.graph.sparse import Pattern, product
 from rade.memory import Recall
 
+LOOK = 3  # the call at which dense features are looked at: those of a single step come once or twice
+MANY = 2**18  # fewer numbers are multiplied as they are
+MOSTLY_ZERO = 0.1  # share of other numbers up to which sparse products were faster
+
 _patterns: Recall[Pattern] = Recall()
 
 
@@ -38,6 +42,35 @@ def matmul(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return dense_linear(x, weight, bias)
     out = product(x.values(), weight.t().contiguous(), feature_pattern(x))
     return out if bias is None else out + bias
+
+
+class _Seen:
+    """How often dense features came, and what they are as CSR where that serves better."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.sparse: Tensor | None = None
+
+    def form(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        if self.calls == LOOK and int(torch.count_nonzero(x)) < MOSTLY_ZERO * x.numel():
+            self.sparse = x.to_sparse_csr()
+        return x if self.sparse is None else self.sparse
+
+
+_seen: Recall[_Seen] = Recall()
+
+
+def lean(x: Tensor) -> Tensor:
+    """Features [n, F] as CSR where most are zero and the same memory came before: a bag of words that was given dense.
+
+    Features that are made anew for every call, as by dropout, and those that want gradients stay as they are.
+    """
+    if x.numel() < MANY or x.requires_grad or x.dim() != 2 or type(x) is not Tensor or x.layout != torch.strided:
+        return x
+    if x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64) or torch.compiler.is_compiling():
+        return x
+    return _seen.get((x,), None, _Seen).form(x)
 
 
 def dense(x: Tensor) -> Tensor:

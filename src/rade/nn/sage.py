@@ -12,7 +12,7 @@ from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.moments import Coefficients, Mean, Sent, Sum
 from rade.nn.base import CorrectedConv, own_linear, pushed
-from rade.nn.linear import linear, matmul
+from rade.nn.linear import lean, linear, matmul
 from rade.nn.weights import weighted
 
 AGGREGATORS: dict[str, type[Coefficients]] = {"mean": Mean, "add": Sum, "sum": Sum}
@@ -27,6 +27,7 @@ class SAGEConv(CorrectedConv, pyg.SAGEConv):
         """x [n, F_in] (dense or CSR) → [n, F_out]; ``edge_index`` a tensor or an `Adjacency`."""
         if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, edge_index, size))
+        x = lean(x)
         out = self.send_through(self.lin_l, edge_index, self.coefficients(edge_index.graph, x), self._projected(x))
         out = out if self.lin_l.bias is None else out + self.lin_l.bias
         if self.root_weight:
@@ -61,6 +62,7 @@ class GraphConv(CorrectedConv, pyg.GraphConv):
         """x [n, F_in] (dense or CSR) → [n, F_out]; ``edge_weight`` [E] in the order of the given edge_index."""
         if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, edge_index, edge_weight, size))
+        x = lean(x)
         out = self.send_through(self.lin_rel, edge_index, self.coefficients(edge_index.graph, x, edge_weight), x)
         out = out if self.lin_rel.bias is None else out + self.lin_rel.bias
         return out + own_linear(self.lin_root, edge_index, x)

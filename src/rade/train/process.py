@@ -65,7 +65,6 @@ class Group(Solo):
         return values
 
     def total(self, value: float) -> float:
-        """Sum over processes."""
         number = torch.tensor(value, dtype=torch.float64)
         dist.all_reduce(number)
         return float(number)

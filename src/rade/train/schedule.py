@@ -47,7 +47,6 @@ class Step(StepLR):
         super().__init__(optimizer, step_size=50, gamma=0.5)
 
     def advance(self, loss: float) -> None:
-        """Count the epoch."""
         self.step()
 
 

@@ -154,7 +154,6 @@ class WholeGraph:
         return val if around.few else torch.unique(torch.cat([val, self.parts["test"]]))
 
     def training(self, epoch: int) -> Iterable[Batch]:
-        """One step."""
         rows = self.parts["train"]
         return [Batch(self.x, self.graph, None, Wanted(rows), self.labels[rows], self.clean)]
 

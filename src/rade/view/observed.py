@@ -49,7 +49,6 @@ class Observed(Adjacency):
 
     @property
     def graph(self) -> Graph:
-        """The observed graph."""
         return self.observed
 
     def once(self, key: Hashable, build: Callable[[], T]) -> T:

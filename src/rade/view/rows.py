@@ -38,7 +38,6 @@ class Restricted(Adjacency):
 
     @property
     def linear(self) -> bool:
-        """As the whole."""
         return self.whole.linear
 
     def own(self, x: Tensor) -> Tensor:

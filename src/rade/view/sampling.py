@@ -8,37 +8,20 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.graph.pairs import bernoulli_positions, fixed_positions, symmetric_pattern, unrank_pairs
 from rade.graph.sparse import Pattern
 from rade.memory import Memo
 from rade.view.law import Law
 from rade.view.rates import Rates, number
-from rade.view.view import View
+from rade.view.view import Lawful, View
 
 
 @dataclass(frozen=True, eq=False)
-class FreshViews(Adjacency):
+class FreshViews(Lawful):
     """An independent view for every convolution, found again by its layer: recomputation meets the same view."""
 
-    law: Law
     memo: Memo = field(default_factory=Memo, init=False, repr=False)
-
-    @property
-    def graph(self) -> Graph:
-        """The clean graph under the views."""
-        return self.law.graph
-
-    @property
-    def linear(self) -> bool:
-        """A weighted sum."""
-        return True
-
-    @property
-    def local(self) -> bool:
-        """As the law says."""
-        return self.law.local
 
     def for_layer(self, layer: Hashable) -> View:
         """The view of one layer, drawn when it is first asked for."""

@@ -21,28 +21,33 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
-class View(Adjacency):
-    """One random view A': which edges were kept and which non-edges added."""
+class Lawful(Adjacency):
+    """What all adjacencies of a law have from it."""
 
     law: Law
-    kept: Tensor  # [E] bool, equal for both directions of an edge
-    added: Pattern  # symmetric, both directions
-    memo: Memo = field(default_factory=Memo, init=False, repr=False)
 
     @property
     def graph(self) -> Graph:
-        """The clean graph that it is a view of."""
+        """The clean graph under the views."""
         return self.law.graph
 
     @property
     def linear(self) -> bool:
-        """A weighted sum."""
         return True
 
     @property
     def local(self) -> bool:
         """As the law says."""
         return self.law.local
+
+
+@dataclass(frozen=True, eq=False)
+class View(Lawful):
+    """One random view A': which edges were kept and which non-edges added."""
+
+    kept: Tensor  # [E] bool, equal for both directions of an edge
+    added: Pattern  # symmetric, both directions
+    memo: Memo = field(default_factory=Memo, init=False, repr=False)
 
     def neighborhood(self, nodes: Nodes) -> Nodes:
         """The nodes, their neighbors on the clean graph (dropped ones too: they are found once), and added ones."""
@@ -67,20 +72,8 @@ class View(Adjacency):
 
 
 @dataclass(frozen=True, eq=False)
-class MeanView(Adjacency):
+class MeanView(Lawful):
     """The mean over all views, for inference: RADE-OF is the clean graph, RADE-OFS keeps the expected additions."""
-
-    law: Law
-
-    @property
-    def graph(self) -> Graph:
-        """The clean graph under the views."""
-        return self.law.graph
-
-    @property
-    def linear(self) -> bool:
-        """A weighted sum."""
-        return True
 
     @property
     def local(self) -> bool:

@@ -2,75 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 from torch.nn import Module
 
 from rade.control.readout import Readout
 from rade.control.regulariser import CleanPass
-from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
+from rade.graph.nodes import nodes_of, picked
 from rade.moments.base import Sent
-from rade.wrapper.head import head_matrix
+from rade.nn.base import convolutions
+from rade.nn.head import head_matrix
+from rade.nn.trace import Trace, tracing
 from rade.wrapper.output import logits_of
-from rade.wrapper.trace import Trace, tracing
+from rade.wrapper.running import Running, evaluating
 
 
-@contextmanager
-def evaluating(model: Module) -> Iterator[None]:
-    """Evaluation mode for a while; afterwards every part has its own mode again, frozen layers too."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
+def clean_pass(running: Running, graph: Graph, readout: Readout, labelled: Tensor | None = None) -> CleanPass:
+    """The logits with gradients, and what the last convolution sent through the linear head.
 
-
-def clean_logits(model: Module, run: Callable[[Adjacency], Tensor], adjacency: Adjacency) -> Tensor:
-    """The logits on the input graph, or another adjacency, in evaluation mode and without gradients."""
-    with torch.no_grad(), evaluating(model):
-        return logits_of(run(adjacency))
-
-
-@dataclass(frozen=True, eq=False)
-class Few:
-    """The rows of a call that need gradients, where they are few: they are run apart from all that is sent.
-
-    Attributes:
-        run: a pass for these rows alone.
-        rows: where they stand among the logits of the whole call.
+    labelled: rows of the logits that gradients are needed for, all if None. Where the call asks for some nodes and
+    these rows hear few of all, they are run apart, and everybody else without gradients.
     """
-
-    run: Callable[[Adjacency], Tensor]
-    rows: Tensor
-
-
-def clean_pass(
-    model: Module,
-    run: Callable[[Adjacency], Tensor],
-    graph: Graph,
-    readout: Readout,
-    nodes: Tensor | None = None,
-    few: Few | None = None,
-) -> CleanPass:
-    """The same with gradients, and what the last convolution sent through the linear head.
-
-    nodes: those of the logits' rows, where the call asks for some of them.
-    few: which of these need gradients; all if None.
-    """
-    with torch.enable_grad(), evaluating(model):
-        with tracing(model) as trace, torch.set_grad_enabled(few is None):
-            logits = logits_of(run(graph))
-        if few is not None:
-            logits = logits.index_copy(0, few.rows, logits_of(few.run(graph)))
+    nodes = running.call.rows
+    few = None if nodes is None or labelled is None else _few(running, graph, picked(nodes, labelled))
+    with torch.enable_grad(), evaluating(running.model):
+        with tracing(running.model) as trace, torch.set_grad_enabled(few is None):
+            logits = logits_of(running(graph))
+        if few is not None and labelled is not None:
+            logits = logits.index_copy(0, labelled, logits_of(few(graph)))
         classes = readout.scores(logits, graph, nodes).shape[1]
-        return CleanPass(logits, graph, _sent(model, trace, graph, classes, readout), nodes)
+        return CleanPass(logits, graph, _sent(running.model, trace, graph, classes, readout), nodes)
+
+
+def _few(running: Running, graph: Graph, nodes: Tensor) -> Running | None:
+    """A pass for these nodes alone, if gradients through what they hear are cheaper than through everybody."""
+    if any(conv.hears_everybody for conv in convolutions(running.model).values()):
+        return None
+    return running.asking(nodes) if graph.neighborhood(nodes_of(nodes, graph.num_nodes)).few else None
 
 
 @torch.no_grad()

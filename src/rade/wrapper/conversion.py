@@ -10,7 +10,7 @@ import torch_geometric.nn as pyg
 from torch.nn import Module
 
 from rade import nn
-from rade.nn.base import CorrectedConv
+from rade.nn.base import CorrectedConv, convolutions
 
 TWINS: dict[type[Module], type[Module]] = {
     pyg.GCNConv: nn.GCNConv,
@@ -45,8 +45,9 @@ def convert(model: Module, strict: bool = True) -> Module:
             f"{SUPPORTED}"
         )
     plain = {path: module for path, module in model.named_modules() if type(module) in TWINS}
+    others = unsupported(model)
     for path, module in model.named_modules():
-        if strict and path not in plain and is_unsupported(module):
+        if strict and path not in plain and module in others:
             raise ValueError(
                 f"{type(module).__name__} at {path or 'the top'!r} is not supported on random views: "
                 f"{reason_against(module)} (supported: {SUPPORTED}); replace it, or pass "
@@ -71,19 +72,10 @@ def revert(model: Module) -> Module:
     return model
 
 
-def convolutions(model: Module) -> dict[str, Module]:
-    """The corrected convolutions by path."""
-    return {path: module for path, module in model.named_modules() if is_supported(module)}
-
-
-def is_supported(module: Module) -> bool:
-    """Whether a layer can take a view."""
-    return isinstance(module, CorrectedConv)
-
-
-def is_unsupported(module: Module) -> bool:
-    """Whether a layer passes messages but cannot take a view."""
-    return isinstance(module, pyg.MessagePassing) and not isinstance(module, CorrectedConv)
+def unsupported(model: Module) -> list[Module]:
+    """The layers that pass messages but cannot take a view."""
+    kind = pyg.MessagePassing
+    return [module for module in model.modules() if isinstance(module, kind) and not isinstance(module, CorrectedConv)]
 
 
 def reason_against(module: Module) -> str:

@@ -10,12 +10,12 @@ from torch import Tensor
 from rade.control.readout import Readout
 from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
+from rade.nn.trace import Trace
 from rade.view.rates import Rates
 from rade.view.rows import Restricted
 from rade.view.sampling import FreshViews
 from rade.view.view import View
 from rade.wrapper.call import Call
-from rade.wrapper.trace import Trace
 
 BLOCKS, SMALLEST = 3, 3  # fewer blocks, or smaller ones, are common in one graph
 FEW = 0.1  # share of labelled rows under which additions were seen to hurt long training (docs/rates.md)

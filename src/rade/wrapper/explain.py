@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,9 +11,9 @@ from torch import Tensor
 from rade.control.variance import variance
 from rade.correction import terms
 from rade.nn.base import CorrectedConv
+from rade.nn.trace import Trace, extras
 from rade.view.law import Law
 from rade.view.rates import Rates
-from rade.wrapper.trace import Trace, extras
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -45,7 +45,7 @@ class LayerReport:
 
 def explain_layers(trace: Trace, law: Law) -> list[LayerReport]:
     """A report for every convolution that a clean forward pass called, in order."""
-    return [_report(path, cast(CorrectedConv, conv), inputs, law) for path, conv, inputs in trace.calls]
+    return [_report(path, conv, inputs, law) for path, conv, inputs in trace.calls]
 
 
 def _report(path: str, conv: CorrectedConv, inputs: dict[str, Any], law: Law) -> LayerReport:

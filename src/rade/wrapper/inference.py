@@ -40,7 +40,6 @@ class Expected(Inference):
     """One pass on the mean over all views: clean for RADE-OF, with the expected additions for RADE-OFS."""
 
     def __call__(self, run: Run, law: Law) -> Any:
-        """One pass."""
         return run(MeanView(law))
 
 
@@ -58,7 +57,6 @@ class Denoised(Inference):
     trust: Trust = Law.trust
 
     def __call__(self, run: Run, law: Law) -> Any:
-        """One pass."""
         changed = law.memo.once(("denoised", self), lambda: replace(law, noise=self.noise, trust=self.trust))
         return run(MeanView(changed))
 
@@ -74,7 +72,6 @@ class Ensemble(Inference):
             raise ValueError(f"an ensemble needs at least one view, got size = {self.size}")
 
     def __call__(self, run: Run, law: Law) -> Any:
-        """``size`` passes."""
         total = run(draw(law))
         for _ in range(self.size - 1):
             total = tree_map(torch.add, total, run(draw(law)))

@@ -12,11 +12,13 @@ import torch_geometric.nn as pyg
 from torch.nn import Module
 from torch_geometric.data import Data
 
+from rade.nn.base import convolutions
 from rade.wrapper.clean import clean_pass
-from rade.wrapper.conversion import TWINS, convolutions, reason_against
+from rade.wrapper.conversion import TWINS, reason_against
 from rade.wrapper.doubts import blocks, looks_like_a_batch
 from rade.wrapper.module import RADE
 from rade.wrapper.output import has_logits, logits_of
+from rade.wrapper.running import Running
 
 
 @dataclass(frozen=True)
@@ -144,11 +146,11 @@ def _adaptation(model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any]) -> l
         return [*lines, Seen("rates", f"{type(rule).__name__}: they stay as they are")]
     try:
         readout.scores(logits_of(output), graph)
-        if rule.needs_curvature:
-            clean_pass(model.wrapped, lambda adjacency: model._run(call, adjacency), graph, readout)
+        if "regulariser" in rule.reads:
+            clean_pass(Running(model.wrapped, call), graph, readout)
     except ValueError as refusal:
         return [*lines, Seen("rates", _first(refusal), False)]
-    cost = "one clean pass, one backward and one double-backward pass" if rule.needs_curvature else "one clean pass"
+    cost = "one clean pass" + (", one backward and one double-backward pass" if "regulariser" in rule.reads else "")
     return [*lines, Seen("rates", f"{type(rule).__name__} adapts them; a step costs {cost} more")]
 
 

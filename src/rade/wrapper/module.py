@@ -20,22 +20,22 @@ from rade.control.state import RateState
 from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.memory import Memo, Recall, ordinary_tensors
+from rade.nn.head import path_of
+from rade.nn.trace import tracing
 from rade.view.law import Correction, Law, Variant, Views
 from rade.view.randomness import branch_off, moved, packed, seeded, unpack, unpacked
 from rade.view.rates import Rates
 from rade.view.sampling import draw
-from rade.wrapper.call import Call, entry_of, find_graph, on_clean, takes_graph
-from rade.wrapper.clean import evaluating
-from rade.wrapper.conversion import convert, is_unsupported, revert
+from rade.wrapper.call import Call, entry_of, find_graph, takes_graph
+from rade.wrapper.conversion import convert, revert
 from rade.wrapper.doubts import Doubts
 from rade.wrapper.explain import LayerReport, explain_layers
-from rade.wrapper.head import path_of
 from rade.wrapper.inference import Expected, Inference
 from rade.wrapper.latest import Latest
 from rade.wrapper.noise import NoiseReport, noise_report
 from rade.wrapper.rate_step import RateStep
+from rade.wrapper.running import Running, evaluating
 from rade.wrapper.settings import refusal
-from rade.wrapper.trace import tracing
 from rade.wrapper.uncertainty import Uncertainty, uncertainty
 
 LAWS_KEPT = 2  # that of training and that of evaluation
@@ -99,7 +99,7 @@ class RADE(Module):
         if isinstance(model, RADE):
             raise ValueError("the model is wrapped in RADE already; wrap what it wraps, RADE(rade.revert(model), ...)")
         rule.check(correction)
-        if rule.needs_curvature and readout.is_flat:
+        if "regulariser" in rule.reads and readout.is_flat:
             raise ValueError(
                 f"{type(rule).__name__} follows the gradient of the regulariser, which a squared "
                 "error does not have (its "
@@ -141,24 +141,24 @@ class RADE(Module):
         with ordinary_tensors():
             call = self._call(args, kwargs, method)
             if not self.training and is_explaining(self.wrapped):
-                return self._run(call, None)
+                return Running(self.wrapped, call)(None)
             graph = self._graph(call)
             if not self.training:
-                return self.inference(partial(self._run, call), self._inference_law(graph))
+                return self.inference(Running(self.wrapped, call), self._inference_law(graph))
             self._doubts.batch(call, graph)
             self.controller.see(graph)
             if self.variant.keeps_additions:
                 self.controller.count(graph)
-            output = self._train(call, draw(self.law(graph)))
+            output = self._train(Running(self.wrapped, call), draw(self.law(graph)))
             self._latest = Latest(call, graph, output)
             return output
 
-    def _train(self, call: Call, view: Adjacency) -> Any:
+    def _train(self, running: Running, view: Adjacency) -> Any:
         """One pass on a view; the very first one looks whether anybody uses it."""
         if not self._first or torch.compiler.is_compiling() or "_orig_mod" in dict(self.wrapped.named_children()):
-            return self._run(call, view)
+            return running(view)
         with tracing(self.wrapped) as trace:
-            output = self._run(call, view)
+            output = running(view)
         self._first = False
         self._doubts.views(trace, view)
         return output
@@ -197,7 +197,7 @@ class RADE(Module):
                 raise RuntimeError("model.by(inference) is for evaluation: call model.eval() first")
             with ordinary_tensors():
                 call = self._call(args, kwargs)
-                return inference(partial(self._run, call), self.law(self._graph(call), inference.rates))
+                return inference(Running(self.wrapped, call), self.law(self._graph(call), inference.rates))
 
         return evaluate
 
@@ -242,21 +242,18 @@ class RADE(Module):
         return self
 
     def _adapt(self, call: Call, labelled: Labelled) -> Tensor:
-        graph = self._graph(call)
-        self.controller.see(graph)
-        if self.rule.adapts and self._latest is not None:
+        graph, controller = self._graph(call), self.controller
+        controller.see(graph)
+        if controller.rule.adapts and self._latest is not None:
             self._look(self._latest)
 
-        def asking(rows: Tensor) -> Callable[[Adjacency], Any]:
-            return partial(self._run, call.asking(rows))
-
-        seen = (self.law(graph), self.readout, labelled, self._latest, call.rows)
-        step = RateStep(self.wrapped, partial(self._run, call), *seen, asking)
-        if self.rule.adapts:
+        step = RateStep(Running(self.wrapped, call), self.law(graph), self.readout, labelled, self._latest)
+        seen, logits = step.look(controller.rule)
+        if controller.rule.adapts:
             with torch.enable_grad():
-                self.controller.step(step.evidence(self.rule))
+                controller.step(seen)
         self._latest = None  # one training call, one rate step; and nothing of it is kept alive
-        return step.clean_logits
+        return logits
 
     def _look(self, latest: Latest) -> None:
         """What the last training call tells of labels and outputs."""
@@ -270,7 +267,7 @@ class RADE(Module):
         with ordinary_tensors(), torch.no_grad(), evaluating(self.wrapped), tracing(self.wrapped) as trace:
             call = self._call(args, kwargs)
             graph = self._graph(call)
-            self._run(call, graph)
+            Running(self.wrapped, call)(graph)
             return explain_layers(trace, self.law(graph))
 
     def noise(
@@ -280,16 +277,15 @@ class RADE(Module):
         with ordinary_tensors():
             call = self._call(args, kwargs)
             law = self.law(self._graph(call))
-            run = partial(self._run, call)
-            return noise_report(self.wrapped, run, law, self.readout, Labelled.of(labelled), views, signs)
+            return noise_report(Running(self.wrapped, call), law, self.readout, Labelled.of(labelled), views, signs)
 
     def uncertainty(self, *args: Any, views: int = 64, rates: Rates | None = None, **kwargs: Any) -> Uncertainty:
         """How far predictions hang on single edges, at the present or other rates: an `Uncertainty`."""
         with ordinary_tensors():
             call = self._call(args, kwargs)
-            graph, run = self._graph(call), partial(self._run, call)
-            predict = partial(self.inference, run, self._inference_law(graph))
-            return uncertainty(self.wrapped, run, self.law(graph, rates), self.readout, predict, views)
+            graph, running = self._graph(call), Running(self.wrapped, call)
+            predict = partial(self.inference, running, self._inference_law(graph))
+            return uncertainty(running, self.law(graph, rates), self.readout, predict, views)
 
     def get_extra_state(self) -> dict[str, Tensor]:
         """The generator's state; not a buffer, since those are broadcast and ranks must draw different views."""
@@ -312,21 +308,6 @@ class RADE(Module):
 
     def _graph(self, call: Call) -> Graph:
         return find_graph(call, self.wrapped, self._graphs)
-
-    def _run(self, call: Call, adjacency: Adjacency | None) -> Any:
-        """The model on an adjacency, or on the caller's own edge_index."""
-        given = call.edge_index
-        args, kwargs = call.with_graph(given if adjacency is None else adjacency)
-        method = self.wrapped if call.entry.method == "forward" else getattr(self.wrapped, call.entry.method)
-        if adjacency is None:
-            return method(*args, **kwargs)
-        alone = [module for module in self.wrapped.modules() if is_unsupported(module)]
-        hooks = [module.register_forward_pre_hook(on_clean(adjacency, call), with_kwargs=True) for module in alone]
-        try:
-            return method(*args, **kwargs)
-        finally:
-            for hook in hooks:
-                hook.remove()
 
     def _generator_for(self, device: torch.device) -> torch.Generator:
         if self._generator.device != device:

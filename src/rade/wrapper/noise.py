@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import Module
 
 from rade.control.all_layers import AllLayers
 from rade.control.labelled import Labelled
 from rade.control.readout import Readout
 from rade.control.recording import Recording
 from rade.control.regulariser import regulariser
-from rade.graph.adjacency import Adjacency
 from rade.view.law import Law
 from rade.view.sampling import draw
 from rade.view.view import MeanView
-from rade.wrapper.clean import clean_pass, evaluating
-
-Run = Callable[[Adjacency], Tensor]
+from rade.wrapper.clean import clean_pass
+from rade.wrapper.running import Running, evaluating
 
 
 @dataclass(frozen=True)
@@ -45,16 +41,16 @@ class NoiseReport:
 
 
 def noise_report(
-    model: Module, run: Run, law: Law, readout: Readout, labelled: Labelled, views: int, signs: int
+    running: Running, law: Law, readout: Readout, labelled: Labelled, views: int, signs: int
 ) -> NoiseReport:
     """Sample ``views`` views and set both formulas beside them; in evaluation mode, so that only views are random."""
     if views < 8:
         raise ValueError(f"a variance needs at least 8 views, got {views}")
-    with evaluating(model), torch.enable_grad():
+    with evaluating(running.model), torch.enable_grad():
         recorded, training = Recording(MeanView(law)), Recording(draw(law))
-        logits = run(recorded)
+        logits = running(recorded)
         with torch.no_grad():
-            run(training)
+            running(training)
         scores = readout.scores(logits, law.graph)
         rows = labelled.chosen(scores.shape[0], scores.device)
         weight = labelled.masked(readout.curvature(scores[rows], rows)).detach()
@@ -65,16 +61,16 @@ def noise_report(
             modelled.append(float(found[0] + found[1]) / (2 * len(rows)))
             training = Recording(draw(law))
             with torch.no_grad():
-                run(training)
-        sampled, error, bias = _sampled(run, law, readout, rows, weight, scores[rows].detach(), views)
-        return NoiseReport(sampled, error, sum(modelled) / signs, _last_layer(model, run, law, readout, labelled), bias)
+                running(training)
+        sampled, error, bias = _sampled(running, law, readout, rows, weight, scores[rows].detach(), views)
+        return NoiseReport(sampled, error, sum(modelled) / signs, _last_layer(running, law, readout, labelled), bias)
 
 
 @torch.no_grad()
 def _sampled(
-    run: Run, law: Law, readout: Readout, rows: Tensor, weight: Tensor, mean: Tensor, views: int
+    running: Running, law: Law, readout: Readout, rows: Tensor, weight: Tensor, mean: Tensor, views: int
 ) -> tuple[float, float, float]:
-    seen = torch.stack([readout.scores(run(draw(law)), law.graph)[rows] for _ in range(views)])
+    seen = torch.stack([readout.scores(running(draw(law)), law.graph)[rows] for _ in range(views)])
     groups = [part for part in seen.chunk(8) if len(part) > 1]
     found = torch.stack([0.5 * (weight * part.var(0)).sum() / len(rows) for part in groups]).double()
     total = 0.5 * (weight * seen.var(0)).sum() / len(rows)
@@ -82,9 +78,9 @@ def _sampled(
     return float(total), float(found.std() / len(groups) ** 0.5), float(bias / total.clamp(min=1e-30))
 
 
-def _last_layer(model: Module, run: Run, law: Law, readout: Readout, labelled: Labelled) -> float:
+def _last_layer(running: Running, law: Law, readout: Readout, labelled: Labelled) -> float:
     try:
-        clean = clean_pass(model, run, law.graph, readout)
+        clean = clean_pass(running, law.graph, readout)
     except ValueError:
         return float("nan")
     return float(regulariser(clean, readout, labelled, law, ())(law.rates).detach())

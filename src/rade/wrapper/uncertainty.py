@@ -9,16 +9,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import Module
 
 from rade.control.readout import Readout
-from rade.graph.adjacency import Adjacency
 from rade.view.law import Law
 from rade.view.sampling import draw
-from rade.wrapper.clean import clean_pass, evaluating
+from rade.wrapper.clean import clean_pass
 from rade.wrapper.output import logits_of
+from rade.wrapper.running import Running, evaluating
 
-Run = Callable[[Adjacency], Any]
 OFTEN = 0.25
 
 
@@ -61,26 +59,24 @@ class Uncertainty:
         )
 
 
-def uncertainty(
-    model: Module, run: Run, law: Law, readout: Readout, predict: Callable[[], Any], views: int
-) -> Uncertainty:
+def uncertainty(running: Running, law: Law, readout: Readout, predict: Callable[[], Any], views: int) -> Uncertainty:
     """In evaluation mode, so that only views are random; the generator goes on as if nothing had been drawn."""
     if views < 2:
         raise ValueError(f"a standard deviation needs at least 2 views, got views = {views}")
-    with evaluating(model), torch.no_grad(), _returning(law.generator or torch.default_generator):
+    with evaluating(running.model), torch.no_grad(), _returning(law.generator or torch.default_generator):
         mean = _matrix(predict())
-        flips, sampled = _sampled(run, law, readout, mean, views)
-        closed, note = _closed_form(model, run, law, readout)
+        flips, sampled = _sampled(running, law, readout, mean, views)
+        closed, note = _closed_form(running, law, readout)
     return Uncertainty(mean, sampled if closed is None else closed, sampled, flips, views, note)
 
 
-def _sampled(run: Run, law: Law, readout: Readout, mean: Tensor, views: int) -> tuple[Tensor, Tensor]:
+def _sampled(running: Running, law: Law, readout: Readout, mean: Tensor, views: int) -> tuple[Tensor, Tensor]:
     """Shares of views that decide otherwise, and deviations around the views' own mean."""
     decided = _decisions(mean, readout)
     changed = torch.zeros_like(decided[:, 0], dtype=torch.double)
     total, squares = torch.zeros_like(mean, dtype=torch.double), torch.zeros_like(mean, dtype=torch.double)
     for _ in range(views):
-        seen = _matrix(run(draw(law)))
+        seen = _matrix(running(draw(law)))
         changed += (_decisions(seen, readout) != decided).any(1)
         away = (seen - mean).double()  # relative to inference, lest large logits cancel
         total += away
@@ -90,10 +86,10 @@ def _sampled(run: Run, law: Law, readout: Readout, mean: Tensor, views: int) -> 
     return flips.to(mean.dtype), variance.sqrt().to(mean.dtype)
 
 
-def _closed_form(model: Module, run: Run, law: Law, readout: Readout) -> tuple[Tensor | None, str]:
+def _closed_form(running: Running, law: Law, readout: Readout) -> tuple[Tensor | None, str]:
     """√Var(δ), or why there is none."""
     try:
-        clean = clean_pass(model, run, law.graph, readout)
+        clean = clean_pass(running, law.graph, readout)
     except ValueError as refusal:
         return None, " ".join(str(refusal).split())
     rows = torch.arange(clean.logits.shape[0], device=clean.logits.device)

@@ -32,7 +32,6 @@ class TableNumbering:
         self.count = 0
 
     def start(self, keys: IntArray) -> None:
-        """Number the seeds."""
         for part in self.parts:  # left over if the last batch was interrupted
             self.table[part] = -1
         self.parts, self.count = [keys], len(keys)
@@ -40,7 +39,6 @@ class TableNumbering:
         _require_distinct(np.array_equal(self.table[keys], np.arange(len(keys))))
 
     def number(self, keys: IntArray) -> tuple[IntArray, IntArray]:
-        """Number the keys."""
         candidates = keys[self.table[keys] < 0]
         # Each candidate writes its rank; the one whose rank survives stands for all equal ones. No sorting.
         ranks = np.arange(len(candidates))
@@ -52,7 +50,6 @@ class TableNumbering:
         return self.table[keys], fresh
 
     def finish(self) -> IntArray:
-        """All keys."""
         keys = np.concatenate(self.parts)
         self.table[keys] = -1
         self.parts = []
@@ -66,12 +63,10 @@ class SortedNumbering:
         self.keys: IntArray = np.empty(0, dtype=np.int64)
 
     def start(self, keys: IntArray) -> None:
-        """Number the seeds."""
         _require_distinct(len(np.unique(keys)) == len(keys))
         self.keys = keys
 
     def number(self, keys: IntArray) -> tuple[IntArray, IntArray]:
-        """Number the keys."""
         known = len(self.keys)
         distinct, first, inverse = np.unique(np.concatenate([self.keys, keys]), return_index=True, return_inverse=True)
         order = np.argsort(first)  # distinct keys in the order of their first appearance; the known ones lead
@@ -81,7 +76,6 @@ class SortedNumbering:
         return numbers[inverse[known:]], self.keys[known:]
 
     def finish(self) -> IntArray:
-        """All keys."""
         return self.keys
 
 

@@ -119,11 +119,9 @@ class ListedOthers:
         self.weight = torch.exp(scores.at(pattern.target, pattern.source) - shift[pattern.target])
 
     def total(self, power: int) -> Tensor:
-        """Over the list."""
         return self.pattern.row_sum(self.times * self.weight.pow(power))
 
     def operator(self, value: PerWeight, mean: Tensor, variance: Tensor, dtype: torch.dtype) -> Operator:
-        """The listed pairs."""
         target = self.pattern.target
         values = self.times * value(self.weight, mean[target], variance[target])
         return Operator((Sparse(self.pattern, values.to(dtype)),))

@@ -10,7 +10,7 @@ from torch.nn import Module
 from torch_geometric.nn import JumpingKnowledge
 
 from rade.nn.base import linear_part
-from rade.wrapper.trace import Trace
+from rade.nn.trace import Trace
 
 
 @torch.no_grad()

@@ -15,8 +15,7 @@ from torch.nn import Module
 from torch_geometric.nn import JumpingKnowledge
 from torch_geometric.nn import Linear as PyGLinear
 
-from rade.nn.base import CorrectedConv
-from rade.wrapper.conversion import convolutions
+from rade.nn.base import CorrectedConv, convolutions
 
 
 @dataclass
@@ -27,7 +26,7 @@ class Trace:
     layers, which it does not reach, are none of them.
     """
 
-    calls: list[tuple[str, Module, dict[str, Any]]] = field(default_factory=list)
+    calls: list[tuple[str, CorrectedConv, dict[str, Any]]] = field(default_factory=list)
     output: Tensor | None = None  # of the last convolution
     after: list[Module] = field(default_factory=list)
 
@@ -35,8 +34,7 @@ class Trace:
     def last(self) -> tuple[CorrectedConv, dict[str, Any]]:
         """The last convolution and its inputs by parameter name."""
         self._require_calls()
-        _, conv, inputs = self.calls[-1]
-        return cast(CorrectedConv, conv), inputs
+        return self.calls[-1][1:]
 
     @property
     def extras(self) -> dict[str, Any]:
@@ -78,12 +76,12 @@ def extras(inputs: dict[str, Any]) -> dict[str, Any]:
 def tracing(model: Module) -> Iterator[Trace]:
     """Record which convolutions a forward pass calls, and what the last one reaches."""
     trace = Trace()
-    convs = convolutions(model)
+    parts = {path: model.get_submodule(path) for path in convolutions(model)}
     # Jumping knowledge may weigh the layers by linear maps of its own; they are not on the way to the logits.
-    closed = [*convs.values(), *(module for module in model.modules() if isinstance(module, JumpingKnowledge))]
+    closed = [*parts.values(), *(module for module in model.modules() if isinstance(module, JumpingKnowledge))]
     inside = {id(part) for module in closed for part in module.modules()}
-    hooks = [conv.register_forward_pre_hook(_entering(trace, path), with_kwargs=True) for path, conv in convs.items()]
-    hooks += [conv.register_forward_hook(_leaving(trace)) for conv in convs.values()]
+    hooks = [part.register_forward_pre_hook(_entering(trace, path), with_kwargs=True) for path, part in parts.items()]
+    hooks += [part.register_forward_hook(_leaving(trace)) for part in parts.values()]
     for module in model.modules():
         if id(module) not in inside and (isinstance(module, torch.nn.Linear | PyGLinear) or _is_affine(module)):
             hooks.append(module.register_forward_hook(_passing(trace)))
@@ -98,7 +96,7 @@ def _entering(trace: Trace, path: str) -> Any:
     def hook(conv: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         given = {**dict(zip(_parameters(type(conv)), args)), **kwargs}  # type: ignore[arg-type]
         inputs = {k: v.detach() if isinstance(v, Tensor) else v for k, v in given.items()}
-        trace.calls.append((path, conv, inputs))
+        trace.calls.append((path, cast(CorrectedConv, conv), inputs))
         trace.after.clear()
 
     return hook

@@ -1,0 +1,184 @@
+"""Why additions cost accuracy when training goes on with few labels: one JSON line per run.
+
+    RADE_DATA=data python benchmarks/few_labels.py --dataset cora --seeds 5 --out few_labels.jsonl
+    RADE_DATA=data python benchmarks/few_labels.py --draw few_labels.jsonl --picture docs/figures/few_labels.svg
+
+A two-layer GCN, trained for 200 epochs on a share of the nodes of each class, scored on the others at the end (mean of
+the last ten epochs) and at its best epoch on a tenth of the nodes. Four kinds of views: none, drops alone, drops and
+additions, and drops with as many additions drawn from a node's own true class: noise of the same size whose mean and
+covariance know the classes. The last is an experiment of thought, since it needs every label.
+
+Lines that are in the file already are not computed again. Beside the scores, ``across`` is the share of the noise of
+the last layer's logits that lies across the class of the node, orthogonal to the mean logits of the class: that of
+dropped neighbors, and that of added nodes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import rade
+from rade.graph.pairs import symmetric_pattern
+from rade.nn.backbones import build_backbone
+from rade.nn.trace import tracing
+from rade.train.provenance import commit, versions
+from rade.view.law import Law
+from rade.view.sampling import FreshViews, draw, sample
+from rade.view.view import View
+
+KINDS = {"none": (0.0, 0.0), "drops": (0.5, 0.0), "drops and additions": (0.5, 0.5), "own class": (0.5, 0.5)}
+SHARES = (0.01, 0.05, 0.2, 0.6)
+EPOCHS, LAST, WIDTH, VALIDATION = 200, 10, 64, 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class OwnClass(FreshViews):
+    """Views whose additions join nodes of one class, as many as uniform ones in the mean."""
+
+    labels: Tensor
+
+    def for_layer(self, layer: Any) -> View:
+        return self.memo.once(layer, lambda: within_classes(sample(self.law), self.labels))
+
+
+def within_classes(view: View, labels: Tensor) -> View:
+    """The same view with its additions replaced by random pairs of one class."""
+    order = torch.argsort(labels, stable=True)
+    sizes = torch.bincount(labels)
+    first = sizes.cumsum(0) - sizes
+    one = torch.randint(len(labels), (view.added.size // 2,))
+    other = order[first[labels[one]] + (torch.rand(len(one)) * sizes[labels[one]]).long()]
+    pairs = torch.stack([torch.minimum(one, other), torch.maximum(one, other)])[:, one != other]
+    low, high = torch.unique(pairs, dim=1)  # sorted by low, then high
+    return View(view.law, view.kept, symmetric_pattern(low, high, len(labels)))
+
+
+def split(labels: Tensor, share: float, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """A share of every class for training, a tenth of all for validation, the rest for the test."""
+    order = torch.randperm(len(labels), generator=generator)
+    rank = torch.empty_like(order)
+    for label in labels.unique():
+        mine = order[labels[order] == label]
+        rank[mine] = torch.arange(len(mine))
+    wanted = (share * torch.bincount(labels)).ceil().long().clamp(min=1)
+    training = rank < wanted[labels]
+    rest = order[~training[order]]
+    cut = int(VALIDATION * len(labels))
+    return training.nonzero().squeeze(1), rest[:cut], rest[cut:]
+
+
+def run(dataset: str, share: float, kind: str, seed: int) -> dict[str, Any]:
+    """One line."""
+    torch.manual_seed(seed)
+    data = rade.data.load(dataset)
+    x, y = data.graphs[0].x, data.graphs[0].y
+    graph = rade.Graph.from_edge_index(data.graphs[0].edge_index, data.graphs[0].num_nodes)
+    train, val, test = split(y, share, torch.Generator().manual_seed(seed))
+    net = build_backbone("gcn", data.features, WIDTH, data.classes)
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+    p, rho = KINDS[kind]
+    law = Law(graph, rade.Rates(p, rho * graph.density))
+    scores: list[tuple[float, float]] = []
+    for _ in range(EPOCHS):
+        net.train()
+        adjacency = graph if kind == "none" else OwnClass(law, y) if kind == "own class" else draw(law)
+        optimizer.zero_grad()
+        F.cross_entropy(net(x, adjacency)[train], y[train]).backward()
+        optimizer.step()
+        with torch.no_grad():
+            right = net.eval()(x, graph).argmax(1) == y
+        scores.append((float(right[val].double().mean()), float(right[test].double().mean())))
+    best = max(range(EPOCHS), key=lambda epoch: scores[epoch][0])
+    found = {"dataset": dataset, "share": share, "kind": kind, "seed": seed, "labelled": len(train)}
+    found |= {"last": mean(test for _, test in scores[-LAST:]), "best": scores[best][1], "best_epoch": best}
+    return found | across(net, x, y, graph) | {"commit": commit(), "versions": versions()}
+
+
+@torch.no_grad()
+def across(net: Any, x: Tensor, y: Tensor, graph: rade.Graph) -> dict[str, float]:
+    """Shares of noise across a node's class, of dropped neighbors and of added nodes."""
+    with tracing(net.eval()) as trace:
+        net(x, graph)
+    conv, inputs = trace.last
+    messages = conv.sent(net.head.weight, graph, inputs["x"]).messages
+    messages = messages - messages.mean(1, keepdim=True)  # a common shift of the logits changes nothing
+    centred = messages - messages.mean(0)  # what additions send beyond their mean, which RADE-OF takes off
+    means = torch.stack([messages[y == label].mean(0) for label in range(int(y.max()) + 1)])
+    own = F.normalize(means - means.mean(0), dim=1)[y]
+    source, target = graph.edge_index
+    dropped = messages[source]
+    added = centred[torch.randint(len(y), target.shape)]
+    return {
+        f"across_{name}": float(1.0 - (sent * own[target]).sum(1).square().sum() / sent.square().sum())
+        for name, sent in (("dropped", dropped), ("added", added))
+    }
+
+
+def lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Those of a file that may not exist."""
+    if path.exists():
+        yield from map(json.loads, path.read_text("utf-8").splitlines())
+
+
+def picture(path: Path, to: Path) -> None:
+    """Accuracy at the end against the share of labels, a panel per data set."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    rows = list(lines(path))
+    datasets = list(dict.fromkeys(row["dataset"] for row in rows))
+    figure, panels = plt.subplots(1, len(datasets), figsize=(4.2 * len(datasets), 3.4), squeeze=False)
+    for panel, dataset in zip(panels[0], datasets):
+        for kind in KINDS:
+            of_kind = [row for row in rows if row["dataset"] == dataset and row["kind"] == kind]
+            mine = {share: [100 * row["last"] for row in of_kind if row["share"] == share] for share in SHARES}
+            at = [share for share in SHARES if len(mine[share]) > 1]
+            errors = [stdev(mine[share]) / len(mine[share]) ** 0.5 for share in at]
+            panel.errorbar(
+                [100 * share for share in at], [mean(mine[s]) for s in at], errors, label=kind, marker="o", ms=3
+            )
+        panel.set(xscale="log", xlabel="labelled nodes, %", title=dataset, ylabel="test accuracy, last ten epochs, %")
+    panels[0][0].legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(to)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dataset", default="cora", help="names separated by commas")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=Path("few_labels.jsonl"))
+    parser.add_argument("--draw", type=Path, help="draw the lines of this file instead of computing any")
+    parser.add_argument("--picture", type=Path, default=Path("few_labels.svg"))
+    given = parser.parse_args()
+    if given.draw is not None:
+        picture(given.draw, given.picture)
+        return
+    names = ("dataset", "share", "kind", "seed")
+    done = {tuple(row[name] for name in names) for row in lines(given.out)}
+    for job in product(given.dataset.split(","), SHARES, KINDS, range(given.seeds)):
+        if job not in done:
+            line = run(*job)
+            with given.out.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+            print(
+                *(f"{line[name]}" for name in names), f"last {line['last']:.3f}", f"best {line['best']:.3f}", flush=True
+            )
+
+
+if __name__ == "__main__":
+    main()
