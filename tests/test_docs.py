@@ -15,7 +15,7 @@ from torch_geometric.nn import GCN
 import rade
 from zoo import normal, random_edges, seeded
 
-MODULES = ("rade", "rade.control", "rade.graph", "rade.moments", "rade.nn", "rade.view", "rade.wrapper")
+MODULES = ("rade", *(f"rade.{name}" for name in "comparison control graph moments nn view wrapper".split()))
 PUBLIC = [(module, name) for module in MODULES for name in import_module(module).__all__]
 
 

@@ -51,7 +51,10 @@ _NAMES = {
 }
 # No name here may equal a module of this package, or importing that module would hide it.
 _HOMES = {name: f"rade.{folder}" for folder, names in _NAMES.items() for name in names}
-_MODULES = ("augment", "control", "data", "experiment", "graph", "moments", "nn", "noise", "testing", "train", "view")
+_MODULES = (
+    *("augment", "comparison", "control", "data", "experiment", "graph"),
+    *("moments", "nn", "noise", "testing", "train", "view"),
+)
 
 __all__ = [
     "RADE",

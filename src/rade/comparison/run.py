@@ -72,7 +72,8 @@ class Work:
                     learner, task = self._learner(method, 0)
                     self._step(learner, task)
             except (ValueError, TypeError, RuntimeError) as refusal:
-                raise type(refusal)(f"method {method.name!r}: {' '.join(str(refusal).split())}") from None
+                kind = next(kind for kind in (ValueError, TypeError, RuntimeError) if isinstance(refusal, kind))
+                raise kind(f"method {method.name!r}: {' '.join(str(refusal).split())}") from refusal
             name = metric_name(self.training, task)
         return name
 
