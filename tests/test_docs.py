@@ -15,7 +15,8 @@ from torch_geometric.nn import GCN
 import rade
 from zoo import normal, random_edges, seeded
 
-MODULES = ("rade", *(f"rade.{name}" for name in "comparison control graph moments nn view wrapper".split()))
+FOLDERS = ("comparison", "control", "graph", "moments", "nn", "view", "wrapper")
+MODULES = ("rade", *(f"rade.{name}" for name in FOLDERS))
 PUBLIC = [(module, name) for module in MODULES for name in import_module(module).__all__]
 
 
