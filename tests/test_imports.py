@@ -25,7 +25,7 @@ LAYERS = [
     ["noise"],
     ["data", "augment"],
     ["train"],
-    ["experiment", "bench"],
+    ["experiment", "bench", "diagnose"],
     ["report"],
     ["commands"],
     ["cli"],
@@ -42,6 +42,7 @@ SIBLINGS = {
     "wrapper": "call output conversion running clean latest doubts rate_step inference explain noise settings "
     "module inspection",
     "noise": "similarity two_groups edges estimate",
+    "diagnose": "network spectrum resistance sample sensitivity interchange flips subject diagnosis picture stored",
     "testing": "oracle aggregators cases expectations variances symmetries checks",
 }
 DATA_MAY_KNOW = {"data", "errors", "memory", "graph"}

@@ -7,7 +7,7 @@ from typing import Any
 from rade.augment import Learner
 from rade.train.errors import RunError
 from rade.train.files import load_row
-from rade.train.matching import same_settings
+from rade.train.matching import same_key, same_settings
 
 Result = dict[str, Any]
 
@@ -47,8 +47,8 @@ def _sound(result: Result) -> bool:
     )
 
 
-def finished(folder: Path, wanted: Mapping[str, Any]) -> Result | None:
-    """The result of a finished run with the `wanted` settings; None if the run is still to be done.
+def finished(folder: Path, wanted: Mapping[str, Any], key: str) -> Result | None:
+    """The result of a finished run with the `wanted` settings and `key`; None if the run is still to be done.
 
     A result of other settings is an error, unless a checkpoint beside it tells that its replacement is under way.
     """
@@ -58,6 +58,7 @@ def finished(folder: Path, wanted: Mapping[str, Any]) -> Result | None:
     result = read_result(path)
     try:
         same_settings(result["settings"], wanted, path)
+        same_key(result["key"], key, path)
     except RunError:
         if (folder / "checkpoint.pt").exists():
             return None
