@@ -36,7 +36,8 @@ RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 SIBLINGS = {
     "graph": "nodes sparse pairs adjacency graph operator build",
     "view": "rates trust law observed view rows sampling randomness",
-    "moments": "base inverse degrees denoising sum symmetric mean weighted monte_carlo attention",
+    "moments": "base inverse degrees denoising sum symmetric mean weighted weighted_degrees weighted_symmetric "
+    "monte_carlo attention",
     "control": "labelled curvature variance readout regulariser gradients evidence rules noise_ratio state recording "
     "all_layers",
     "wrapper": "call output conversion trace head clean latest doubts rate_step inference explain noise settings "

@@ -100,6 +100,14 @@ def test_every_check_finds_a_broken_promise(check):
         CHECKS[check](broken("Broken", Sum, **BROKEN[check]))
 
 
+@pytest.mark.parametrize("check", ["both_directions_covary_as_stated", "pooled_variance_lets_both_ends_meet"])
+def test_a_forgotten_covariance_is_found(check):
+    """The default knows edges only; sums share their edge on non-edges as well."""
+    words = "nothing is said of non-edges, but they do covary: give `covariance` their part"
+    with pytest.raises(AssertionError, match=words if check.startswith("both") else "pooled variance"):
+        CHECKS[check](broken("Forgetful", Sum, covariance=Coefficients.covariance))
+
+
 def test_the_sentence_names_graph_rates_variant_and_error():
     mine = broken("Broken", Sum, mean=keeps_its_mean)
     words = r"mean over all views of RADE-OF, graph 'path' at p=0\.3, q=0\.2: relative error 3\.0e-01, allowed 1e-08"

@@ -179,13 +179,35 @@ def test_corrected_steps_can_be_trained(case, variant):
     assert all(gradient.isfinite().all() for gradient in gradients)
 
 
-@pytest.mark.parametrize("aggr", ["add", "mean"])
-def test_edge_weights_follow_the_callers_order(aggr):
-    """GraphConv with directed weights on a shuffled edge_index: tensor, Graph and uncorrected view."""
-    ours, theirs = Case("GraphConv", {"aggr": aggr}).pair()
+WEIGHTED = [
+    Case("GraphConv"),
+    Case("GraphConv", {"aggr": "mean"}),
+    Case("GatedGraphConv", {"num_layers": 2}, (IN,)),
+    Case("GCNConv"),
+    Case("GCNConv", {"improved": True}),
+    Case("GCNConv", {"add_self_loops": False}),
+    Case("GCNConv", {"normalize": False}),
+    Case("SGConv", {"K": 2}),
+    Case("APPNP", {"K": 2, "alpha": 0.1}, ()),
+    Case("LGConv", {}, ()),
+    Case("TAGConv", {"K": 2}),
+    Case("MixHopConv"),
+    Case("SSGConv", {"alpha": 0.3, "K": 2}),
+    Case("ChebConv", {"K": 3}),
+]
+
+
+@pytest.mark.parametrize("case", WEIGHTED, ids=str)
+def test_edge_weights_follow_the_callers_order(case):
+    """Directed weights on a shuffled edge_index: tensor, Graph and uncorrected view, where additions weigh the mean."""
+    ours, theirs = case.pair()
     shuffle = torch.randperm(ISOLATED.pattern.size, generator=torch.Generator().manual_seed(0))
-    edge_index, weight = ISOLATED.edge_index[:, shuffle], normal(ISOLATED.pattern.size)
+    edge_index, weight = ISOLATED.edge_index[:, shuffle], normal(ISOLATED.pattern.size).exp()
     graph, x = Graph.from_edge_index(edge_index, 5), features(ISOLATED)
+    if case.name == "ChebConv":  # its Laplacian is symmetric
+        weight = weight + torch.empty_like(weight).index_put(
+            (graph.order,), weight[graph.order][ISOLATED.pattern.transposition]
+        )
     expected = theirs(x, edge_index, weight)
     assert torch.equal(ours(x, edge_index, weight), expected)
     assert error(ours(x, graph, weight), expected) <= 1e-10
@@ -196,11 +218,29 @@ def test_edge_weights_follow_the_callers_order(aggr):
     assert error(ours(x, view, weight), theirs(x, torch.cat([kept, added], 1), weights)) <= 1e-10
 
 
-def test_weighted_normalisation_on_the_clean_graph_is_pygs():
-    ours, theirs = Case("GCNConv").pair()
-    weight = normal(ISOLATED.pattern.size).abs()
-    x, graph = features(ISOLATED), Graph.from_edge_index(ISOLATED.edge_index, 5)
-    assert error(ours(x, graph, weight), theirs(x, ISOLATED.edge_index, weight)) <= 1e-10
+def test_weights_may_be_learned_and_layers_share_constant_ones():
+    """Gradients reach the weights through the moments; layers on the same constant weights share their coefficients."""
+    ours, _ = Case("GCNConv").pair()
+    weight = normal(ISOLATED.pattern.size).exp().requires_grad_()
+    view, x = drawn(ISOLATED, Rates(0.4, 0.3), "of"), features(ISOLATED)
+
+    def loss(weight: Tensor) -> Tensor:
+        return ours(x, view, weight).square().sum()
+
+    assert torch.autograd.gradcheck(loss, (weight,))
+    fixed = weight.detach()
+    assert ours.coefficients(ISOLATED, x, fixed) is ours.coefficients(ISOLATED, x, fixed)
+    assert ours.coefficients(ISOLATED, x, fixed) is not ours.coefficients(ISOLATED, x, fixed.clone())
+    ours.added_weight = 0.5
+    assert ours.coefficients(ISOLATED, x, fixed).added.unique().tolist() == [0.5]
+
+
+def test_additions_weigh_the_mean_of_their_own_graph():
+    graph = NAMED["batch"]
+    weight = torch.arange(1.0, graph.pattern.size + 1.0, dtype=torch.double)
+    first, second = torch.split(weight[graph.order], graph.entry_ptr.diff().tolist())
+    coefficients = Case("GCNConv").pair()[0].coefficients(graph, features(graph), weight)
+    assert torch.equal(coefficients.added, torch.stack([first.mean(), second.mean()])[graph.batch])
 
 
 def test_self_loops_in_the_input_keep_pygs_meaning():
@@ -234,6 +274,7 @@ def view() -> Any:
 
 
 X, W = torch.ones(5, IN), torch.ones(ISOLATED.pattern.size)
+LOOPED = Graph.from_edge_index(torch.cat([ISOLATED.edge_index, torch.arange(5).expand(2, 5)], 1), 5)
 REFUSED = {
     "cached GCN": (lambda: rade.nn.GCNConv(IN, OUT, cached=True), r"GCNConv\(cached=True\) would keep its first view"),
     "cached SG": (lambda: rade.nn.SGConv(IN, OUT, cached=True), r"SGConv\(cached=True\) would keep its first view"),
@@ -247,8 +288,19 @@ REFUSED = {
     "mean GIN": (lambda: rade.nn.GINConv(mlp(IN, OUT), aggr="mean"), r"GINConv\(aggr='mean'\)"),
     "mean GAT": (lambda: rade.nn.GATConv(IN, OUT, aggr="mean"), r"GATConv\(aggr='mean'\)"),
     "falling slope": (lambda: rade.nn.GATConv(IN, OUT, negative_slope=-0.1), "must be >= 0"),
-    "weighted GCN": (lambda: rade.nn.GCNConv(IN, OUT)(X, view(), W), "not supported on random views.*GraphConv"),
-    "weighted SG": (lambda: rade.nn.SGConv(IN, OUT)(X, view(), W), "SGConv with edge_weight is not supported"),
+    "zero weight": (
+        lambda: rade.nn.GCNConv(IN, OUT)(X, view(), 0 * W),
+        "edge_weight must be positive .* got 0; .*Graph",
+    ),
+    "negative weight": (lambda: rade.nn.SGConv(IN, OUT)(X, view(), -W), "must be positive where degrees are weighted"),
+    "directed Cheb": (
+        lambda: rade.nn.ChebConv(IN, OUT, K=2)(X, view(), W.cumsum(0)),
+        "ChebConv takes edge_weight .* only if both directions of every edge weigh the same",
+    ),
+    "weighted loops": (
+        lambda: rade.nn.GCNConv(IN, OUT)(X, LOOPED, torch.ones(LOOPED.pattern.size + 5)),
+        "5 self-loops, whose weights would count in the degrees.*remove_self_loops",
+    ),
     "edge_attr": (
         lambda: rade.nn.GATConv(IN, OUT, edge_dim=2)(X, view(), torch.ones(W.numel(), 2)),
         "takes neither edge_attr",

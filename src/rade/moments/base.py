@@ -20,6 +20,7 @@ from rade.view.view import View
 
 T = TypeVar("T")
 RateFactors = Callable[[Rates], tuple[Tensor | float, Tensor | float]]
+KEPT = 32  # results of the latest laws: coefficients of constant edge weights serve many steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +65,7 @@ class Coefficients(ABC):
     def __init__(self, graph: Graph, dtype: torch.dtype) -> None:
         self.graph = graph
         self.dtype = dtype
-        self.memo = Memo()
+        self.memo = Memo(KEPT)
 
     # ---- must: what every aggregator says -------------------------------------------------------------------------
 
@@ -96,7 +97,8 @@ class Coefficients(ABC):
         """Cov[α'_ij, α'_ji], for pooling (both ends of an edge reach the graph logit).
 
         Given A'_ij = 1 the two directions are independent unless they share their normalisation, hence
-        (1−π)/π · E[α'_ij] E[α'_ji] on edges. Non-edges are taken as independent; a subclass may know better.
+        (1−π)/π · E[α'_ij] E[α'_ji] on edges. On non-edges the same holds, but there it takes the aggregator's own
+        formula: without one they count as independent, which `rade.testing` finds.
         """
         mean = self.expected(law).edges
         odds = law.rates.p / (1.0 - law.rates.p)

@@ -26,6 +26,7 @@ class CorrectedConv:
     Mixed in before the PyG class, whose constructor and parameters it keeps. Given a tensor it *is* the PyG layer.
     """
 
+    added_weight: float | None = None  # of an added edge, where edges have weights; None: their mean within the graph
     hears_everybody = False  # whether features of all nodes must be given, even where few rows are asked for
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from rade.control.variance import pooled_variance, variance
-from rade.moments.base import Coefficients, Sent
+from rade.moments.base import Sent
 from rade.testing.aggregators import Aggregator
 from rade.testing.cases import SMALL, Case, expect
 from rade.testing.expectations import called, on_edges, only
@@ -54,9 +54,8 @@ def _pooled(
     clean = _head(sent.coefficients.clean().edges, head)
     out = alpha[..., None] * corrected_messages(views, clean, alpha, m)  # [K, n, n, C]
     together, apart = views.variance(out + out.transpose(1, 2)), views.variance(out)
-    # Non-edges covary only where the aggregator says so; else each direction counts by itself.
-    meets = torch.ones_like(together[..., 0], dtype=torch.bool)
-    meets = meets if _states_nonedges(sent.coefficients, views) else adjacency(graph)
+    # Where an aggregator cannot tell how non-edges covary, each direction counts by itself.
+    meets = torch.ones_like(together[..., 0], dtype=torch.bool) if aggregator.meets else adjacency(graph)
     pairs = torch.where(meets[..., None], 0.5 * together, apart)  # of ordered pairs
     square = views.mean(out.square()).sum(1)
     found = pooled_variance(sent, views.law, mean=False, exact=True).total
@@ -101,7 +100,3 @@ def _one_head(aggregator: Aggregator, case: Case, head: int | None) -> tuple[Ten
 def _head(values: Tensor, head: int | None) -> Tensor:
     """The values of one head, where there are heads."""
     return values if head is None else values[..., head]
-
-
-def _states_nonedges(coefficients: Coefficients, views: AllViews) -> bool:
-    return bool(coefficients.covariance(views.law).nonedges.parts)
