@@ -49,12 +49,13 @@ class WeightedDegrees:
 
     def over(self, given: Given, of_edges: Tensor, of_others: Tensor) -> Tensor:
         """Σ over the random edges of every row: of_edges [E, ...] of edges, of_others [n, ...] of each non-neighbor."""
-        total = self.graph.pattern.row_sum(of_edges)
+        total, own = self.graph.pattern.row_sum(of_edges), of_edges
         others = _along((self.graph.nonneighbors - given.joined).clamp(min=0), of_others) * of_others
-        total = self.rows(given, total) - of_edges if given.by_entry else total
         if given.share is not None:
-            total = _along(self.rows(given, given.share), total) * total
-        return total + self.rows(given, others)
+            share = _along(given.share, total)
+            total, own = share * total, self.rows(given, share) * own if given.by_entry else own
+        everybody = self.rows(given, total + others)
+        return everybody - own if given.by_entry else everybody
 
     def rows(self, given: Given, values: Tensor) -> Tensor:
         """Values of nodes [n, ...] for every row."""
