@@ -59,6 +59,8 @@ MODELS = {
     "MixHopConv": lambda: Net(lambda i, o: pyg.MixHopConv(i, o // 3)),
     "ChebConv": lambda: Net(lambda i, o: pyg.ChebConv(i, o, K=3)),
     "GatedGraphConv": lambda: After(pyg.GatedGraphConv(3, 2)),
+    "ARMAConv": lambda: Net(lambda i, o: pyg.ARMAConv(i, o, num_stacks=2, num_layers=2)),
+    "ClusterGCNConv": lambda: Net(lambda i, o: pyg.ClusterGCNConv(i, o, diag_lambda=0.5)),
 }
 
 

@@ -30,9 +30,13 @@ class Case:
     name: str
     options: dict[str, Any] = field(default_factory=dict)
     channels: tuple[Any, ...] = (IN, OUT)
+    single: bool = False  # whether PyG itself computes in single precision
 
     def __str__(self) -> str:
         return self.name + "".join(f"-{key}={value}" for key, value in self.options.items())
+
+    def allowed(self, tolerance: float = 1e-10) -> float:
+        return max(tolerance, 1e-7) if self.single else tolerance
 
     def pair(self, dtype: torch.dtype = torch.double) -> tuple[Any, Any]:
         """Our layer and PyG's with the same parameters, away from their initial zeros."""
@@ -105,6 +109,12 @@ CASES = [
     Case("ChebConv", {"K": 4, "bias": False}),
     Case("GatedGraphConv", {"num_layers": 2}, (IN + 2,)),
     Case("GatedGraphConv", {"num_layers": 1, "aggr": "mean"}, (IN,)),
+    Case("ARMAConv"),
+    Case("ARMAConv", {"num_stacks": 2, "num_layers": 3, "dropout": 0.5}),
+    Case("ARMAConv", {"num_layers": 2, "shared_weights": True, "act": None, "bias": False}),
+    Case("ClusterGCNConv", single=True),
+    Case("ClusterGCNConv", {"diag_lambda": 0.7, "bias": False}, single=True),
+    Case("ClusterGCNConv", {"add_self_loops": False}, single=True),
     Case("SGConv"),
     Case("SGConv", {"K": 3}),
     Case("SGConv", {"K": 2, "add_self_loops": False, "bias": False}),
@@ -133,7 +143,7 @@ def test_layers_compute_what_pyg_computes(case, dtype, tolerance):
         expected = theirs(x, graph.edge_index)
         for adjacency in (graph, MeanView(Law(graph, Rates(0.3, 0.2)))):
             for given in (x, x.to_sparse_csr()):
-                assert error(ours(given, adjacency), expected) <= tolerance
+                assert error(ours(given, adjacency), expected) <= case.allowed(tolerance)
 
 
 @every_case
@@ -152,7 +162,7 @@ def test_gradients_are_those_of_pyg(case):
     gradients = torch.autograd.grad((out.square() * direction).sum(), [x, *ours.parameters()])
     expected = torch.autograd.grad((right.square() * direction).sum(), [other, *theirs.parameters()])
     for found, right in zip(gradients, expected):
-        assert error(found, right) <= 1e-10
+        assert error(found, right) <= case.allowed()
 
 
 @every_case
@@ -162,7 +172,7 @@ def test_an_uncorrected_view_is_pyg_on_its_edges(case):
     for graph in GRAPHS.values():
         view = drawn(graph, Rates(0.4, 0.3))
         x = features(graph)
-        assert error(ours(x, view), theirs(x, view.edge_index)) <= 1e-10
+        assert error(ours(x, view), theirs(x, view.edge_index)) <= case.allowed()
 
 
 @pytest.mark.parametrize("variant", ["of", "ofs", "none"])
@@ -194,6 +204,7 @@ WEIGHTED = [
     Case("MixHopConv"),
     Case("SSGConv", {"alpha": 0.3, "K": 2}),
     Case("ChebConv", {"K": 3}),
+    Case("ARMAConv", {"num_layers": 2}),
 ]
 
 

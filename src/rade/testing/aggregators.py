@@ -115,6 +115,7 @@ EXACT = [
     Aggregator("symmetric-improved", plain(partial(Symmetric, loop=2.0)), 1e-8),
     Aggregator("symmetric-no-loop", plain(partial(Symmetric, loop=0.0)), 1e-8),
     Aggregator("mean", plain(Mean), 1e-8),
+    Aggregator("mean-loop", plain(partial(Mean, loop=1.0, gain=1.5)), 1e-8),
     Aggregator("weighted-mean", weighted(Mean), 1e-8),
     Aggregator("weighted-symmetric", weighted_symmetric(1.0, 0.5), 1e-8, costly=True),
     Aggregator("weighted-symmetric-no-loop", weighted_symmetric(0.0, 1.0), 1e-8, costly=True),

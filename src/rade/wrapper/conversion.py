@@ -27,6 +27,8 @@ TWINS: dict[type[Module], type[Module]] = {
     pyg.ChebConv: nn.ChebConv,
     pyg.GCN2Conv: nn.GCN2Conv,
     pyg.GatedGraphConv: nn.GatedGraphConv,
+    pyg.ARMAConv: nn.ARMAConv,
+    pyg.ClusterGCNConv: nn.ClusterGCNConv,
 }
 PLAIN = {twin: layer for layer, twin in TWINS.items()}
 SUPPORTED = ", ".join(sorted(layer.__name__ for layer in TWINS))
