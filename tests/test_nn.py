@@ -114,7 +114,6 @@ CASES = [
     Case("ARMAConv", {"num_layers": 2, "shared_weights": True, "act": None, "bias": False}),
     Case("ClusterGCNConv", single=True),
     Case("ClusterGCNConv", {"diag_lambda": 0.7, "bias": False}, single=True),
-    Case("ClusterGCNConv", {"add_self_loops": False}, single=True),
     Case("SGConv"),
     Case("SGConv", {"K": 3}),
     Case("SGConv", {"K": 2, "add_self_loops": False, "bias": False}),
@@ -298,6 +297,7 @@ REFUSED = {
     "max GraphConv": (lambda: rade.nn.GraphConv(IN, OUT, aggr="max"), r"GraphConv\(aggr='max'\)"),
     "mean GIN": (lambda: rade.nn.GINConv(mlp(IN, OUT), aggr="mean"), r"GINConv\(aggr='mean'\)"),
     "mean GAT": (lambda: rade.nn.GATConv(IN, OUT, aggr="mean"), r"GATConv\(aggr='mean'\)"),
+    "cluster": (lambda: rade.nn.ClusterGCNConv(IN, OUT, add_self_loops=False), r"add_self_loops=False\) is not"),
     "falling slope": (lambda: rade.nn.GATConv(IN, OUT, negative_slope=-0.1), "must be >= 0"),
     "zero weight": (
         lambda: rade.nn.GCNConv(IN, OUT)(X, view(), 0 * W),

@@ -17,6 +17,11 @@ from rade.nn.linear import matmul
 class ClusterGCNConv(CorrectedConv, pyg.ClusterGCNConv):
     """PyG's ClusterGCNConv, W (Σ_j x_j + (1+λ) x_i)/(d_i + 1) + W' x_i, corrected on views."""
 
+    def check_options(self) -> None:
+        """Its own part needs a loop at every node, and those of the edge_index are set aside."""
+        super().check_options()
+        self.refuse("add_self_loops", self._option("add_self_loops"), (True,))
+
     def forward(self, x: Tensor, edge_index: Tensor | Adjacency) -> Tensor:
         """x [n, F_in] (dense or CSR) → [n, F_out]; ``edge_index`` a tensor or an `Adjacency`."""
         if not isinstance(edge_index, Adjacency):
@@ -26,8 +31,8 @@ class ClusterGCNConv(CorrectedConv, pyg.ClusterGCNConv):
         return out + own_linear(self.lin_root, edge_index, x)
 
     def coefficients(self, graph: Graph, x: Tensor) -> Coefficients:
-        """1/(d_i + 1), or 1/d_i without self-loops."""
-        return Mean(graph, x.dtype, float(self.add_self_loops), 1.0 + self.diag_lambda)
+        """1/(d_i + 1)."""
+        return Mean(graph, x.dtype, loop=1.0, gain=1.0 + self.diag_lambda)
 
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """W x through the head."""
