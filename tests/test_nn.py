@@ -118,6 +118,7 @@ CASES = [
     Case("SGConv", {"K": 3}),
     Case("SGConv", {"K": 2, "add_self_loops": False, "bias": False}),
 ]
+UNUSED = {"allow_unused": True, "materialize_grads": True}  # a single step of ARMAConv has a weight that nobody uses
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
 GRAPHS = {name: NAMED[name] for name in ("isolated", "near-clique", "cycle-chord", "batch")}
 
@@ -158,8 +159,8 @@ def test_gradients_are_those_of_pyg(case):
     x, other = (features(CYCLE_CHORD).requires_grad_() for _ in range(2))
     out, right = ours(x, CYCLE_CHORD), theirs(other, CYCLE_CHORD.edge_index)
     direction = normal(*out.shape, seed=3)
-    gradients = torch.autograd.grad((out.square() * direction).sum(), [x, *ours.parameters()])
-    expected = torch.autograd.grad((right.square() * direction).sum(), [other, *theirs.parameters()])
+    gradients = torch.autograd.grad((out.square() * direction).sum(), [x, *ours.parameters()], **UNUSED)
+    expected = torch.autograd.grad((right.square() * direction).sum(), [other, *theirs.parameters()], **UNUSED)
     for found, right in zip(gradients, expected):
         assert error(found, right) <= case.allowed()
 
@@ -184,7 +185,7 @@ def test_corrected_steps_can_be_trained(case, variant):
     out = ours(x, view)
     assert error(ours(x.to_sparse_csr(), view), out) <= 1e-10
     loss = (out + ours(x, MeanView(view.law))).square().sum()
-    gradients = torch.autograd.grad(loss, list(ours.parameters())) if loss.requires_grad else ()
+    gradients = torch.autograd.grad(loss, list(ours.parameters()), **UNUSED) if loss.requires_grad else ()
     assert all(gradient.isfinite().all() for gradient in gradients)
 
 
