@@ -84,6 +84,7 @@ BROKEN = {
     "without_dropping_and_adding_all_is_clean": {"on": by_number},
     "variance_is_that_of_all_views": {"variance": keeps_its_mean},
     "pooled_variance_lets_both_ends_meet": {"covariance": twice},
+    "edges_may_send_messages_of_their_own": {"mean": keeps_its_mean},
     "nodes_may_be_numbered_otherwise": {"on": by_number},
     "edges_may_be_listed_in_any_order": {"clean": unpaired},
     "a_batch_is_its_graphs": {"clean": by_size},

@@ -150,7 +150,7 @@ def test_weighted_models_adapt_and_predict_what_they_predicted(name):
         (lambda: pyg.ChebConv(8, 3, K=2, normalization="rw"), r"ChebConv\(normalization='rw'\).*'sym'"),
         (lambda: pyg.GCN2Conv(8, 0.1, cached=True), "cached=True"),
         (lambda: pyg.GATv2Conv(8, 3), "functions of pairs"),
-        (lambda: pyg.GINEConv(torch.nn.Linear(8, 3)), "edge attributes, which added edges do not have"),
+        (lambda: pyg.NNConv(8, 3, torch.nn.Linear(2, 24)), "edge attributes, which added edges do not have"),
         (lambda: pyg.EdgeConv(torch.nn.Linear(16, 3)), "no weighted sum of messages"),
         (lambda: pyg.RGCNConv(8, 3, 2), "several relations"),
         (lambda: pyg.LEConv(8, 3), "coefficients have no moments here; rade.register"),

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from rade.graph.graph import Graph
+from rade.graph.messages import Messages
 from rade.graph.operator import Operator
 from rade.memory import Memo
 from rade.view.law import Law
@@ -175,12 +176,21 @@ class Coefficients(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Sent:
-    """What one convolution sends: its coefficients and its messages pushed to the logits, [n, C] or [n, H, C]."""
+    """What one convolution sends: its coefficients and its messages pushed to the logits, [n, C] or [n, H, C].
+
+    Where edges have attributes, `Messages` of nodes and edges.
+    """
 
     coefficients: Coefficients
-    messages: Tensor
+    messages: Tensor | Messages
 
     @property
-    def per_head(self) -> Tensor:
+    def per_head(self) -> Tensor | Messages:
         """The messages with a head axis, [n, H, C]."""
-        return self.messages if self.messages.dim() == 3 else self.messages[:, None]
+        if isinstance(self.messages, Messages):
+            return Messages(_per_head(self.messages.nodes), _per_head(self.messages.edges))
+        return _per_head(self.messages)
+
+
+def _per_head(messages: Tensor) -> Tensor:
+    return messages if messages.dim() == 3 else messages[:, None]

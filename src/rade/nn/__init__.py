@@ -8,6 +8,7 @@ from rade.nn.gat import GATConv
 from rade.nn.gcn import GCNConv, SGConv
 from rade.nn.gcn2 import GatedGraphConv, GCN2Conv
 from rade.nn.gin import GINConv
+from rade.nn.gine import GINEConv
 from rade.nn.sage import GraphConv, SAGEConv
 from rade.nn.tag import ChebConv, MixHopConv, SSGConv, TAGConv
 
@@ -21,6 +22,7 @@ __all__ = [
     "GCN2Conv",
     "GCNConv",
     "GINConv",
+    "GINEConv",
     "GatedGraphConv",
     "GraphConv",
     "LGConv",

@@ -28,6 +28,7 @@ TWINS: dict[type[Module], type[Module]] = {
     pyg.GCN2Conv: nn.GCN2Conv,
     pyg.GatedGraphConv: nn.GatedGraphConv,
     pyg.ARMAConv: nn.ARMAConv,
+    pyg.GINEConv: nn.GINEConv,
     pyg.ClusterGCNConv: nn.ClusterGCNConv,
 }
 PLAIN = {twin: layer for layer, twin in TWINS.items()}
@@ -108,7 +109,7 @@ _NO_SUM = "it is no weighted sum of messages, so there is no expectation to pres
 _RELATIONS = "it has several relations, and views are of one"
 _REASONS = {
     **dict.fromkeys(("GATv2Conv", "TransformerConv", "SuperGATConv", "FAConv", "AGNNConv", "FeaStConv"), _SCORES),
-    **dict.fromkeys(("GINEConv", "NNConv", "CGConv", "GMMConv", "SplineConv", "ResGatedGraphConv"), _ATTRIBUTES),
+    **dict.fromkeys(("NNConv", "CGConv", "GMMConv", "SplineConv", "ResGatedGraphConv"), _ATTRIBUTES),
     **dict.fromkeys(("PNAConv", "EdgeConv", "DynamicEdgeConv", "GENConv", "MFConv", "PointNetConv"), _NO_SUM),
     **dict.fromkeys(("RGCNConv", "FastRGCNConv", "RGATConv", "HGTConv", "HANConv", "FiLMConv"), _RELATIONS),
 }
