@@ -210,7 +210,7 @@ def test_strict_false_needs_one_supported_layer():
         rade.RADE(Deep(pyg.TransformerConv(8, 3)), strict=False)
 
 
-def test_edge_weights_and_attributes_are_refused_on_views():
+def test_bad_edge_weights_and_attributes_are_refused_on_views():
     class Weighted(torch.nn.Module):
         def __init__(self, conv: torch.nn.Module) -> None:
             super().__init__()
@@ -220,8 +220,8 @@ def test_edge_weights_and_attributes_are_refused_on_views():
             return self.conv(x, edge_index, weight)
 
     weight = torch.ones(EDGES.shape[1])
-    with pytest.raises(ValueError, match=r"GCNConv with edge_weight is not supported on random views.*GraphConv"):
-        rade.RADE(Weighted(pyg.GCNConv(8, 3))).train()(X, EDGES, weight)
+    with pytest.raises(ValueError, match=r"edge_weight must be positive.*GraphConv, which takes any weights"):
+        rade.RADE(Weighted(pyg.GCNConv(8, 3))).train()(X, EDGES, -weight)
     with pytest.raises(ValueError, match="GATConv on a Graph or View takes neither edge_attr"):
         rade.RADE(Weighted(pyg.GATConv(8, 3, edge_dim=1))).train()(X, EDGES, weight[:, None])
     rade.RADE(Weighted(pyg.GraphConv(8, 3))).train()(X, EDGES, weight)

@@ -289,6 +289,11 @@ class Operator:
 
     def apply(self, x: Tensor) -> Tensor:
         """The operator times node features x, [n, F] or [n, H, F]; differentiable in x and in all weights."""
+        if not isinstance(x, Tensor):
+            raise ValueError(
+                "messages of single edges (edge_attr) cannot be summed here: only the clean graph, its views and their "
+                "mean know edges one by one; noise in a graph cannot be undone for them"
+            )
         total = torch.zeros_like(x) if not self.parts else self.parts[0].apply(x)
         for part in self.parts[1:]:
             total = part.added_to(total, x)

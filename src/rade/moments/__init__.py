@@ -6,5 +6,17 @@ from rade.moments.mean import Mean
 from rade.moments.sum import Sum
 from rade.moments.symmetric import Symmetric
 from rade.moments.weighted import Weighted
+from rade.moments.weighted_symmetric import WeightedSymmetric
 
-__all__ = ["Attention", "Coefficients", "Mean", "Moments", "Sent", "Sum", "Symmetric", "Weighted", "Weights"]
+__all__ = [
+    "Attention",
+    "Coefficients",
+    "Mean",
+    "Moments",
+    "Sent",
+    "Sum",
+    "Symmetric",
+    "Weighted",
+    "WeightedSymmetric",
+    "Weights",
+]

@@ -16,6 +16,7 @@ from torch_geometric.nn import Linear as PyGLinear
 from rade.correction import propagate
 from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
+from rade.graph.messages import Messages
 from rade.moments.base import Coefficients, Sent
 from rade.nn.linear import is_sparse, linear
 
@@ -26,6 +27,7 @@ class CorrectedConv:
     Mixed in before the PyG class, whose constructor and parameters it keeps. Given a tensor it *is* the PyG layer.
     """
 
+    added_weight: float | None = None  # of an added edge, where edges have weights; None: their mean within the graph
     hears_everybody = False  # whether features of all nodes must be given, even where few rows are asked for
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -72,7 +74,9 @@ class CorrectedConv:
     def _option(self, name: str, default: Any = None) -> Any:
         return self.__dict__.get(name, default)  # PyG keeps its options as plain attributes; not every layer has each
 
-    def send(self, adjacency: Adjacency, coefficients: Coefficients, messages: Tensor, step: int = 0) -> Tensor:
+    def send(
+        self, adjacency: Adjacency, coefficients: Coefficients, messages: Tensor | Messages, step: int = 0
+    ) -> Tensor:
         """Aggregate messages over this layer's own view; a layer with several steps numbers them."""
         return propagate(adjacency.for_layer(self.layer_key(step)), coefficients, messages)
 

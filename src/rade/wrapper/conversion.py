@@ -27,6 +27,9 @@ TWINS: dict[type[Module], type[Module]] = {
     pyg.ChebConv: nn.ChebConv,
     pyg.GCN2Conv: nn.GCN2Conv,
     pyg.GatedGraphConv: nn.GatedGraphConv,
+    pyg.ARMAConv: nn.ARMAConv,
+    pyg.GINEConv: nn.GINEConv,
+    pyg.ClusterGCNConv: nn.ClusterGCNConv,
 }
 PLAIN = {twin: layer for layer, twin in TWINS.items()}
 SUPPORTED = ", ".join(sorted(layer.__name__ for layer in TWINS))
@@ -98,7 +101,7 @@ _NO_SUM = "it is no weighted sum of messages, so there is no expectation to pres
 _RELATIONS = "it has several relations, and views are of one"
 _REASONS = {
     **dict.fromkeys(("GATv2Conv", "TransformerConv", "SuperGATConv", "FAConv", "AGNNConv", "FeaStConv"), _SCORES),
-    **dict.fromkeys(("GINEConv", "NNConv", "CGConv", "GMMConv", "SplineConv", "ResGatedGraphConv"), _ATTRIBUTES),
+    **dict.fromkeys(("NNConv", "CGConv", "GMMConv", "SplineConv", "ResGatedGraphConv"), _ATTRIBUTES),
     **dict.fromkeys(("PNAConv", "EdgeConv", "DynamicEdgeConv", "GENConv", "MFConv", "PointNetConv"), _NO_SUM),
     **dict.fromkeys(("RGCNConv", "FastRGCNConv", "RGATConv", "HGTConv", "HANConv", "FiLMConv"), _RELATIONS),
 }
