@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "rade"
 # Modules and packages of `rade` from the ground up; those of one line do not know each other. Checks of aggregators
 # ask for the variance of logits, so `testing` stands above `control`.
 LAYERS = [
-    ["errors", "memory", "distributed"],
+    ["errors", "memory", "distributed", "statistics"],
     ["seal"],
     ["graph"],
     ["view"],
@@ -27,6 +27,7 @@ LAYERS = [
     ["train"],
     ["experiment", "bench", "diagnose"],
     ["report"],
+    ["comparison"],
     ["commands"],
     ["cli"],
     ["__main__"],
@@ -40,8 +41,9 @@ SIBLINGS = {
     "monte_carlo attention",
     "control": "labelled curvature variance readout regulariser gradients evidence rules noise_ratio state recording "
     "all_layers",
-    "wrapper": "call output conversion running clean latest doubts rate_step inference explain noise settings "
-    "module inspection",
+    "wrapper": "call output conversion running clean latest doubts rate_step inference explain noise uncertainty "
+    "settings module inspection",
+    "comparison": "training goal calling problems learner steps methods run workers store picture outcome comparing",
     "noise": "similarity two_groups edges estimate",
     "diagnose": "network spectrum resistance sample sensitivity interchange flips subject diagnosis picture stored",
     "testing": "oracle aggregators cases expectations variances symmetries checks",

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rade.comparison import Comparison, Training, compare
     from rade.control import Constant, GradNorm, Labelled, NoiseRatio, Readout, Rule
     from rade.graph import Adjacency, Graph
     from rade.noise import NoiseEstimate, estimate_noise
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
         Expected,
         Inference,
         LayerReport,
+        Uncertainty,
         check,
         convert,
         register,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES = {
+    "comparison": ("Comparison", "Training", "compare"),
     "control": ("Constant", "GradNorm", "Labelled", "NoiseRatio", "Readout", "Rule"),
     "graph": ("Adjacency", "Graph"),
     "noise": ("NoiseEstimate", "estimate_noise"),
@@ -39,6 +42,7 @@ _NAMES = {
         "Expected",
         "Inference",
         "LayerReport",
+        "Uncertainty",
         "check",
         "convert",
         "register",
@@ -53,6 +57,7 @@ __all__ = [
     "RADE",
     "Adjacency",
     "Check",
+    "Comparison",
     "Constant",
     "Correction",
     "Denoised",
@@ -71,11 +76,14 @@ __all__ = [
     "Rates",
     "Readout",
     "Rule",
+    "Training",
     "Trust",
+    "Uncertainty",
     "Variant",
     "View",
     "Views",
     "check",
+    "compare",
     "convert",
     "estimate_noise",
     "register",

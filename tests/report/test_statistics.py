@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from rade.report.overall import interquartile_mean, middle_half, probability_of_improvement
-from rade.report.statistics import holm, paired, power, seeds_needed, spread
+from rade.statistics import holm, paired, power, seeds_needed, spread
 
 
 def sample(seed, count=12, mean=0.4):

@@ -4,7 +4,7 @@ import pytest
 from tests.report.synthetic import MAIN, Experiment, Row, cell, row, store
 
 from rade.report import build, read_rows
-from rade.report.compare import HINT, SAME
+from rade.report.verdict import HINT, SAME
 
 
 def report(rows, *experiments):

@@ -16,6 +16,7 @@ from rade.train.compare import compare
 from rade.train.files import load_tensors, save_tensors
 from rade.train.lock import Locked, locked
 from rade.train.row import sealed
+from rade.train.summary import Summary, in_common
 
 
 def settings(method="none", **overrides):
@@ -122,6 +123,29 @@ def test_fewer_runs_or_methods_do_not_shrink_the_summary(papers, tmp_path):
     assert summary(tmp_path) == {"none": (3, False), "drop-edge": (3, True)}
     compare(papers, [none], 4, tmp_path, resume=True)
     assert summary(tmp_path) == {"none": (4, False), "drop-edge": (3, True)}
+
+
+def test_a_single_run_joins_those_of_the_folder(papers, tmp_path):
+    """`--run 3` after runs 0 and 1: all three are summarised, and differences pair equal runs, not equal places."""
+    none, drop = settings(), settings("drop-edge")
+    compare(papers, [none, drop], 2, tmp_path)
+    compare(papers, [none], 1, tmp_path, first=3)
+    assert summary(tmp_path) == {"none": (3, False), "drop-edge": (2, True)}
+    compare(papers, [drop], 1, tmp_path, first=3)
+    assert summary(tmp_path) == {"none": (3, False), "drop-edge": (3, True)}
+    rows = json.loads((tmp_path / "summary.json").read_text())["summaries"]
+    for run, *scores in zip((0, 1, 3), *(row["scores"] for row in rows)):
+        files = [tmp_path / f"{name}/run-{run}/result.json" for name in ("none", "drop-edge")]
+        assert scores == [json.loads(file.read_text())["test"] for file in files]
+
+
+def test_differences_pair_runs_by_number():
+    ours = Summary("a", "accuracy", (0.9, 0.7), "", 0.0, runs=(1, 3))
+    theirs = Summary("b", "accuracy", (0.1, 0.8, 0.5), "", 0.0, runs=(0, 1, 3))
+    mine, other = in_common(ours, theirs)
+    assert mine.scores == (0.9, 0.7)
+    assert other.scores == (0.8, 0.5)
+    assert mine.runs == other.runs == (1, 3)
 
 
 def test_the_summary_holds_no_runs_of_other_settings(papers, tmp_path):

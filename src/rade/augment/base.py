@@ -88,6 +88,14 @@ class Method(ABC):
     def wrap(self, net: Backbone, context: Context) -> Learner:
         """The learner that trains `net` with this method."""
 
+    def around(self, net: nn.Module, context: Context) -> nn.Module:
+        """Any PyG model under this method, called as before; refused where the method needs places of a `Backbone`."""
+        raise ValueError(
+            f"{type(self).__name__} needs places inside the model that only rade's own backbones have; "
+            "build it into your model, "
+            "and pass a function from your model to that one instead of the name"
+        )
+
     @property
     def options(self) -> dict[str, Any]:
         """The settings and their present values."""

@@ -3,15 +3,17 @@
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rade.augment.base import Context, Learner, Method, check_rate
+from rade.control.rules import Constant
 from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.nn.backbones import Backbone
-from rade.view.law import Law, Variant
+from rade.view.law import Law, Variant, Views
 from rade.view.rates import Rates
 from rade.view.sampling import sample
+from rade.wrapper.module import RADE
 
 
 class DropEdgeLearner(Learner):
@@ -43,3 +45,8 @@ class DropEdge(Method):
     def wrap(self, net: Backbone, context: Context) -> Learner:
         """The backbone on random subgraphs."""
         return DropEdgeLearner(net, context.generator, self.rate)
+
+    def around(self, net: nn.Module, context: Context) -> nn.Module:
+        """The model on random subgraphs, one for all layers, with coefficients that nothing corrects."""
+        rates = Constant(self.rate, 0.0)
+        return RADE(net, Variant.NONE, rule=rates, views=Views(shared=True), generator=context.generator)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from torch import nn
+
 from rade.augment.base import Context, Learner, Method
 from rade.nn.backbones import Backbone
 
@@ -13,3 +15,7 @@ class Plain(Method):
     def wrap(self, net: Backbone, context: Context) -> Learner:
         """The backbone as it is."""
         return Learner(net, context.generator)
+
+    def around(self, net: nn.Module, context: Context) -> nn.Module:
+        """The model as it is."""
+        return net

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rade.augment.base import Context, Learner, Method
 from rade.control.labelled import Labelled
@@ -120,18 +120,25 @@ class RandomAddDrop(Method):
 
     def wrap(self, net: Backbone, context: Context) -> Learner:
         """The backbone inside `rade.RADE`."""
+        model = self._inside(net, context, "head")
+        return RandomAddDropLearner(model, context.generator, self.adapt_every)
+
+    def around(self, net: nn.Module, context: Context) -> RADE:
+        """Any PyG model inside `rade.RADE`, which finds its head."""
+        return self._inside(net, context, None)
+
+    def _inside(self, net: nn.Module, context: Context, head: str | None) -> RADE:
         pool: Any = None if context.pool == "none" else context.pool
         task: Any = context.task
-        model = RADE(
+        return RADE(
             net,
             self.variant,
             rule=self.rule,
             views=self.views,
             correction=self.correction,
-            readout=replace(self.readout, task=task, pool=pool, head="head"),
+            readout=replace(self.readout, task=task, pool=pool, head=head),
             inference=self.inference,
             noise=self.noise,
             density=context.density,
             generator=context.generator,
         )
-        return RandomAddDropLearner(model, context.generator, self.adapt_every)

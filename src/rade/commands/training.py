@@ -103,6 +103,8 @@ def _report(order: Order, plan: Plan, comparison: Comparison, display: Display) 
     if display.visible:
         for line in warnings_of(comparison):
             typer.echo(f"warning: {line}", err=True)
+        for line in notes_of(comparison):
+            typer.echo(f"note: {line}", err=True)
 
 
 def warnings_of(comparison: Comparison) -> list[str]:
@@ -114,3 +116,23 @@ def warnings_of(comparison: Comparison) -> list[str]:
         for result in results
         if result.get("skipped", 0)
     ]
+
+
+_FELL = {
+    "p": "the noise's gradient stayed above the data's, which lowers the rates until both balance or nothing is left; "
+    "usual once a model fits its training labels; the methods rade-of-fixed and rade-of-noise keep some",
+    "q": "the noise's gradient stayed above the data's, or the penalty on additions was all that was left; a smaller "
+    "--set penalty=..., or the method rade-of-fixed, keeps some",
+}
+
+
+def notes_of(comparison: Comparison) -> list[str]:
+    """What a user may wonder about: rates that began above 0 and adapted down to it."""
+    lines = []
+    for method, results in comparison.results.items():
+        for rate, reason in _FELL.items():
+            paths = [result["history"][rate] for result in results]
+            fell = sum(path[-1] == 0 < max(path) for path in paths)
+            if fell:
+                lines.append(f"{method}: {rate} fell to 0 in {fell} of {len(paths)} runs: {reason} (docs/rates.md)")
+    return lines

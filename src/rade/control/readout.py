@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from torch import Tensor
+from torch import Generator, Tensor
 from torch.nn import Module
 
 from rade.control.curvature import Curvature, Loss, of_loss, of_sigmoid, of_softmax, of_square
@@ -85,10 +85,13 @@ class Readout:
         """Logits without what changes no prediction: for a softmax, their mean over classes."""
         return scores - scores.mean(1, keepdim=True) if self.is_softmax else scores
 
-    def curvature(self, logits: Tensor, rows: Tensor) -> Tensor:
-        """w = prob(1−prob), or what ``task`` or ``loss`` has, [k, C] like the logits of these rows."""
+    def curvature(self, logits: Tensor, rows: Tensor, generator: Generator | None = None) -> Tensor:
+        """w = prob(1−prob), or what ``task`` or ``loss`` has, [k, C] like the logits of these rows.
+
+        generator: for the random signs that a ``loss`` is differentiated with; it is not advanced.
+        """
         if self.loss is not None:
-            return of_loss(self.loss, logits, rows)
+            return of_loss(self.loss, logits, rows, generator)
         return self.task(logits) if callable(self.task) else CURVATURES[self.task](logits)
 
     def variance(self, sent: Sent, law: Law, rows: Tensor) -> LogitVariance:

@@ -9,8 +9,8 @@ from rade.report.match import PLAIN
 from rade.report.paper import Experiment
 from rade.report.rows import Problem, Run
 from rade.report.selection import score
-from rade.report.statistics import Spread, spread
 from rade.report.tables import Table, judge
+from rade.statistics import Spread, spread
 
 TITLE = "RADE: results"
 

@@ -1,15 +1,13 @@
-"""Two cells on the same seeds and splits, and what may be said about them in plain words."""
+"""Two cells on the same seeds and splits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rade.report.match import Cell, Filled
-from rade.report.numbers import minus, number
 from rade.report.selection import averaged
-from rade.report.statistics import Paired, holm, paired, seeds_needed
+from rade.report.verdict import Verdict
+from rade.statistics import Paired, holm, paired
 
-ALPHA = 0.05
-BETTER, WORSE, HINT, SAME, UNJUDGED = "better", "worse", "hint", "same", "unjudged"
 # What a line is compared with, in words.
 AGAINST = {"plain": "the plain backbone", "baseline": "the best baseline", "full": "the full method"}
 
@@ -31,7 +29,7 @@ class Comparison:
     @property
     def needed(self) -> int | None:
         """Seeds for 80 % power at the observed effect; folds are given, so there the question does not arise."""
-        return None if self.folds or self.result.effect is None else seeds_needed(self.result.effect)
+        return self._judged.needed
 
     @property
     def against(self) -> str:
@@ -42,17 +40,18 @@ class Comparison:
     @property
     def code(self) -> str:
         """The verdict in one word: better, worse, hint (before Holm's correction only), same, unjudged."""
-        result = self.result
-        if result.low is None or result.high is None or self.adjusted is None:
-            return UNJUDGED
-        if self.adjusted < ALPHA:
-            return BETTER if result.mean > 0 else WORSE
-        return HINT if result.low > 0 or result.high < 0 else SAME
+        return self._judged.code
 
     @property
     def verdict(self) -> str:
         """The verdict as a sentence."""
-        return _sentence(self)
+        return str(self._judged)
+
+    @property
+    def _judged(self) -> Verdict:
+        times = f" × {self.repetitions} seeds" if self.repetitions > 1 else ""
+        pairs = f"{self.result.count} folds{times}" if self.folds else ""
+        return Verdict(self.cell.row.name, self.against, self.result, self.adjusted, self.family, pairs)
 
 
 def compare(cell: Cell, reference: Cell, kind: str) -> Comparison | None:
@@ -85,41 +84,3 @@ def adjust(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
         replace(one, adjusted=next(values), family=len(tested)) if one.result.p is not None else one
         for one in comparisons
     )
-
-
-def _sentence(one: Comparison) -> str:
-    name, mean, code = one.cell.row.name, one.result.mean, one.code
-    size = f"{number(abs(mean))} points"
-    if code == UNJUDGED:
-        if one.result.count == 1:
-            return f"{name} and {one.against} share one run, {minus(number(mean))} points apart; no interval."
-        if number(abs(mean)) == number(0.0):
-            return f"{name} scores as {one.against} in each of {_count(one)}."
-        side = "above" if mean > 0 else "below"
-        return f"{name} is {size} {side} {one.against} in each of {_count(one)}; without spread there is no interval."
-    interval = f"95 % interval {minus(number(one.result.low))} to {minus(number(one.result.high))}"
-    if code in (BETTER, WORSE):
-        return f"{name} is {code} than {one.against} by {size}, {interval}; {_count(one)}."
-    if code == HINT:
-        side = "above" if mean > 0 else "below"
-        return (
-            f"{name} is {size} {side} {one.against}, {interval}; {_count(one)}. Taken alone that is a difference, "
-            f"among the {one.family} comparisons of this table it is not (p = {one.adjusted:.2f} after Holm)."
-        )
-    found = f"{minus(number(mean))} points, {interval}; {_count(one)}"
-    return f"{name} cannot be told apart from {one.against}: {found}. {_more(one)}"
-
-
-def _count(one: Comparison) -> str:
-    if not one.folds:
-        return f"{one.result.count} seeds"
-    times = f" × {one.repetitions} seeds" if one.repetitions > 1 else ""
-    return f"{one.result.count} folds{times}"
-
-
-def _more(one: Comparison) -> str:
-    if one.folds:
-        return "The folds are given; more seeds narrow this only in part."
-    if one.needed is None:
-        return "An effect of the observed size would need more than 10,000 seeds for 80 % power."
-    return f"An effect of the observed size would need {one.needed:,} seeds for 80 % power."

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from rade.report.match import Cell, Filled
-from rade.report.statistics import spread
 from rade.report.tables import Table
+from rade.statistics import spread
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from rade.report.expected import departures
 from rade.report.groups import Group
 from rade.report.paper import Experiment, Published, Row
 from rade.report.selection import Scores, score
-from rade.report.statistics import Spread, spread
+from rade.statistics import Spread, spread
 
 PLAIN = "none"
 SCORE = "score"

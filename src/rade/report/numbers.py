@@ -1,7 +1,7 @@
 """Numbers as text, the same in every format."""
 
 from rade.report.paper import Published
-from rade.report.statistics import Spread
+from rade.statistics import Spread
 
 MINUS = "−"
 

@@ -3,9 +3,9 @@
 from collections import Counter
 
 from rade.report.build import Report
-from rade.report.compare import BETTER, HINT, SAME, UNJUDGED, WORSE
 from rade.report.numbers import many
 from rade.report.tables import Table
+from rade.report.verdict import BETTER, HINT, SAME, UNJUDGED, WORSE
 
 WORDS = {
     BETTER: "better",

@@ -7,8 +7,8 @@ from rade.report import svg
 from rade.report.match import Cell, Filled
 from rade.report.numbers import number
 from rade.report.rows import Curve, Run
-from rade.report.statistics import paired
 from rade.report.tables import Table
+from rade.statistics import paired
 
 COLOURS = 4  # of our own methods; plain and baselines are grey
 

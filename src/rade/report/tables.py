@@ -9,7 +9,7 @@ from rade.report.match import PLAIN, SCORE, Cell, Filled, fill, measure
 from rade.report.overall import Interval, interquartile_mean, probability_of_improvement
 from rade.report.paper import Experiment, Row
 from rade.report.selection import Scores
-from rade.report.statistics import spread
+from rade.statistics import spread
 
 
 @dataclass(frozen=True)

@@ -58,30 +58,39 @@ def refuse_to_lose(out: Path, plans: Sequence[Settings], runs: Iterable[int]) ->
 
 
 def with_earlier(results: Mapping[str, Sequence[Result]], out: Path) -> dict[str, list[Result]]:
-    """The results and, beside them, those of earlier calls: further runs, and other methods of the same settings.
+    """The results and, beside them, those of earlier calls: other runs, and other methods of the same settings.
 
     Methods keep the order of the summary that is there, so that differences keep their baseline.
     """
     shared = next(iter(results.values()))[0]["settings"]
-    there = [folder.parent.name for folder in sorted(out.glob("*/run-0"))]
+    there = sorted({folder.parent.name for folder in out.glob("*/run-*")})
     methods = [name for name in dict.fromkeys([*_summarised(out), *results, *there]) if name in METHODS]
-    found = {method: _continued(list(results.get(method, ())), out, method, shared) for method in methods}
+    found = {method: _completed(list(results.get(method, ())), out, method, shared) for method in methods}
     return {method: runs for method, runs in found.items() if runs}
 
 
-def _continued(results: list[Result], out: Path, method: str, shared: Mapping[str, object]) -> list[Result]:
-    """Append the runs that follow in the folder, up to the first that is missing, unreadable or of other settings."""
-    while True:
+def _completed(results: list[Result], out: Path, method: str, shared: Mapping[str, object]) -> list[Result]:
+    """All runs of the folder by number; those that are unreadable or of other settings are left out."""
+    found = {result["run"]: result for result in results}
+    wanted = results[0]["settings"] if results else None
+    for path in sorted(out.glob(f"{method}/run-*/result.json"), key=_number):
+        if _number(path) in found:
+            continue
         try:
-            number = results[-1]["run"] + 1 if results else 0
-            following = read_result(run_folder(out, method, number) / "result.json")
+            other = read_result(path)
         except RadeError:
-            return results
-        settings = following["settings"]
-        same = settings == results[0]["settings"] if results else _without(settings) == _without(shared)
-        if not same or settings["method"] != method:
-            return results
-        results.append(following)
+            continue
+        settings = other["settings"]
+        same = _without(settings) == _without(shared) if wanted is None else settings == wanted
+        if same and settings["method"] == method and other["run"] == _number(path):
+            found[other["run"]], wanted = other, settings
+    return [found[run] for run in sorted(found)]
+
+
+def _number(path: Path) -> int:
+    """N of …/run-N/result.json, −1 where it is no number."""
+    digits = path.parent.name.removeprefix("run-")
+    return int(digits) if digits.isdecimal() else -1
 
 
 def _without(settings: Mapping[str, object]) -> dict[str, object]:

@@ -38,6 +38,34 @@ class CleanRows:
         return CleanRows(Wanted(rows), *torch.split(place, [len(trained), len(judged)]))
 
 
+class Step(Protocol):
+    """What the loop must know of one step: the learner's arguments, their labels, and how rates follow it."""
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """The arguments of a learner."""
+        ...
+
+    @property
+    def labels(self) -> Tensor:
+        """Those of the rows that the learner returns."""
+        ...
+
+    @property
+    def weight(self) -> float:
+        """Its part among processes."""
+        ...
+
+    @property
+    def last(self) -> bool:
+        """Whether it ends an epoch."""
+        ...
+
+    def adapt(self, learner: Learner, loss: Callable[[Tensor], Tensor]) -> Tensor | None:
+        """One rate step; what `Batches.evaluation` may use of it."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Batch:
     """One training step's input: the logits ``wanted`` of it carry `labels`; `weight` is its part among processes.
@@ -79,7 +107,7 @@ class Batches(Protocol):
 
     free: tuple[str, ...]
 
-    def training(self, epoch: int) -> Iterable[Batch]:
+    def training(self, epoch: int) -> Iterable[Step]:
         """The steps of an epoch; equal epochs give equal steps."""
         ...
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.stats import t as student
 
+from rade import statistics
 from rade.train.result import Result
 
 
@@ -19,6 +19,12 @@ class Summary:
     selection: str
     seconds: float
     epoch: int | None = None  # the same for all runs where they are folds
+    runs: tuple[int, ...] = ()  # their numbers; counted from 0 if none are given
+
+    @property
+    def by_run(self) -> dict[int, float]:
+        """The score of every run."""
+        return dict(zip(self.runs or range(len(self.scores)), self.scores))
 
     @property
     def mean(self) -> float:
@@ -44,7 +50,8 @@ def summarise(results: Sequence[Result]) -> Summary:
         epoch, scores = None, tuple(result["test"] for result in results)
         selection = "test score at the best validation epoch"
     seconds = sum(result["timing"]["seconds"] for result in results)
-    return Summary(first["settings"]["method"], first["metric"], scores, selection, seconds, epoch)
+    runs = tuple(result["run"] for result in results)
+    return Summary(first["settings"]["method"], first["metric"], scores, selection, seconds, epoch, runs)
 
 
 @dataclass(frozen=True)
@@ -67,22 +74,27 @@ def paired(summary: Summary, baseline: Summary) -> Difference | None:
     """
     if len(summary.scores) != len(baseline.scores):
         raise ValueError(f"runs must pair up, got {len(summary.scores)} and {len(baseline.scores)}")
-    gaps = np.subtract(summary.scores, baseline.scores)
+    gaps = [mine - theirs for mine, theirs in zip(summary.scores, baseline.scores)]
     if len(gaps) < 2:
         return None
-    mean = float(gaps.mean())
-    reach = float(student.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / len(gaps) ** 0.5)
-    return Difference(mean, mean - reach, mean + reach)
+    found = statistics.paired(gaps)
+    if found.low is None or found.high is None:
+        return Difference(found.mean, found.mean, found.mean)  # the same in every run
+    return Difference(found.mean, found.low, found.high)
 
 
 def in_common(summary: Summary, other: Summary) -> tuple[Summary, Summary]:
-    """The two on the first runs, as many as both have.
+    """The two on the runs that both have.
 
     >>> [s.scores for s in in_common(Summary("a", "", (0.8, 0.9), "", 0.0), Summary("b", "", (0.7,), "", 0.0))]
     [(0.8,), (0.7,)]
     """
-    runs = min(len(summary.scores), len(other.scores))
-    return replace(summary, scores=summary.scores[:runs]), replace(other, scores=other.scores[:runs])
+    mine, theirs = summary.by_run, other.by_run
+    shared = tuple(run for run in mine if run in theirs)
+    return (
+        replace(summary, scores=tuple(mine[run] for run in shared), runs=shared),
+        replace(other, scores=tuple(theirs[run] for run in shared), runs=shared),
+    )
 
 
 def best_common_epoch(curves: Sequence[Sequence[float]]) -> tuple[int, tuple[float, ...]]:

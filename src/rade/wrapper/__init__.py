@@ -5,6 +5,7 @@ from rade.wrapper.explain import LayerReport
 from rade.wrapper.inference import Denoised, Ensemble, Expected, Inference
 from rade.wrapper.inspection import Check, check
 from rade.wrapper.module import RADE
+from rade.wrapper.uncertainty import Uncertainty
 
 __all__ = [
     "RADE",
@@ -14,6 +15,7 @@ __all__ = [
     "Expected",
     "Inference",
     "LayerReport",
+    "Uncertainty",
     "check",
     "convert",
     "register",

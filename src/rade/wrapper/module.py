@@ -36,6 +36,7 @@ from rade.wrapper.noise import NoiseReport, noise_report
 from rade.wrapper.rate_step import RateStep
 from rade.wrapper.running import Running, evaluating
 from rade.wrapper.settings import refusal
+from rade.wrapper.uncertainty import Uncertainty, uncertainty
 
 LAWS_KEPT = 2  # that of training and that of evaluation
 
@@ -277,6 +278,14 @@ class RADE(Module):
             call = self._call(args, kwargs)
             law = self.law(self._graph(call))
             return noise_report(Running(self.wrapped, call), law, self.readout, Labelled.of(labelled), views, signs)
+
+    def uncertainty(self, *args: Any, views: int = 64, rates: Rates | None = None, **kwargs: Any) -> Uncertainty:
+        """How far predictions hang on single edges, at the present or other rates: an `Uncertainty`."""
+        with ordinary_tensors():
+            call = self._call(args, kwargs)
+            graph, running = self._graph(call), Running(self.wrapped, call)
+            predict = partial(self.inference, running, self._inference_law(graph))
+            return uncertainty(running, self.law(graph, rates), self.readout, predict, views)
 
     def get_extra_state(self) -> dict[str, Tensor]:
         """The generator's state; not a buffer, since those are broadcast and ranks must draw different views."""

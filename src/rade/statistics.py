@@ -1,4 +1,4 @@
-"""Pure statistics of the report; `docs/report.md` gives every formula and its source."""
+"""Pure statistics of runs that pair up; `docs/report.md` gives every formula and its source."""
 
 import math
 from collections.abc import Sequence

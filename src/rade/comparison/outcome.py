@@ -1,0 +1,136 @@
+"""What a comparison found: runs, paired differences, a verdict in a sentence, a table, a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from rade.comparison.picture import drawn
+from rade.comparison.run import Run
+from rade.report.numbers import duration, mean_std, p_value, signed
+from rade.report.verdict import Verdict
+from rade.statistics import Paired, Spread, holm, paired, spread
+
+PLAIN = "none"
+_RESAMPLED = "The splits share graphs (the interval allows for it); more seeds narrow this only in part."
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs of several methods on the same seeds and splits; ``str`` is the table and the verdict.
+
+    Attributes:
+        runs: every finished run, a `Run` each.
+        metric: the score, in a word.
+        reference: the method that all others are compared with: "none", or the first where it is missing.
+        ratio: test over training items of random splits of the same graphs, 0 else (Nadeau and Bengio's correction).
+        notes: what a reader should know: runs that failed, why there was one process.
+    """
+
+    runs: tuple[Run, ...]
+    metric: str
+    reference: str
+    ratio: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def methods(self) -> tuple[str, ...]:
+        """All methods that have a run, the reference first."""
+        return tuple(dict.fromkeys([self.reference, *(run.method for run in self.runs)]))
+
+    def scores(self, method: str) -> dict[int, float]:
+        """Test scores in points (percent) by seed."""
+        found = sorted((run.seed, 100 * run.test) for run in self.runs if run.method == method)
+        if not found:
+            raise KeyError(f"no run of {method!r}; there are {', '.join(self.methods)}")
+        return dict(found)
+
+    def spread(self, method: str) -> Spread:
+        """Mean and standard deviation of the test scores, in points."""
+        return spread(list(self.scores(method).values()))
+
+    @cached_property
+    def differences(self) -> Mapping[str, Verdict]:
+        """Every other method against the reference, on the seeds that both have, in points; ``str`` is a sentence."""
+        base = self.scores(self.reference)
+        found = {}
+        for method in self.methods[1:]:
+            gaps = [score - base[seed] for seed, score in self.scores(method).items() if seed in base]
+            if gaps:
+                found[method] = paired(gaps, self.ratio)
+        tested = [method for method, result in found.items() if result.p is not None]
+        adjusted = dict(zip(tested, holm([found[method].p or 0.0 for method in tested])))
+
+        def judged(method: str, result: Paired) -> Verdict:
+            pairs = self._pairs(result.count)
+            return Verdict(method, self._against, result, adjusted.get(method), len(tested), *pairs)
+
+        return {method: judged(method, result) for method, result in found.items()}
+
+    @property
+    def _against(self) -> str:
+        return "the plain model" if self.reference == PLAIN else self.reference
+
+    def _pairs(self, count: int) -> tuple[str, ...]:
+        return (f"{count} seeds", _RESAMPLED) if self.ratio else ()
+
+    @property
+    def verdict(self) -> str:
+        """One sentence about the method with the highest mean."""
+        if not self.differences:
+            return "No two methods share a seed, so there is nothing to compare."
+        return str(max(self.differences.values(), key=lambda one: one.result.mean))
+
+    def table(self) -> str:
+        """One line per method: score, difference with its interval, p after Holm, rates at the end, time for a run."""
+        head = ("method", self.metric, f"against {self.reference}", "95 % interval", "p", "rates p, q", "a run")
+        lines = [head, *(self._line(method) for method in self.methods)]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+        return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
+
+    def _line(self, method: str) -> tuple[str, ...]:
+        runs = [run for run in self.runs if run.method == method]
+        last = tuple(sum(values) / len(runs) for values in zip(*((run.p, run.q, run.seconds) for run in runs)))
+        rates = "–" if last[0] == last[1] == 0 else f"{last[0]:.2g}, {last[1]:.2g}"
+        one = self.differences.get(method)
+        if one is None:
+            return (method, mean_std(self.spread(method)), "", "", "", rates, duration(last[2]))
+        low, high = one.result.low, one.result.high
+        interval = "–" if low is None or high is None else f"{signed(low)} to {signed(high)}"
+        gap = (signed(one.result.mean), interval, p_value(one.adjusted))
+        return (method, mean_std(self.spread(method)), *gap, rates, duration(last[2]))
+
+    def __str__(self) -> str:
+        return "\n".join([self.table(), self.verdict, *self.notes])
+
+    def plot(self) -> Any:
+        """A matplotlib figure: every run's difference to the reference, the mean and its 95 % interval."""
+        base = self.scores(self.reference)
+        gaps = {
+            method: [score - base[seed] for seed, score in self.scores(method).items() if seed in base]
+            for method in self.differences
+        }
+        return drawn(gaps, {method: one.result for method, one in self.differences.items()}, self._against, self.metric)
+
+    def to_pandas(self) -> Any:
+        """A data frame with one line per run."""
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError("to_pandas needs pandas, which is not installed: pip install pandas") from None
+        return pandas.DataFrame([run.asdict() for run in self.runs])
+
+    def asdict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        gaps = {method: _plain(one) for method, one in self.differences.items()}
+        runs = [run.asdict() for run in self.runs]
+        rest = {"reference": self.reference, "differences": gaps, "verdict": self.verdict, "notes": list(self.notes)}
+        return {"metric": self.metric, "runs": runs, **rest}
+
+
+def _plain(one: Verdict) -> dict[str, Any]:
+    result = one.result
+    rest = {"p": result.p, "adjusted": one.adjusted, "verdict": one.code, "needed": one.needed, "sentence": str(one)}
+    return {"mean": result.mean, "low": result.low, "high": result.high, "seeds": result.count, **rest}

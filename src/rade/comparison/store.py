@@ -1,0 +1,73 @@
+"""Finished runs of a comparison in a folder: one sealed file each, and never those of another comparison."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from rade.comparison.run import Run, Work
+from rade.train.errors import RunError
+from rade.train.files import ensure_writable, load_record, save_record
+from rade.train.lock import locked
+
+
+@dataclass(frozen=True)
+class Folder:
+    """``METHOD/seed-N.json``, each with a name of all that decides it: data, training, model and first parameters."""
+
+    path: Path
+    names: dict[int, str]  # by seed
+
+    @staticmethod
+    @contextmanager
+    def of(path: Path, work: Work, seeds: tuple[int, ...]) -> Iterator[Folder]:
+        """The folder, held for as long as somebody writes there."""
+        with locked(path):
+            ensure_writable(path)
+            common = f"{work.problem.fingerprint} {_plain(work)}"
+            yield Folder(path, {seed: _name(work, seed, common) for seed in seeds})
+
+    def get(self, method: str, seed: int) -> Run | None:
+        """A finished run, None if it is still to be done; one of another comparison is an error."""
+        path = self._file(method, seed)
+        if not path.exists():
+            return None
+        record = load_record(path)
+        if record.get("name") != self.names[seed]:
+            raise RunError(
+                f"{path} holds a run of another model, of other data or of another training; choose another folder for "
+                "store=, or delete this one"
+            )
+        return Run(**record["run"])
+
+    def put(self, run: Run) -> None:
+        """Keep a run."""
+        save_record(self._file(run.method, run.seed), {"name": self.names[run.seed], "run": run.asdict()})
+
+    def _file(self, method: str, seed: int) -> Path:
+        kept = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in method)
+        mark = "" if kept == method else f"-{hashlib.sha256(method.encode()).hexdigest()[:8]}"
+        return self.path / f"{kept}{mark}" / f"seed-{seed}.json"
+
+
+def _plain(work: Work) -> str:
+    """The training in words; of a metric of one's own its name."""
+    values = asdict(work.training)
+    metric = values.pop("metric")
+    return f"{values} {metric if isinstance(metric, str) else metric.__qualname__}"
+
+
+def _name(work: Work, seed: int, common: str) -> str:
+    """What decides a run but its method; functions cannot be hashed, so the model speaks for itself."""
+    with torch.random.fork_rng(devices=[]):
+        net = work.fresh(seed)
+    found = hashlib.sha256(f"{common} {net}".encode())
+    for name, value in net.state_dict().items():
+        if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.UninitializedParameter):
+            found.update(name.encode() + value.detach().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()

@@ -1,0 +1,84 @@
+"""What may be said in plain words about two methods on the same seeds and splits."""
+
+from dataclasses import dataclass
+
+from rade.report.numbers import minus, number
+from rade.statistics import Paired, seeds_needed
+
+ALPHA = 0.05
+BETTER, WORSE, HINT, SAME, UNJUDGED = "better", "worse", "hint", "same", "unjudged"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One side against another, differences in points; ``str`` is a sentence.
+
+    Attributes:
+        name, against: both sides, in words.
+        result: the paired differences.
+        adjusted: Holm's p value over a ``family`` of comparisons, None where there is no p value.
+        pairs: what the pairs are where they are no separate runs, such as "10 folds"; "" where they are seeds.
+        given: why more of them would not settle the matter; only with ``pairs``.
+    """
+
+    name: str
+    against: str
+    result: Paired
+    adjusted: float | None = None
+    family: int = 1
+    pairs: str = ""
+    given: str = "The folds are given; more seeds narrow this only in part."
+
+    @property
+    def code(self) -> str:
+        """The verdict in one word: better, worse, hint (before Holm's correction only), same, unjudged."""
+        result = self.result
+        if result.low is None or result.high is None or self.adjusted is None:
+            return UNJUDGED
+        if self.adjusted < ALPHA:
+            return BETTER if result.mean > 0 else WORSE
+        return HINT if result.low > 0 or result.high < 0 else SAME
+
+    @property
+    def needed(self) -> int | None:
+        """Seeds for 80 % power at the observed effect; None where no number would do or the pairs are given."""
+        return None if self.pairs or self.result.effect is None else seeds_needed(self.result.effect)
+
+    @property
+    def count(self) -> str:
+        """How many pairs, in words."""
+        return self.pairs or f"{self.result.count} seeds"
+
+    def __str__(self) -> str:
+        mean, code = self.result.mean, self.code
+        size, side = f"{number(abs(mean))} points", "above" if mean > 0 else "below"
+        if code == UNJUDGED:
+            return self._unjudged(size, side)
+        interval = f"95 % interval {minus(number(self.result.low))} to {minus(number(self.result.high))}"
+        if code in (BETTER, WORSE):
+            return f"{self.name} is {code} than {self.against} by {size}, {interval}; {self.count}."
+        if code == HINT:
+            return (
+                f"{self.name} is {size} {side} {self.against}, {interval}; {self.count}. Taken alone that is a "
+                f"difference, among the {self.family} comparisons of this table it is not "
+                f"(p = {self.adjusted:.2f} after Holm)."
+            )
+        found = f"{minus(number(mean))} points, {interval}; {self.count}"
+        return f"{self.name} cannot be told apart from {self.against}: {found}. {self._more}"
+
+    def _unjudged(self, size: str, side: str) -> str:
+        mean = self.result.mean
+        if self.result.count == 1:
+            return f"{self.name} and {self.against} share one run, {minus(number(mean))} points apart; no interval."
+        if number(abs(mean)) == number(0.0):
+            return f"{self.name} scores as {self.against} in each of {self.count}."
+        where = f"{size} {side} {self.against} in each of {self.count}"
+        return f"{self.name} is {where}; without spread there is no interval."
+
+    @property
+    def _more(self) -> str:
+        if self.pairs:
+            return self.given
+        if self.needed is None:
+            return "An effect of the observed size would need more than 10,000 seeds for 80 % power."
+        return f"An effect of the observed size would need {self.needed:,} seeds for 80 % power."

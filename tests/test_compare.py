@@ -1,0 +1,362 @@
+"""`rade.compare`: a model of one's own with each method, on the same seeds and splits, and what may be said of it."""
+
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Batch, Data
+from torch_geometric.nn import GCN, GIN, EdgeConv, GCNConv, global_add_pool, global_mean_pool
+
+import rade
+from rade.comparison.problems import problem_of
+from zoo import normal, random_edges
+
+NODES = 60
+SHORT = rade.Training(epochs=3, patience=0)
+
+
+def one_graph(splits: int = 0) -> Data:
+    """Three classes that the features nearly tell."""
+    y = torch.arange(NODES) % 3
+    x = torch.nn.functional.one_hot(y, 6).float() + 0.5 * normal(NODES, 6)
+    part = torch.randperm(NODES, generator=torch.Generator().manual_seed(0)) % 3
+    masks = {f"{name}_mask": part == k for k, name in enumerate(("train", "val", "test"))}
+    if splits:
+        masks = {name: torch.stack([mask.roll(k) for k in range(splits)], 1) for name, mask in masks.items()}
+    return Data(x=x, edge_index=random_edges(NODES, 100), y=y, **masks)
+
+
+def many_graphs(count: int = 40) -> list[Data]:
+    """Two classes of nodes' features."""
+    sizes = [6 + k % 3 for k in range(count)]
+    return [
+        Data(x=normal(n, 6, seed=k) + k % 2, edge_index=random_edges(n, 10, seed=k), y=torch.tensor([k % 2]))
+        for k, n in enumerate(sizes)
+    ]
+
+
+def make_net() -> nn.Module:
+    return GCN(6, 8, 2, 3, dropout=0.5)
+
+
+class Pooled(nn.Module):
+    def __init__(self, pool: Any = global_mean_pool, outputs: int = 2) -> None:
+        super().__init__()
+        self.gnn, self.head, self.pool = GIN(6, 8, 2), nn.Linear(8, outputs), pool
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+        return self.head(self.pool(self.gnn(x, edge_index), batch))
+
+
+class Blind(nn.Module):
+    """A model that sees no features: what a bad method looks like."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.net(torch.zeros_like(x), edge_index)
+
+
+def same(net: nn.Module) -> nn.Module:
+    return net
+
+
+def test_all_methods_on_one_graph():
+    """The same seeds give the same numbers, whoever trains beside them."""
+    seen: list[Any] = []
+    found = rade.compare(make_net, one_graph(), seeds=2, training=SHORT, workers=1, progress=seen.append)
+    assert found.methods == ("none", "drop-edge", "rade-of", "rade-ofs")
+    assert [(run.method, run.seed) for run in found.runs[:5]] == [*((name, 0) for name in found.methods), ("none", 1)]
+    assert [one.done for one in seen] == list(range(1, 9))
+    assert str(seen[0]).startswith("1/8  none, seed 0: test ")
+    assert found.metric == "accuracy"
+    assert not found.notes
+    alone = rade.compare(make_net, one_graph(), ("rade-of", "none"), seeds=[1], training=SHORT, workers=1)
+    assert alone.reference == "none"
+    known = {(run.method, run.seed): (run.val, run.test, run.p, run.q) for run in found.runs}
+    for run in alone.runs:
+        assert (run.val, run.test, run.p, run.q) == known[run.method, 1]
+
+
+def test_rates_are_those_of_the_method():
+    rates = {run.method: (run.p, run.q) for run in rade.compare(
+        make_net, one_graph(), seeds=1, training=SHORT, workers=1).runs}  # fmt: skip
+    assert rates["none"] == (0, 0)
+    assert rates["drop-edge"] == (0.5, 0)
+    assert rates["rade-of"][0] != 0.5  # it adapts
+    assert rates["rade-ofs"][1] > 0
+
+
+def test_a_method_that_hurts_is_called_worse():
+    """Chance against a task that is nearly solved; the same model under two names is the same in every seed."""
+    methods = {"none": same, "again": same, "blind": Blind}
+    training = rade.Training(epochs=40, patience=0)
+    found = rade.compare(make_net, one_graph(), methods, seeds=5, training=training, workers=1)
+    blind = found.differences["blind"]
+    assert blind.code == "worse"
+    assert blind.result.mean < -20
+    assert str(blind).startswith("blind is worse than the plain model by ")
+    assert str(blind).endswith("; 5 seeds.")
+    assert found.verdict == "again scores as the plain model in each of 5 seeds."
+    assert "blind" in found.table()
+    assert str(found).endswith(found.verdict)
+
+
+def test_no_difference_says_how_many_seeds_it_would_take():
+    runs = [
+        rade.comparison.Run(method, seed, 0.0, 0.8 + 0.01 * gap * (method == "mine"), 1, 1, 0.0, 0.0, 1.0)
+        for seed, gap in enumerate([1.0, -1.0, 1.5, -0.5])
+        for method in ("none", "mine")
+    ]
+    found = rade.Comparison(tuple(runs), "accuracy", "none")
+    assert found.verdict.startswith("mine cannot be told apart from the plain model: 0.25 points, 95 % interval −1.64")
+    assert "would need 180 seeds for 80 % power" in found.verdict
+    frame = found.to_pandas()
+    assert list(frame.columns[:4]) == ["method", "seed", "val", "test"]
+    assert len(frame) == 8
+    (panel,) = found.plot().axes
+    assert [label.get_text() for label in panel.get_yticklabels()] == ["mine"]
+    plain = json.loads(json.dumps(found.asdict()))
+    assert plain["differences"]["mine"]["needed"] == 180
+
+
+def test_random_splits_of_the_same_graphs_widen_the_interval():
+    """Nadeau and Bengio's variance: (1/n + n_test/n_train) instead of 1/n."""
+    runs = [
+        rade.comparison.Run(method, seed, 0.0, 0.8 + 0.01 * seed * (method == "mine"), 1, 1, 0.0, 0.0, 1.0)
+        for seed in range(4)
+        for method in ("none", "mine")
+    ]
+    narrow, wide = (rade.Comparison(tuple(runs), "", "none", ratio).differences["mine"].result for ratio in (0, 0.125))
+    assert (wide.high - wide.low) / (narrow.high - narrow.low) == pytest.approx((1 + 4 * 0.125) ** 0.5)
+    assert "more seeds narrow this only in part" in rade.Comparison(tuple(runs[:4]), "", "none", 0.125).verdict
+
+
+def test_masks_with_several_splits_are_taken_in_turn():
+    data = one_graph(splits=3)
+    problem = problem_of(data)
+    for seed in range(4):
+        assert torch.equal(problem.split(seed).test, data.test_mask[:, seed % 3].nonzero().squeeze(1))
+    found = rade.compare(make_net, data, ("none", "drop-edge"), seeds=3, training=SHORT, workers=1)
+    assert len(found.runs) == 6
+
+
+def test_graphs_are_split_in_proportion():
+    graphs = many_graphs(100)
+    problem = problem_of(graphs)
+    split = problem.split(3)
+    assert [len(part) for part in (split.train, split.val, split.test)] == [80, 10, 10]
+    assert sorted(torch.cat([split.train, split.val, split.test]).tolist()) == list(range(100))
+    assert [int(problem.labels[part].sum()) for part in (split.train, split.val, split.test)] == [40, 5, 5]
+    assert not torch.equal(split.test, problem.split(4).test)
+
+
+@pytest.mark.parametrize(("pool", "function"), [("mean", global_mean_pool), ("sum", global_add_pool)])
+def test_graphs(pool, function):
+    training = rade.Training(epochs=2, batch_size=8, pool=pool)
+    found = rade.compare(lambda: Pooled(function), many_graphs(), seeds=2, training=training, workers=1)
+    assert found.ratio == pytest.approx(0.125)
+    assert len(found.runs) == 8
+    assert next(run for run in found.runs if run.method == "rade-of").p != 0.5
+
+
+def test_models_that_take_the_data_object():
+    class Whole(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = GCNConv(6, 3)
+
+        def forward(self, data: Data) -> Tensor:
+            return self.conv(data.x, data.edge_index)
+
+    assert len(rade.compare(Whole, one_graph(), seeds=1, training=SHORT, workers=1).runs) == 4
+
+
+def test_tasks():
+    """One logit, several labels with unknown ones, real numbers."""
+    data = one_graph()
+    data.y = (data.y > 0).long()
+    binary = rade.compare(lambda: GCN(6, 8, 2, 1), data, seeds=1, training=SHORT, workers=1)
+    assert binary.metric == "accuracy"
+    data.y = torch.stack([data.y, 1 - data.y], 1).float()
+    data.y[::7, 0] = float("nan")
+    assert rade.compare(lambda: GCN(6, 8, 2, 2), data, seeds=1, training=SHORT, workers=1).metric == "micro-f1"
+    auc = rade.Training(epochs=2, metric="roc-auc")
+    assert rade.compare(lambda: GCN(6, 8, 2, 2), data, seeds=1, training=auc, workers=1).metric == "roc-auc"
+    data.y = normal(NODES)
+    with pytest.raises(ValueError, match=r"real numbers: say Training\(task='regression'\)"):
+        rade.compare(lambda: GCN(6, 8, 2, 1), data, workers=1)
+    real = rade.Training(epochs=2, task="regression")
+    with pytest.raises(ValueError, match="method 'rade-of': GradNorm follows the gradient of the regulariser"):
+        rade.compare(lambda: GCN(6, 8, 2, 1), data, training=real, workers=1)
+    methods = ("none", "rade-of-noise", "rade-of-fixed")
+    assert rade.compare(lambda: GCN(6, 8, 2, 1), data, methods, 1, training=real, workers=1).metric == "r2"
+
+
+def test_methods_by_value_and_by_function():
+    methods = {
+        "none": "none",
+        "few edges": rade.augment.make("drop-edge", rate=0.2),
+        "mine": lambda net: rade.RADE(net, rule=rade.Constant(0.3, 0.0)),
+    }
+    found = rade.compare(make_net, one_graph(), methods, seeds=1, training=SHORT, workers=1)
+    assert [run.p for run in found.runs] == [0, 0.2, 0.3]
+
+
+REFUSED = [
+    ({"methods": ("none", "rade-off")}, ValueError, "unknown method 'rade-off'; did you mean 'rade-of"),
+    ({"methods": ("none",)}, ValueError, "at least two different methods"),
+    ({"methods": "rade-of"}, TypeError, "methods must be several names"),
+    ({"methods": ("none", "drop-message")}, ValueError, "DropMessage needs places inside the model"),
+    ({"methods": {"none": same, "odd": lambda net: 3}}, TypeError, "method 'odd': method 'odd' must return a model"),
+    ({"methods": {"none": same, "odd": 3}}, TypeError, "a method is a name, a function"),
+    ({"seeds": 0}, ValueError, "seeds must be a number of at least 1"),
+    ({"seeds": [1, 1]}, ValueError, "seeds must be a number of at least 1, or different"),
+    ({"data": Data(x=torch.ones(3, 6), edge_index=random_edges(3, 4))}, ValueError, "needs labels, data.y"),
+    ({"data": Data(x=torch.ones(3, 6), edge_index=random_edges(3, 4), y=torch.ones(3))}, ValueError, "RandomNodeSplit"),
+    ({"data": many_graphs(5)}, ValueError, "at least 10, got 5"),
+    ({"data": 5}, TypeError, "expected a PyG Data object, or a list or data set of them, got int"),
+    ({"data": many_graphs(), "make_net": Pooled}, ValueError, r"rates of rade-of adapt .* say Training\(pool='sum'\)"),
+    ({"make_net": lambda: 5}, TypeError, "make_net must return a torch.nn.Module, got int"),
+    ({"make_net": functools.cache(make_net)}, ValueError, "must build a new model on every call"),
+    ({"make_net": lambda: GCN(6, 8, 2, 2)}, ValueError, "labels go up to 2, but the model has 2 outputs"),
+    ({"make_net": Pooled}, ValueError, "a row of outputs for each of 60 nodes"),
+    ({"training": rade.Training(metric="acc")}, ValueError, "unknown metric 'acc'"),
+    (
+        {"make_net": lambda: nn.ModuleList([EdgeConv(nn.Linear(12, 3))])[0], "training": SHORT},
+        ValueError,
+        "method 'drop-edge': EdgeConv at 'the top' is not supported on random views",
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "kind", "sentence"), REFUSED, ids=[row[2][:30] for row in REFUSED])
+def test_refusals_come_before_training(given, kind, sentence):
+    def trained(_: Any) -> None:
+        raise AssertionError("nothing may be trained")
+
+    arguments = {"make_net": make_net, "data": one_graph(), "workers": 1, "progress": trained} | given
+    with pytest.raises(kind, match=sentence):
+        rade.compare(**arguments)
+
+
+@pytest.mark.parametrize("field", [{"lr": 0.0}, {"epochs": 0}, {"task": "clas"}, {"pool": "max"}, {"patience": -1}])
+def test_training_checks_itself(field):
+    with pytest.raises(ValueError, match="must be"):
+        rade.Training(**field)
+
+
+class Fails(nn.Module):
+    """Ends in NaN in every run with seed 1."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net, self.bad = net, torch.initial_seed() == rade.train.seeds.derive(1, 3)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.net(x, edge_index) * (float("nan") if self.bad else 1.0)
+
+
+def test_a_run_that_fails_is_told_and_the_others_count():
+    methods = {"none": same, "fragile": Fails}
+    found = rade.compare(make_net, one_graph(), methods, seeds=3, training=SHORT, workers=1)
+    assert list(found.scores("fragile")) == [0, 2]
+    assert found.differences["fragile"].result.count == 2
+    (note,) = found.notes
+    assert note.startswith("fragile, seed 1 failed: the loss became nan in epoch 1")
+    with pytest.raises(rade.train.RunError, match="no run of 'none' ended well"):
+        rade.compare(make_net, one_graph(), {"none": Fails, "other": same}, [1], training=SHORT, workers=1)
+
+
+def test_nothing_that_was_finished_is_lost(tmp_path):
+    """Interrupted in the third run, called again: only the rest is trained, and the numbers are those of one call."""
+    call = functools.partial(rade.compare, make_net, one_graph(), ("none", "rade-of"), 2, training=SHORT, workers=1)
+    seen: list[Any] = []
+
+    def stop(one: Any) -> None:
+        seen.append(one)
+        if one.done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        call(store=tmp_path, progress=stop)
+    assert len(list(tmp_path.glob("*/seed-*.json"))) == 3
+    again: list[Any] = []
+    found = call(store=tmp_path, progress=again.append)
+    assert [one.run.seed for one in again] == [1]
+    whole = call()
+    assert [(run.method, run.seed, run.test) for run in found.runs] == [
+        (run.method, run.seed, run.test) for run in whole.runs
+    ]
+    with pytest.raises(rade.train.RunError, match="another model, of other data or of another training"):
+        rade.compare(make_net, one_graph(), ("none", "rade-of"), 2, workers=1, store=tmp_path)
+    with pytest.raises(rade.train.RunError, match="another model"):
+        rade.compare(lambda: GCN(6, 7, 2, 3), one_graph(), ("none", "rade-of"), 2, training=SHORT, store=tmp_path)
+
+
+def test_functions_that_others_cannot_import_are_run_here():
+    with pytest.warns(UserWarning, match=r"one after another in this process, .*Can't (pickle|get local)"):
+        found = rade.compare(lambda: make_net(), one_graph(), ("none", "drop-edge"), 1, training=SHORT, workers=2)
+    assert len(found.runs) == 2
+    assert "put make_net and all functions into a module" in found.notes[0]
+
+
+def test_the_global_generator_is_left_alone():
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    rade.compare(make_net, one_graph(), ("none", "drop-edge"), 1, training=SHORT, workers=1)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+SCRIPT = """
+import warnings, rade, test_compare as t
+warnings.simplefilter("error")
+def make_net(): return t.make_net()
+if {guard}:
+    found = rade.compare(make_net, t.one_graph(), ("none", "rade-of"), 2, training=t.SHORT, workers=2)
+    print([(run.method, run.seed, run.test) for run in found.runs], found.notes)
+"""
+
+
+@pytest.mark.slow
+def test_processes_give_the_numbers_of_one(tmp_path):
+    """A guarded script uses other processes; an unguarded one is told why it does not."""
+    here = rade.compare(make_net, one_graph(), ("none", "rade-of"), 2, training=SHORT, workers=1)
+    expected = [(run.method, run.seed, run.test) for run in here.runs]
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(guard="__name__ == '__main__'"))
+    done = _run(script)
+    assert done.stdout.strip() == f"{expected} ()", done.stderr[-2000:]
+    script.write_text(SCRIPT.format(guard="True").replace('"error"', '"ignore"'))
+    done = _run(script)
+    assert done.stdout.startswith(str(expected)), done.stderr[-2000:]
+    assert "a process ended when it read this program for its functions" in done.stdout
+    assert done.stderr == ""
+
+
+def _run(script: Path) -> Any:
+    paths = [str(Path(__file__).parent), str(Path(rade.__file__).parents[1])]
+    environment = {"PYTHONPATH": ":".join(paths), "OMP_NUM_THREADS": "1", "PATH": ""}
+    return subprocess.run(
+        [sys.executable, str(script)], env=environment, capture_output=True, encoding="utf-8", timeout=300, check=False
+    )
+
+
+def test_batches_never_end_in_a_single_graph():
+    """Batch norm cannot train on one row."""
+    from rade.comparison.steps import GraphBatches
+
+    steps = list(GraphBatches(problem_of(many_graphs(41)), 0, 8).training(0))
+    assert [len(step.labels) for step in steps] == [8, 8, 8, 9]
+    assert [step.last for step in steps] == [False, False, False, True]
+    assert isinstance(steps[0].data, Batch)
