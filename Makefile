@@ -15,8 +15,8 @@ $(STAMP): pyproject.toml constraints.txt
 
 setup: $(STAMP)            ## create the environment
 
-demo: $(STAMP)             ## train on embedded data, compare, draw
-	$(BIN)/rade train
+demo: $(STAMP)             ## five methods on random graphs, clean and damaged: table, verdict, picture
+	$(BIN)/rade demo
 
 check: $(STAMP)            ## lint and types only
 	$(BIN)/ruff check .
