@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from rade.commands.narrow import printable
 from rade.data import load
 from rade.train.files import save_json
 from rade.train.plan import make_plan
@@ -42,8 +43,7 @@ def demonstrate(graphs: int, epochs: int | None, out: Path, json: bool) -> None:
     if json:
         typer.echo(jsonlib.dumps({**study.to_json(), "picture": str(picture)}, indent=1))
         return
-    console = Console(highlight=False)
-    console.print(_table(study))
+    printable(Console(highlight=False)).print(_table(study))
     for line in verdicts(study):
         typer.echo(line)
     typer.echo(f"picture: {picture}, numbers: {out / 'demo.json'} ({time.monotonic() - started:.0f} s)")
@@ -56,7 +56,8 @@ def _line(method: str, number: int, scores: Mapping[str, float]) -> None:
 
 def _table(study: Stress) -> Table:
     """A row per method: the mean, and the difference to the first method with its interval."""
-    table = Table(title=f"{study.metric} in %; below it the difference to {study.methods[0]} [95 %]", title_justify="left")
+    title = f"{study.metric} in %; below it the difference to {study.methods[0]} [95 %]"
+    table = Table(title=title, title_justify="left")
     table.add_column("method")
     for condition in study.conditions:
         table.add_column(condition, justify="right", no_wrap=True)

@@ -73,7 +73,8 @@ def _edges(y: Tensor, classes: int, count: int, homophily: float, generator: tor
 def _clouds(y: Tensor, classes: int, features: int, signal: float, generator: torch.Generator) -> Tensor:
     centre = torch.randn(classes, features, generator=generator)
     centre = signal * centre / centre.norm(dim=1, keepdim=True)
-    return centre[y] + torch.randn(y.numel(), features, generator=generator)
+    x: Tensor = centre[y] + torch.randn(y.numel(), features, generator=generator)
+    return x
 
 
 def _bags(y: Tensor, classes: int, bag: tuple[int, float, float], generator: torch.Generator) -> Tensor:
