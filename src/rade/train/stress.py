@@ -73,25 +73,28 @@ def stress(
     datasets: Sequence[Dataset],
     plans: Sequence[Settings],
     *,
+    conditions: Mapping[str, Corruption] = CONDITIONS,
     told: Told = lambda method, number, scores: None,
 ) -> Stress:
     """Train every plan on every data set, run number = its position, and score the best epoch in every condition."""
-    found: dict[str, dict[str, tuple[float, ...]]] = {plan.method: dict.fromkeys(CONDITIONS, ()) for plan in plans}
+    found: dict[str, dict[str, tuple[float, ...]]] = {plan.method: dict.fromkeys(conditions, ()) for plan in plans}
     for number, dataset in enumerate(datasets):
         for plan in plans:
             if plan.threads:
                 torch.set_num_threads(plan.threads)
             with TemporaryDirectory() as folder:
                 train_run(dataset, plan, number, Path(folder))
-                scores = _scores(Path(folder), dataset, plan, number)
+                scores = _scores(Path(folder), dataset, number, conditions)
             for condition, score in scores.items():
                 found[plan.method][condition] += (score,)
             told(plan.method, number, scores)
     return Stress(found, datasets[0].metric)
 
 
-def _scores(folder: Path, dataset: Dataset, plan: Settings, number: int) -> dict[str, float]:
+def _scores(
+    folder: Path, dataset: Dataset, number: int, conditions: Mapping[str, Corruption]
+) -> dict[str, float]:
     trained, task = load_run(folder), Task.of(dataset)
-    test, labels = split_of(dataset, number, plan.seed).test, dataset.graphs[0].y
-    logits = {name: trained.predict(damage.of_dataset(dataset)) for name, damage in CONDITIONS.items()}
+    test, labels = split_of(dataset, number, trained.settings.seed).test, dataset.graphs[0].y
+    logits = {name: trained.predict(damage.of_dataset(dataset)) for name, damage in conditions.items()}
     return {name: task.metric(out[test], labels[test]) for name, out in logits.items()}
