@@ -1,4 +1,4 @@
-"""What is released: a wheel and a source archive that install into an empty environment and work from another folder."""
+"""What is released: a wheel and a source archive that install into an empty environment and work from elsewhere."""
 
 import os
 import re
@@ -44,7 +44,7 @@ def dist(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(dist, tmp_path_factory):
-    """The Python of an empty environment with nothing of ours but the wheel; its dependencies are those of the tests."""
+    """The Python of an empty environment with nothing of ours but the wheel; dependencies are those of the tests."""
     folder = tmp_path_factory.mktemp("environment")
     venv.create(folder, with_pip=False)
     python = folder / "bin" / "python"

@@ -22,8 +22,8 @@ def draw(name: str, size: tuple[float, float], content: Callable[[Figure, Colour
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE
     for theme, colours in THEMES.items():
         text = colours["text"]
-        look = {key: text for key in ("text.color", "axes.labelcolor", "xtick.color", "ytick.color", "axes.edgecolor")}
-        # A fixed salt and no date: the same picture is the same file. Text stays text, so that it can be read and found.
+        look = dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color", "axes.edgecolor"), text)
+        # A fixed salt and no date: the same picture is the same file. Text stays text, to be read and found.
         look |= {"svg.hashsalt": name, "svg.fonttype": "none", "font.size": 10, "axes.spines.top": False}
         look |= {"axes.spines.right": False, "grid.color": colours["faint"], "grid.alpha": 0.5, "legend.frameon": False}
         look |= {"font.family": ["sans-serif"], "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"]}

@@ -31,7 +31,8 @@ def nodes_and_edges(axes: Axes, dense: torch.Tensor, clean: torch.Tensor, colour
                 continue
             colour = colours["faint"] if not there else colours["blue"] if was else colours["orange"]
             x, y = PLACES[[i, j]].T
-            axes.plot(x, y, color=colour, linewidth=1.0 if not there else 2.4, linestyle="-" if there else ":", zorder=1)
+            line = {"linewidth": 2.4, "linestyle": "-"} if there else {"linewidth": 1.0, "linestyle": ":"}
+            axes.plot(x, y, color=colour, zorder=1, **line)
     axes.scatter(*PLACES.T, s=150, color=colours["text"], zorder=2)
     axes.scatter(*PLACES[:1].T, s=150, color=colours["green"], zorder=3)
     axes.set_axis_off()
