@@ -85,8 +85,8 @@ def main() -> None:
     for name, check in rade.testing.CHECKS.items():  # every promise that RADE builds on, on all views of small graphs
         check(louder)
         print(f"holds: {name.replace('_', ' ')}")
-    dataset = rade.data.csbm(nodes=800, words=300)
-    data, split, x = dataset.graphs[0], dataset.split(run=0), dataset.graphs[0].x.to_dense()
+    dataset = rade.data.csbm(nodes=800)
+    data, split, x = dataset.graphs[0], dataset.split(run=0), dataset.graphs[0].x
     torch.manual_seed(0)
     net = Net(dataset.features, dataset.classes)
     model = rade.RADE(net, density=dataset.density, generator=torch.Generator().manual_seed(0))
