@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rade.control.variance import variance
+from rade.graph.messages import to_anybody
 from rade.moments import Sent, Sum
 from rade.view.law import Law
 from rade.view.rates import Rates, number
@@ -33,7 +34,7 @@ class Interchange:
 
 def interchange(sent: Sent, law: Law) -> Interchange:
     """Prop. 4's ratio of the messages that the last convolution sends, and the shares of drops and additions."""
-    kappa = ratios(sent.per_head.sum(1), law)
+    kappa = ratios(to_anybody(sent.per_head).sum(1), law)
     low, median, high = torch.quantile(kappa, torch.tensor([0.05, 0.5, 0.95], dtype=kappa.dtype)).tolist()
     p, q = number(law.rates.p), number(law.rates.q)
     found = variance(sent, law)

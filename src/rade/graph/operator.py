@@ -59,7 +59,7 @@ class Part(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Sparse:
+class Sparse(Part):
     """Weights on a pattern: values [E] or, per head, [E, H]."""
 
     pattern: Pattern
@@ -92,7 +92,7 @@ class Sparse:
 
 
 @dataclass(frozen=True, eq=False)
-class Diagonal:
+class Diagonal(Part):
     """A factor per node, [n] or [n, H]."""
 
     values: Tensor
@@ -115,7 +115,7 @@ class Diagonal:
 
 
 @dataclass(frozen=True, eq=False)
-class Picked:
+class Picked(Part):
     """A factor per row, [k] or [k, H], on the features of one node each: some rows of a diagonal."""
 
     values: Tensor
@@ -142,7 +142,7 @@ class Picked:
 
 
 @dataclass(frozen=True, eq=False)
-class AllPairs:
+class AllPairs(Part):
     """K_ij, or factor_i · K_ij, for all pairs (i, j) of the same graph, loops included."""
 
     kernel: Kernel
