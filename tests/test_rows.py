@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 import torch
 
@@ -124,3 +127,15 @@ def test_graphs_picked_from_a_batch_are_those_built_anew():
         assert torch.equal(getattr(picked.pattern, name), getattr(anew.pattern, name)), name
     for name in ("order", "batch", "ptr", "degree", "edge_rank"):
         assert torch.equal(getattr(picked, name), getattr(anew, name)), name
+
+
+def test_rows_that_outlive_graphs_keep_the_last_two_of_them_alive():
+    """A split's rows live as long as the data; every run sorts a graph of its own."""
+    rows, alive = torch.tensor([3, 5, 8]), []
+    for _ in range(6):
+        graph = line_with_chords()
+        assert graph.neighborhood(nodes_of(rows, NODES)) is graph.neighborhood(nodes_of(rows, NODES))
+        alive.append(weakref.ref(graph))
+    del graph
+    gc.collect()
+    assert sum(ref() is not None for ref in alive) == 2

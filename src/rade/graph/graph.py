@@ -85,7 +85,7 @@ class Graph(Adjacency):
 
     def neighborhood(self, nodes: Nodes) -> Nodes:
         """The nodes and their neighbors, found once."""
-        return nodes.memo.once(("neighborhood", self), lambda: heard(nodes, self.pattern))
+        return nodes.around.once(self, lambda: heard(nodes, self.pattern))
 
     @property
     def num_nodes(self) -> int:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rade.memory import Memo, Recall, remembered
 
-KEPT = 16  # graphs on which the neighborhood of some nodes is known
+KEPT = 2  # graphs on which the neighborhood of some nodes is known; each is kept alive by it
 FEW = 0.75  # below this part of all nodes, leaving the others out pays for picking their rows
 
 
@@ -19,7 +19,8 @@ class Nodes:
 
     index: Tensor  # [k]
     total: int
-    memo: Memo = field(default_factory=lambda: Memo(KEPT), init=False, repr=False)
+    memo: Memo = field(default_factory=Memo, init=False, repr=False)
+    around: Memo = field(default_factory=lambda: Memo(KEPT), init=False, repr=False)  # neighborhoods by graph
     features: Recall[Tensor] = field(default_factory=Recall, init=False, repr=False)
 
     @property
