@@ -48,10 +48,13 @@ def improvements(result: dict) -> int:
 
 
 def test_test_rows_are_computed_only_where_validation_improved(papers, passes, tmp_path):
-    """A training and a validation pass per epoch; the test rows in another pass, or along with the validation rows."""
+    """A training and a validation pass per epoch; the test rows in another pass, or along with the validation rows.
+
+    At the end the best parameters are judged once more, likewise in one pass or two.
+    """
     result = train_run(papers, resolve("csbm", "gcn", "drop-edge", epochs=5, hidden=8), 0, tmp_path)
     assert passes["train"] == 5
-    assert passes["evaluation"] in (5, 5 + improvements(result))
+    assert passes["evaluation"] in (5 + 1, 5 + improvements(result) + 2)
 
 
 def test_rate_control_and_evaluation_share_the_clean_pass(papers, passes, tmp_path):
