@@ -2,11 +2,12 @@
 
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rade.report.numbers import many
 from rade.report.rows import Problem
 from rade.report.svg import Trace, curves
 from rade.seal import SealError, verify
@@ -85,11 +86,11 @@ def _failure(record: Mapping[str, Any]) -> Failure:
 
 def _diagnosis(record: Mapping[str, Any]) -> Diagnosis:
     found = {name: record["operators"][name] for name in OPERATORS}
-    facts = f"{record['nodes']:,} nodes, {record['edges']:,} edges, {record['graphs']:,} graphs; "
+    size = ", ".join(many(int(record[f"{name}s"]), name) for name in ("node", "edge", "graph"))
     return Diagnosis(
         title=str(record["dataset"]),
         model=str(record["model"]),
-        facts=f"{facts}p = {record['p']:.3g}, q = {record['q']:.3g}",
+        facts=f"{size}; p = {record['p']:.3g}, q = {record['q']:.3g}",
         notes=tuple(str(note) for note in record["notes"]),
         head=("", *OPERATORS.values()),
         lines=tuple(_lines(found, int(record["layers"]))),
@@ -107,7 +108,7 @@ def _lines(found: Mapping[str, Mapping[str, Any]], layers: int) -> Iterator[tupl
     for key, words in names.items():
         values = [one[key] for one in found.values()]
         if any(value is not None for value in values):
-            yield words, *("–" if value is None else f"{float(value):.3g}" for value in values)
+            yield words, *(_figure(value) for value in values)
     shares = [one["beyond"] for one in found.values()]
     yield f"sensitivity from beyond {layers} edges", *("–" if s is None else f"{100 * s:.1f} %" for s in shares)
     for kind, words in NOISE.items():
@@ -117,13 +118,31 @@ def _lines(found: Mapping[str, Mapping[str, Any]], layers: int) -> Iterator[tupl
 
 
 def _pictures(name: str, found: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Sensitivity by distance, in powers of ten; what is 0 has none and is not drawn."""
+    """Sensitivity by distance, in powers of ten (what is 0 has none and is not drawn), and flips by noise."""
     traces = []
     for operator, one in found.items():
         steps = [(int(s["distance"]), float(s["sensitivity"])) for s in one["steps"] if s["distance"] >= 0]
-        seen = [(distance, math.log10(value)) for distance, value in steps if value > 0]
-        if seen:
-            distances, values = zip(*seen)
-            traces.append(Trace(OPERATORS[operator], STYLES[operator], distances, values, values, values))
+        traces += _trace(operator, [(distance, math.log10(value)) for distance, value in steps if value > 0])
     if traces:
         yield "log₁₀ of the mean ‖∂h_i/∂h⁰_j‖", curves(f"sensitivity by distance, {name}", traces, False, "distance")
+    for kind, words in NOISE.items():
+        traces = []
+        for operator, one in found.items():
+            shares = one["flips"][kind].items()
+            traces += _trace(operator, [(round(100 * float(level)), float(share)) for level, share in shares])
+        caption = f"predictions that change, %: {words}"
+        yield caption, curves(f"{caption}, {name}", traces, True, "noise, % of the edges")
+
+
+def _trace(operator: str, points: Sequence[tuple[int, float]]) -> list[Trace]:
+    """The line of an operator; none without points."""
+    if not points:
+        return []
+    places, values = tuple(place for place, _ in points), tuple(value for _, value in points)
+    return [Trace(OPERATORS[operator], STYLES[operator], places, values, values, values)]
+
+
+def _figure(value: Any) -> str:
+    if value is None:
+        return "–"
+    return f"{float(value):,.0f}" if abs(value) >= 1000 else f"{float(value):.3g}"
