@@ -9,9 +9,10 @@ from scipy.stats import ttest_rel
 from torch.testing import assert_close
 
 from rade.train import resolve, train_run
+from rade.train.folds import best_common_epoch
 from rade.train.process import Solo
 from rade.train.steps import batches_of
-from rade.train.summary import Summary, best_common_epoch, paired, summarise
+from rade.train.summary import Summary, paired, summarise
 
 
 class Part(Solo):
