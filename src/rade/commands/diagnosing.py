@@ -103,7 +103,8 @@ def show(found: Diagnosis) -> None:
     """Two tables: the operators side by side, and sensitivity by distance."""
     console = printable(Console(highlight=False))
     console.print(f"[bold]{found.dataset}[/]: {found.model}", markup=True, soft_wrap=True)
-    size = f"{found.nodes:,} nodes, {found.edges:,} edges, {found.graphs:,} graphs, {found.components:,} components"
+    counts = {"node": found.nodes, "edge": found.edges, "graph": found.graphs, "component": found.components}
+    size = ", ".join(f"{count:,} {name}{'' if count == 1 else 's'}" for name, count in counts.items())
     console.print(f"{size}; views with p = {found.p:.3g}, q = {found.q:.3g}", soft_wrap=True)
     for note in found.notes:
         console.print(f"note: {note}", soft_wrap=True)
@@ -153,7 +154,9 @@ def _distances(found: Diagnosis) -> Table:
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3g}"
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def _percent(value: float | None) -> str:

@@ -41,8 +41,8 @@ class Checkpoint:
             settings, generators, whole = state["settings"], state["generators"], state["trainee"]
             writers = len(generators)
             same_settings(settings, self.settings, self.path)
-            same_key(state.get("key", self.key), self.key, self.path)  # one from before keys were kept is believed
             if writers == self.process.world:
+                same_key(state.get("key", self.key), self.key, self.path)  # one from before keys were kept is believed
                 self._continue(trainee, whole, generators[self.process.rank])
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError):
             raise RunError(f"{self.path} is not a checkpoint of rade; delete it to start this run afresh") from None

@@ -5,7 +5,7 @@ from typing import Any
 
 from rade.data import Dataset, Split
 from rade.train.corruption import Corruption
-from rade.train.errors import SettingsError
+from rade.train.errors import RunError, SettingsError
 from rade.train.model import Shape, build_learner
 from rade.train.process import Solo
 from rade.train.quality import quality
@@ -40,7 +40,10 @@ def judge_best(
 ) -> Final:
     """Test score, log-loss and calibration of the best epoch's parameters, on a corrupted graph if settings say so."""
     learner = build_learner(settings, Shape.of(dataset), seed, process.rank)
-    learner.load_state_dict(state)
+    try:
+        learner.load_state_dict(state)
+    except (RuntimeError, TypeError, AttributeError, LookupError, ValueError):
+        raise RunError("checkpoint.pt is not a checkpoint of rade; delete it to start this run afresh") from None
     learner.eval()
     task = Task.of(dataset)
     clean = batches_of(dataset, split, settings, seed, process)

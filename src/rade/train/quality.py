@@ -12,6 +12,8 @@ BINS = 15
 
 def quality(task: Task, logits: Tensor, labels: Tensor) -> dict[str, float | None]:
     """Mean negative log-likelihood and expected calibration error of some rows; None where one is not finite."""
+    if not bool(torch.isfinite(logits).all()):
+        return {"log_loss": None, "calibration_error": None}
     values = {"log_loss": float(task.loss(logits, labels)), "calibration_error": calibration_error(logits, labels)}
     return {name: value if math.isfinite(value) else None for name, value in values.items()}
 

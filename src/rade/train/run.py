@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def train_run(
     check_level(dataset, settings)
     check_test(dataset, settings)
     wanted = settings.model_dump(mode="json")
-    key = run_key(settings, run, origin(dataset), process.world)
+    key = partial(run_key, settings, run, origin(dataset))
     done = finished(folder, wanted, key) if resume else None
     if done is not None:
         return done
@@ -63,7 +64,7 @@ def train_run(
         # A result that is there stays until this run has one; of an earlier checkpoint nothing is needed.
         if not resume:
             remove(folder / "checkpoint.pt")
-    checkpoint = Checkpoint(folder / "checkpoint.pt", wanted, key, checkpoint_every, process, stop_asked)
+    checkpoint = Checkpoint(folder / "checkpoint.pt", wanted, key(process.world), checkpoint_every, process, stop_asked)
     trainee = _train(dataset, settings, run, checkpoint, resume, observe)
     result = _result(dataset, settings, run, trainee, process)
     # Killed between the two files below, the run is still known as unfinished and ends when it is resumed.
