@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from rade.graph.graph import Graph
-from rade.moments.attention.attention import Attention
+from rade.moments.attention.attention import Attention, ScoredAttention
+from rade.moments.attention.scores import Attributes, FeatureScores
 from rade.moments.base import Coefficients
 from rade.moments.mean import Mean
 from rade.moments.sum import Sum
@@ -108,6 +109,26 @@ def attention(heads: int, self_loops: bool, scale: float = 1.0, slope: float = 0
     return on
 
 
+def pair_attention(heads: int) -> Callable[[Graph], Build]:
+    """Scores q_i·(k_j + e_ij) of normal features and edge attributes, with self-loops."""
+
+    def on(base: Graph) -> Build:
+        query, key = normal(2, base.num_nodes, heads, 2, seed=3)
+        attributes = normal(base.pattern.size, heads, 2, seed=4)
+
+        def build(graph: Graph, carry: Carry, dtype: torch.dtype) -> Coefficients:
+            query_, key_, edges = (
+                part.to(dtype) for part in (carry.nodes(query), carry.nodes(key), carry.edges(attributes))
+            )
+            extra = Attributes(edges, 0.5, -0.5)
+            scores = FeatureScores(graph, query_, key_, lambda q, k: (q * k).sum(-1), True, extra)
+            return ScoredAttention(scores, dtype)
+
+        return build
+
+    return on
+
+
 EXACT = [
     Aggregator("sum", plain(Sum), 1e-10),
     Aggregator("weighted-sum", weighted(Sum), 1e-10),
@@ -126,5 +147,6 @@ ATTENTION = [
     Aggregator("attention", attention(1, False), 1e-4, heads=1, meets=False),
     Aggregator("attention-loops", attention(1, True), 1e-4, heads=1, meets=False),
     Aggregator("attention-two-heads", attention(2, True), 1e-4, heads=2, meets=False),
+    Aggregator("attention-pairs", pair_attention(1), 1e-4, heads=1, meets=False),
 ]
 ALL = EXACT + ATTENTION

@@ -29,6 +29,8 @@ TWINS: dict[type[Module], type[Module]] = {
     pyg.GatedGraphConv: nn.GatedGraphConv,
     pyg.ARMAConv: nn.ARMAConv,
     pyg.GINEConv: nn.GINEConv,
+    pyg.GATv2Conv: nn.GATv2Conv,
+    pyg.TransformerConv: nn.TransformerConv,
     pyg.ClusterGCNConv: nn.ClusterGCNConv,
 }
 PLAIN = {twin: layer for layer, twin in TWINS.items()}
@@ -103,12 +105,12 @@ def reason_against(module: Module) -> str:
     return "its coefficients have no moments here; rade.register takes a layer of your own that has them"
 
 
-_SCORES = "its coefficients are functions of pairs, whose sums over non-neighbors have no closed form"
+_SCORES = "its coefficients are functions of pairs without moments here (rade.nn.GATv2Conv shows how to write some)"
 _ATTRIBUTES = "its messages use edge attributes, which added edges do not have"
 _NO_SUM = "it is no weighted sum of messages, so there is no expectation to preserve"
 _RELATIONS = "it has several relations, and views are of one"
 _REASONS = {
-    **dict.fromkeys(("GATv2Conv", "TransformerConv", "SuperGATConv", "FAConv", "AGNNConv", "FeaStConv"), _SCORES),
+    **dict.fromkeys(("SuperGATConv", "FAConv", "AGNNConv", "FeaStConv"), _SCORES),
     **dict.fromkeys(("NNConv", "CGConv", "GMMConv", "SplineConv", "ResGatedGraphConv"), _ATTRIBUTES),
     **dict.fromkeys(("PNAConv", "EdgeConv", "DynamicEdgeConv", "GENConv", "MFConv", "PointNetConv"), _NO_SUM),
     **dict.fromkeys(("RGCNConv", "FastRGCNConv", "RGATConv", "HGTConv", "HANConv", "FiLMConv"), _RELATIONS),
