@@ -254,3 +254,18 @@ def test_a_check_says_what_is_wrong_and_changes_nothing():
     assert rade.check(linear).lines[0].found == "Linear has no graph convolution"
     assert torch.equal(torch.get_rng_state(), state)
     assert found.asdict()["works"] is False
+
+
+def test_one_kind_of_nodes_and_one_undirected_relation():
+    """Bipartite calls, relations and directed graphs: one sentence each."""
+    hetero = pyg.HeteroConv({("a", "to", "a"): pyg.GCNConv(8, 3), ("a", "of", "a"): pyg.SAGEConv(8, 3)})
+    with pytest.raises(ValueError, match=r"HeteroConv at 'the top' has several relations.*to_homogeneous"):
+        rade.RADE(hetero)
+    with pytest.raises(
+        ValueError, match=r"SAGEConv got a tuple of features.* bipartite: views are of one kind of nodes"
+    ):
+        rade.nn.SAGEConv(8, 3)((X, X), rade.Graph.from_edge_index(EDGES, NODES))
+    with pytest.raises(ValueError, match=r"several kinds of nodes or relations \(x, edge_index\)"):
+        rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])))(x={"a": X}, edge_index=None)
+    with pytest.raises(ValueError, match=r"some edges have no reverse: .*directed graphs are not supported"):
+        rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"]))).train()(X, EDGES[:, :7])

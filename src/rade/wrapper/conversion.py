@@ -51,6 +51,11 @@ def convert(model: Module, strict: bool = True) -> Module:
         )
     plain = {path: module for path, module in model.named_modules() if type(module) in TWINS}
     for path, module in model.named_modules():
+        if type(module).__name__ == "HeteroConv":
+            raise ValueError(
+                f"HeteroConv at {path or 'the top'!r} has several relations, and views are of one undirected relation; "
+                "make the graph homogeneous (HeteroData.to_homogeneous()), or wrap a part that sees one relation"
+            )
         if strict and path not in plain and is_unsupported(module):
             raise ValueError(
                 f"{type(module).__name__} at {path or 'the top'!r} is not supported on random views: "
