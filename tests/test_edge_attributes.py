@@ -15,6 +15,7 @@ from torch.nn.functional import cross_entropy
 import rade
 from rade import Graph, Law, MeanView, Rates
 from rade.graph import Messages
+from rade.graph.nodes import nodes_of
 from rade.moments import Sent, Sum, Symmetric
 from rade.moments.attention import denominator
 from rade.nn.attributes import imputed
@@ -22,6 +23,7 @@ from rade.nn.base import linear_part
 from rade.testing import GRAPHS
 from rade.testing.oracle import error
 from rade.view import sample
+from rade.view.rows import Restricted
 from rade.wrapper.conversion import PLAIN, TWINS
 from zoo import normal, random_edges, seeded
 
@@ -216,6 +218,13 @@ def test_symmetric_sums_take_messages_of_edges_as_well():
     dense = torch.zeros(5, 5, IN, dtype=torch.double)
     dense[GRAPH.pattern.target, GRAPH.pattern.source] = messages.edges
     assert error(found, torch.einsum("i,j,ijf->if", root, root, dense)) <= 1e-12
+
+
+def test_some_rows_are_rows_of_all():
+    ours, _ = pair(edge_dim=DIM)
+    view = sample(Law(MINE, Rates(0.4, 0.5), generator=torch.Generator().manual_seed(1)))
+    rows = torch.tensor([3, 0])
+    assert error(ours(X, Restricted(view, nodes_of(rows, 5)), ATTR), ours(X, view, ATTR)[rows]) <= 1e-12
 
 
 def test_noise_cannot_be_undone_for_messages_of_edges():
