@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rade.graph.graph import Graph
 from rade.moments.attention.attention import Attention, ScoredAttention
-from rade.moments.attention.scores import Attributes, FeatureScores
+from rade.moments.attention.scores import Attributes, EdgeScores, FeatureScores, PairScores
 from rade.moments.base import Coefficients
 from rade.moments.mean import Mean
 from rade.moments.sum import Sum
@@ -21,6 +21,7 @@ from rade.moments.weighted_symmetric import WeightedSymmetric
 from rade.testing.oracle import UNCHANGED, Build, Carry
 
 Make = Callable[[Graph, torch.dtype], Coefficients]
+MakeScores = Callable[[Graph, Tensor, Tensor, Tensor], PairScores]
 
 
 @dataclass(frozen=True)
@@ -109,24 +110,30 @@ def attention(heads: int, self_loops: bool, scale: float = 1.0, slope: float = 0
     return on
 
 
-def pair_attention(heads: int) -> Callable[[Graph], Build]:
-    """Scores q_i·(k_j + e_ij) of normal features and edge attributes, with self-loops."""
+def scored_attention(heads: int, make: MakeScores) -> Callable[[Graph], Build]:
+    """``make`` builds scores of two normal features of nodes and one of edges, [n, H, 2] and [E, H, 2]."""
 
     def on(base: Graph) -> Build:
         query, key = normal(2, base.num_nodes, heads, 2, seed=3)
         attributes = normal(base.pattern.size, heads, 2, seed=4)
 
         def build(graph: Graph, carry: Carry, dtype: torch.dtype) -> Coefficients:
-            query_, key_, edges = (
-                part.to(dtype) for part in (carry.nodes(query), carry.nodes(key), carry.edges(attributes))
-            )
-            extra = Attributes(edges, 0.5, -0.5)
-            scores = FeatureScores(graph, query_, key_, lambda q, k: (q * k).sum(-1), True, extra)
-            return ScoredAttention(scores, dtype)
+            nodes = (carry.nodes(part).to(dtype) for part in (query, key))
+            return ScoredAttention(make(graph, *nodes, carry.edges(attributes).to(dtype)), dtype)
 
         return build
 
     return on
+
+
+def edge_scores(graph: Graph, query: Tensor, key: Tensor, edges: Tensor) -> PairScores:
+    """LeakyReLU(s_j + t_i + e_ij) with self-loops."""
+    return EdgeScores(graph, key[..., 0], query[..., 0], 0.2, True, Attributes(edges[..., 0], 0.5, -0.5))
+
+
+def pair_scores(graph: Graph, query: Tensor, key: Tensor, edges: Tensor) -> PairScores:
+    """q_i·(k_j + e_ij) without."""
+    return FeatureScores(graph, query, key, lambda q, k: (q * k).sum(-1), False, Attributes(edges, 0.0, -0.5))
 
 
 EXACT = [
@@ -147,6 +154,7 @@ ATTENTION = [
     Aggregator("attention", attention(1, False), 1e-4, heads=1, meets=False),
     Aggregator("attention-loops", attention(1, True), 1e-4, heads=1, meets=False),
     Aggregator("attention-two-heads", attention(2, True), 1e-4, heads=2, meets=False),
-    Aggregator("attention-pairs", pair_attention(1), 1e-4, heads=1, meets=False),
+    Aggregator("attention-attributes", scored_attention(1, edge_scores), 1e-4, heads=1, meets=False),
+    Aggregator("attention-pairs", scored_attention(1, pair_scores), 1e-4, heads=1, meets=False),
 ]
 ALL = EXACT + ATTENTION

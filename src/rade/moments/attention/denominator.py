@@ -85,7 +85,7 @@ def listing_is_cheaper(scores: PairScores) -> bool:
     """
     if scores.loop.numel() == 0:
         return True
-    if not isinstance(scores, Scores):
+    if not isinstance(scores, Scores) or not scores.uniform:  # cells have no exact law of theirs
         return pair_count(scores.graph) * scores.heads <= SHORT_LIST
     s, t = scores.s.detach(), scores.t.detach()
     columns = torch.unique(torch.floor(s / WIDTH)).numel() + 1
