@@ -118,8 +118,8 @@ def scored_attention(heads: int, make: MakeScores) -> Callable[[Graph], Build]:
         attributes = normal(base.pattern.size, heads, 2, seed=4)
 
         def build(graph: Graph, carry: Carry, dtype: torch.dtype) -> Coefficients:
-            nodes = (carry.nodes(part).to(dtype) for part in (query, key))
-            return ScoredAttention(make(graph, *nodes, carry.edges(attributes).to(dtype)), dtype)
+            targets, sources = (carry.nodes(part).to(dtype) for part in (query, key))
+            return ScoredAttention(make(graph, targets, sources, carry.edges(attributes).to(dtype)), dtype)
 
         return build
 
