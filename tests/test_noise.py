@@ -65,10 +65,7 @@ class WithEdges(torch.nn.Module):
 ATTRIBUTES = torch.randn(EDGES.shape[1], 3, generator=torch.Generator().manual_seed(5))
 OF_EDGES = {
     "GCNConv, weights": (lambda i, o: pyg.GCNConv(i, o), ATTRIBUTES[:, 0].exp()),
-    "GCNConv without loops, weights": (lambda i, o: pyg.GCNConv(i, o, add_self_loops=False), ATTRIBUTES[:, 0].exp()),
     "GINEConv": (lambda i, o: pyg.GINEConv(torch.nn.Linear(i, o), edge_dim=3), ATTRIBUTES),
-    "GATConv": (lambda i, o: pyg.GATConv(i, o, edge_dim=3), ATTRIBUTES),
-    "TransformerConv": (lambda i, o: pyg.TransformerConv(i, o, edge_dim=3), ATTRIBUTES),
 }
 
 
