@@ -19,7 +19,7 @@ SCRIPTS = sorted(FOLDER.glob("*.py"))
 def test_there_are_the_promised_ones():
     listed = re.findall(r"`(\w+\.py)`", (FOLDER / "README.md").read_text(encoding="utf-8"))
     assert sorted(set(listed)) == [script.name for script in SCRIPTS]
-    assert len(SCRIPTS) == 6
+    assert len(SCRIPTS) == 7
 
 
 @pytest.mark.slow
@@ -82,7 +82,22 @@ def noisy_graph(output: str) -> None:
     assert plain + 3 < estimated < clean
 
 
+def molecules_with_bonds(output: str) -> None:
+    lines = output.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["BondGIN", "BondGCN"]
+    assert all(percentages(line)[0] > 75 for line in lines)
+    assert all(float(line.rsplit(" ", 1)[1]) < 1e-4 for line in lines)
+
+
 CHECKS = {
     check.__name__: check
-    for check in (own_gcn, long_range, minibatch_sage, graph_classification, own_aggregator, noisy_graph)
+    for check in (
+        own_gcn,
+        long_range,
+        minibatch_sage,
+        graph_classification,
+        own_aggregator,
+        noisy_graph,
+        molecules_with_bonds,
+    )
 }

@@ -60,6 +60,8 @@ MODELS = {
     "ChebConv": lambda: Net(lambda i, o: pyg.ChebConv(i, o, K=3)),
     "GatedGraphConv": lambda: After(pyg.GatedGraphConv(3, 2)),
     "ARMAConv": lambda: Net(lambda i, o: pyg.ARMAConv(i, o, num_stacks=2, num_layers=2)),
+    "GATv2Conv": lambda: Net(lambda i, o: pyg.GATv2Conv(i, o, heads=2, concat=False)),
+    "TransformerConv": lambda: Net(lambda i, o: pyg.TransformerConv(i, o // 2, heads=2)),
     "ClusterGCNConv": lambda: Net(lambda i, o: pyg.ClusterGCNConv(i, o, diag_lambda=0.5)),
 }
 
@@ -149,7 +151,7 @@ def test_weighted_models_adapt_and_predict_what_they_predicted(name):
         (lambda: pyg.APPNP(2, 0.1, dropout=0.5), r"APPNP\(dropout=0.5\) is not supported.*use dropout=0.0"),
         (lambda: pyg.ChebConv(8, 3, K=2, normalization="rw"), r"ChebConv\(normalization='rw'\).*'sym'"),
         (lambda: pyg.GCN2Conv(8, 0.1, cached=True), "cached=True"),
-        (lambda: pyg.GATv2Conv(8, 3), "functions of pairs"),
+        (lambda: pyg.SuperGATConv(8, 3), "functions of pairs"),
         (lambda: pyg.NNConv(8, 3, torch.nn.Linear(2, 24)), "edge attributes, which added edges do not have"),
         (lambda: pyg.EdgeConv(torch.nn.Linear(16, 3)), "no weighted sum of messages"),
         (lambda: pyg.RGCNConv(8, 3, 2), "several relations"),
@@ -236,10 +238,10 @@ def test_checks_see_every_layer(name):
 
 
 def test_a_check_says_what_is_wrong_and_changes_nothing():
-    net = seeded(lambda: Net(lambda i, o: pyg.GATv2Conv(i, o)))
+    net = seeded(lambda: Net(lambda i, o: pyg.SuperGATConv(i, o)))
     found = rade.check(net, X, EDGES)
     assert (found.works, found.adapts) == (False, False)
-    assert "!!  layer convs.0  GATv2Conv: its coefficients are functions of pairs" in str(found)
+    assert "!!  layer convs.0  SuperGATConv: its coefficients are functions of pairs" in str(found)
     net = seeded(lambda: Net(LAYERS["GCNConv"]))
     linear, state = torch.nn.Linear(2, 2), torch.get_rng_state()
     found = rade.check(net, X, EDGES[:, :5])
@@ -252,3 +254,18 @@ def test_a_check_says_what_is_wrong_and_changes_nothing():
     assert rade.check(linear).lines[0].found == "Linear has no graph convolution"
     assert torch.equal(torch.get_rng_state(), state)
     assert found.asdict()["works"] is False
+
+
+def test_one_kind_of_nodes_and_one_undirected_relation():
+    """Bipartite calls, relations and directed graphs: one sentence each."""
+    hetero = pyg.HeteroConv({("a", "to", "a"): pyg.GCNConv(8, 3), ("a", "of", "a"): pyg.SAGEConv(8, 3)})
+    with pytest.raises(ValueError, match=r"HeteroConv at 'the top' has several relations.*to_homogeneous"):
+        rade.RADE(hetero)
+    with pytest.raises(
+        ValueError, match=r"SAGEConv got a tuple of features.* bipartite: views are of one kind of nodes"
+    ):
+        rade.nn.SAGEConv(8, 3)((X, X), rade.Graph.from_edge_index(EDGES, NODES))
+    with pytest.raises(ValueError, match=r"several kinds of nodes or relations \(x, edge_index\)"):
+        rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])))(x={"a": X}, edge_index=None)
+    with pytest.raises(ValueError, match=r"some edges have no reverse: .*directed graphs are not supported"):
+        rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"]))).train()(X, EDGES[:, :7])

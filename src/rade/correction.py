@@ -83,7 +83,7 @@ def aggregation(adjacency: Adjacency, coefficients: Coefficients) -> Aggregation
 def _(adjacency: Graph, coefficients: Coefficients) -> Operator:
     """Σ_j α_ij m_j + α_ii m_i."""
     weights = coefficients.realised(coefficients.clean())
-    return along(adjacency.pattern, weights.edges, Diagonal(weights.loop))
+    return along(adjacency.pattern, weights.edges, weights.loop)
 
 
 @aggregation.register
@@ -94,7 +94,7 @@ def _(adjacency: View, coefficients: Coefficients) -> Operator:
     if law.variant.corrects:
         of = terms(coefficients, law)
         weights = Weights(weights.edges * of.edges, weights.loop * of.loop, weights.added)
-    edges: Operator = along(adjacency.graph.pattern, weights.edges, Diagonal(weights.loop))
+    edges: Operator = along(adjacency.graph.pattern, weights.edges, weights.loop)
     operator = edges + Operator((Sparse(adjacency.added, weights.added),))
     operator = _with_denoising(operator, law, coefficients)
     if not law.variant.centres or adjacency.added.size == 0:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from rade.control.recording import Recorded
 from rade.correction import terms
-from rade.graph.messages import Messages, to_anybody
+from rade.graph.messages import Messages, to_anybody, to_itself
 from rade.graph.sparse import Pattern, at_entries
 from rade.moments.base import Pulls
 from rade.view.law import Law
@@ -87,7 +87,7 @@ def _pulls(view: View, call: Recorded, g: Tensor) -> Pulls:
 
     return Pulls(
         of.edges * _on_edges(g, messages, view.graph.pattern, heads),
-        of.loop * _inner(g, m),
+        of.loop * _inner(g, to_itself(messages)),
         _pairs(g, m, view.added, heads) - centre[view.added.target],
         received,
         reverse,

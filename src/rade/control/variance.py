@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from rade.correction import terms
-from rade.graph.edge_operator import along
 from rade.graph.graph import Graph
 from rade.graph.messages import Messages, along_edges, to_anybody
 from rade.graph.nodes import Nodes, nodes_of
@@ -84,6 +83,10 @@ class _Corrected:
         """Its rows at the nodes that are wanted."""
         return operator if self.nodes is None else operator.rows(self.nodes)
 
+    def chosen(self, values: Tensor) -> Tensor:
+        """Values of all nodes at those that are wanted."""
+        return values if self.nodes is None else values.index_select(0, self.nodes.index)
+
 
 def _some(rows: Tensor, total: int) -> Nodes | None:
     """The rows as nodes, where they are few; None where one is named twice."""
@@ -129,15 +132,17 @@ def _apply(operator: Operator, x: Tensor, heads: bool) -> Tensor:
 def _edge_part(corrected: _Corrected, variance: Tensor, law: Law) -> Tensor:
     """Σ_edges over j, heads: F² Var m², and for several heads the covariance through the shared edge."""
     pattern = corrected.graph.pattern
-    weighted = along(pattern, corrected.factor.square() * variance)
-    weighted = weighted if corrected.nodes is None else weighted.rows(corrected.nodes)
-    own = weighted.apply(corrected.messages.square()).sum(1)
+    m, squares = corrected.messages, corrected.factor.square() * variance
+    if isinstance(m, Messages):
+        own = corrected.chosen(pattern.row_sum(squares[..., None] * m.edges.square())).sum(1)
+    else:
+        own = corrected.rows(Operator((Sparse(pattern, squares),))).apply(m.square()).sum(1)
     if corrected.factor.shape[1] == 1:
         return own
     odds = law.rates.p / (1.0 - law.rates.p)
     sent = (corrected.factor * corrected.mean)[..., None] * along_edges(corrected.messages, pattern)  # [E, H, C]
     between = odds * pattern.row_sum(sent.sum(1).square() - sent.square().sum(1))
-    return own + (between if corrected.nodes is None else between.index_select(0, corrected.nodes.index))
+    return own + corrected.chosen(between)
 
 
 def _nonedge_part(corrected: _Corrected, operator: Operator, heads: bool) -> Tensor:

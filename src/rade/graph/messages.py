@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from rade.graph.sparse import Pattern
@@ -16,27 +18,40 @@ class Messages:
     Attributes:
         nodes: [n, F], to anybody: of a non-edge only the sender is known, its attribute is imputed.
         edges: [E, F], in the graph's order.
+        loops: [n, F], from each node to itself, where that is neither; None: as to anybody.
     """
 
     nodes: Tensor
     edges: Tensor
+    loops: Tensor | None = None
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Messages:
+        """All messages changed in the same way."""
+        loops = None if self.loops is None else change(self.loops)
+        return Messages(change(self.nodes), change(self.edges), loops)
 
     def detach(self) -> Messages:
         """Without derivatives."""
-        return Messages(self.nodes.detach(), self.edges.detach())
+        return self.each(torch.Tensor.detach)
 
     def square(self) -> Messages:
         """Entry by entry."""
-        return Messages(self.nodes.square(), self.edges.square())
+        return self.each(torch.square)
 
     def through(self, matrix: Tensor | None) -> Messages:
         """W m of every message, None for the identity."""
-        return self if matrix is None else Messages(self.nodes @ matrix.t(), self.edges @ matrix.t())
+        return self if matrix is None else self.each(lambda messages: messages @ matrix.t())
 
 
 def to_anybody(messages: Tensor | Messages) -> Tensor:
     """What every node sends to those it is not joined to, [n, ...]."""
     return messages.nodes if isinstance(messages, Messages) else messages
+
+
+def to_itself(messages: Tensor | Messages) -> Tensor:
+    """What every node sends to itself, [n, ...]."""
+    own = messages.loops if isinstance(messages, Messages) else None
+    return to_anybody(messages) if own is None else own
 
 
 def along_edges(messages: Tensor | Messages, pattern: Pattern) -> Tensor:

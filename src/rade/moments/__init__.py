@@ -1,6 +1,6 @@
 """What RADE needs to know of an aggregator: its coefficients on a graph and on a view, and their moments."""
 
-from rade.moments.attention.attention import Attention
+from rade.moments.attention.attention import Attention, ScoredAttention
 from rade.moments.base import Coefficients, Moments, Sent, Weights
 from rade.moments.mean import Mean
 from rade.moments.sum import Sum
@@ -13,6 +13,7 @@ __all__ = [
     "Coefficients",
     "Mean",
     "Moments",
+    "ScoredAttention",
     "Sent",
     "Sum",
     "Symmetric",

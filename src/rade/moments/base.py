@@ -188,7 +188,7 @@ class Sent:
     def per_head(self) -> Tensor | Messages:
         """The messages with a head axis, [n, H, C]."""
         if isinstance(self.messages, Messages):
-            return Messages(_per_head(self.messages.nodes), _per_head(self.messages.edges))
+            return self.messages.each(_per_head)
         return _per_head(self.messages)
 
 

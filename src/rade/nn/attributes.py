@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from rade.errors import choose
 from rade.graph.graph import Graph
 from rade.graph.sparse import row_pointer
+from rade.moments.attention.scores import Attributes
 from rade.nn.weights import edge_mean
 
 Imputed = Literal["mean", "zero", "frequent"] | Tensor
@@ -57,3 +59,29 @@ def _most_frequent(graph: Graph, attributes: Tensor) -> Tensor:
     values = attributes.index_select(0, first[best])  # entries themselves, with their derivatives
     some = (pointer.diff() > 0).view(-1, 1)
     return torch.where(some, values, torch.zeros_like(values)).index_select(0, graph.batch)
+
+
+def with_loops(
+    graph: Graph, edge_attr: Tensor | None, layer: str, how: Imputed, fill: object, term: Callable[[Tensor], Tensor]
+) -> Attributes:
+    """``term`` of the attributes of edges, of loops as PyG fills them, and of what is imputed to added edges.
+
+    fill: ``"mean"`` or ``"add"`` over the edges that a node receives on the clean graph, a number, or a row [D].
+    """
+    attributes = attributes_in_order(graph, edge_attr, layer)
+    return Attributes(
+        term(attributes), term(_loop_attributes(graph, attributes, layer, fill)), term(imputed(graph, attributes, how))
+    )
+
+
+def _loop_attributes(graph: Graph, attributes: Tensor, layer: str, fill: object) -> Tensor:
+    if isinstance(fill, Tensor):
+        return fill.to(attributes).expand(graph.num_nodes, attributes.shape[1])
+    if isinstance(fill, int | float):
+        return attributes.new_full((graph.num_nodes, attributes.shape[1]), fill)
+    if fill not in ("mean", "add"):
+        raise ValueError(
+            f"{layer}(fill_value={fill!r}) is not supported on random views; use fill_value='mean', 'add' or a number"
+        )
+    sums = graph.pattern.row_sum(attributes)
+    return sums if fill == "add" else sums / graph.degree.clamp(min=1)[:, None]

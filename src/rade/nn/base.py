@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from functools import wraps
 from typing import Any, ClassVar
 
 import torch
@@ -32,6 +33,8 @@ class CorrectedConv:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if "forward" in cls.__dict__:
+            cls.forward = _one_kind_of_nodes(cls.__dict__["forward"])  # type: ignore[attr-defined]
         # PyG reads the arguments of `propagate` from the source of a class, found by its *name*: a layer named like
         # its parent hides them, so they are stated as the attributes that PyG asks for first.
         parent = next(base for base in cls.__mro__[1:] if issubclass(base, MessagePassing))
@@ -97,6 +100,22 @@ class CorrectedConv:
         ``head`` [C, F_out] is the linear map from this layer's output to the logits, None where they are the same;
         activations in between are dropped, the paper's linear assumption.
         """
+
+
+def _one_kind_of_nodes(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """A layer's forward that says so where it gets features of sources and of targets on a view."""
+
+    @wraps(forward)
+    def checked(self: CorrectedConv, *args: Any, **kwargs: Any) -> Any:
+        x = args[0] if args else kwargs.get("x")
+        if isinstance(x, tuple) and any(isinstance(value, Adjacency) for value in (*args, *kwargs.values())):
+            raise ValueError(
+                f"{type(self).__name__} got a tuple of features, of sources and of targets, which is bipartite: views "
+                "are of one kind of nodes; pass x alone, or leave the layer out of the wrapped model"
+            )
+        return forward(self, *args, **kwargs)
+
+    return checked
 
 
 def convolutions(model: torch.nn.Module) -> dict[str, CorrectedConv]:

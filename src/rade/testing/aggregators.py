@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from rade.graph.graph import Graph
-from rade.moments.attention.attention import Attention
+from rade.moments.attention.attention import Attention, ScoredAttention
+from rade.moments.attention.scores import Attributes, EdgeScores, FeatureScores, PairScores
 from rade.moments.base import Coefficients
 from rade.moments.mean import Mean
 from rade.moments.sum import Sum
@@ -20,6 +21,7 @@ from rade.moments.weighted_symmetric import WeightedSymmetric
 from rade.testing.oracle import UNCHANGED, Build, Carry
 
 Make = Callable[[Graph, torch.dtype], Coefficients]
+MakeScores = Callable[[Graph, Tensor, Tensor, Tensor], PairScores]
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,32 @@ def attention(heads: int, self_loops: bool, scale: float = 1.0, slope: float = 0
     return on
 
 
+def scored_attention(heads: int, make: MakeScores) -> Callable[[Graph], Build]:
+    """``make`` builds scores of two normal features of nodes and one of edges, [n, H, 2] and [E, H, 2]."""
+
+    def on(base: Graph) -> Build:
+        query, key = normal(2, base.num_nodes, heads, 2, seed=3)
+        attributes = normal(base.pattern.size, heads, 2, seed=4)
+
+        def build(graph: Graph, carry: Carry, dtype: torch.dtype) -> Coefficients:
+            targets, sources = (carry.nodes(part).to(dtype) for part in (query, key))
+            return ScoredAttention(make(graph, targets, sources, carry.edges(attributes).to(dtype)), dtype)
+
+        return build
+
+    return on
+
+
+def edge_scores(graph: Graph, query: Tensor, key: Tensor, edges: Tensor) -> PairScores:
+    """LeakyReLU(s_j + t_i + e_ij) with self-loops."""
+    return EdgeScores(graph, key[..., 0], query[..., 0], 0.2, True, Attributes(edges[..., 0], 0.5, -0.5))
+
+
+def pair_scores(graph: Graph, query: Tensor, key: Tensor, edges: Tensor) -> PairScores:
+    """q_i·(k_j + e_ij) without."""
+    return FeatureScores(graph, query, key, lambda q, k: (q * k).sum(-1), False, Attributes(edges, 0.0, -0.5))
+
+
 EXACT = [
     Aggregator("sum", plain(Sum), 1e-10),
     Aggregator("weighted-sum", weighted(Sum), 1e-10),
@@ -126,5 +154,7 @@ ATTENTION = [
     Aggregator("attention", attention(1, False), 1e-4, heads=1, meets=False),
     Aggregator("attention-loops", attention(1, True), 1e-4, heads=1, meets=False),
     Aggregator("attention-two-heads", attention(2, True), 1e-4, heads=2, meets=False),
+    Aggregator("attention-attributes", scored_attention(1, edge_scores), 1e-4, heads=1, meets=False),
+    Aggregator("attention-pairs", scored_attention(1, pair_scores), 1e-4, heads=1, meets=False),
 ]
 ALL = EXACT + ATTENTION

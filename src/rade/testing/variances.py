@@ -54,10 +54,11 @@ def edges_may_send_messages_of_their_own(aggregator: Aggregator) -> None:
     for case in INSIDE:
         graph, heads = case.graph, () if aggregator.heads is None else (aggregator.heads,)
         nodes = aggregator.messages(graph)
-        messages = Messages(nodes, normal(graph.pattern.size, *heads, nodes.shape[-1], seed=8))
+        edges = normal(graph.pattern.size, *heads, nodes.shape[-1], seed=8)
+        messages = Messages(nodes, edges, aggregator.messages(graph, seed=9))
         for variant in Variant:
             views, coefficients = case.views(variant), aggregator.alone(graph)
-            copied = Messages(views.repeat(messages.nodes), views.repeat(messages.edges))
+            copied = messages.each(views.repeat)
             there = aggregator.on(graph)(views.copies, views.carry, torch.double)
             seen = propagate(views.view, there, copied).view(views.count, *nodes.shape)
             what = f"messages of edges under {called(variant)}"
