@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -350,6 +351,20 @@ def _run(script: Path) -> Any:
     return subprocess.run(
         [sys.executable, str(script)], env=environment, capture_output=True, encoding="utf-8", timeout=300, check=False
     )
+
+
+def test_the_python_of_the_guide_runs(tmp_path, monkeypatch):
+    """Its blocks one after the other, with fewer seeds and epochs."""
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parents[1] / "docs" / "compare.md").read_text("utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 4
+    names = {"make_net": make_net, "data": one_graph()}
+    for block in blocks:
+        short = block.replace("seeds=10", "seeds=1").replace("patience=50", "patience=1").replace("=None, ", "=1, ")
+        short = short.replace("progress=print)", "progress=print, workers=1)")
+        exec(compile(short, "docs/compare.md", "exec"), names)
+    assert list(names["found"].differences) == ["a fifth of the edges", "RADE, 0.2", "RADE, one view"]
 
 
 def test_batches_never_end_in_a_single_graph():

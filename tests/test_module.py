@@ -199,11 +199,17 @@ def test_adapt_gives_every_layer_its_own_mode_back():
 
 
 def test_adapt_works_where_gradients_are_off():
-    model = wrapped()
-    training_step(model, X, EDGES, labels=LABELS)
-    with torch.no_grad():
-        model.adapt(X, EDGES)
-    assert int(model.controller.steps) == 1
+    """The same step as with them."""
+    slopes = []
+    for enabled in (True, False):
+        model = wrapped()
+        training_step(model, X, EDGES, labels=LABELS)
+        with torch.set_grad_enabled(enabled):
+            model.adapt(X, EDGES)
+        assert int(model.controller.steps) == 1
+        slopes.append(model.controller.first.clone())
+    assert torch.equal(*slopes)
+    assert float(slopes[0][0]) != 0
 
 
 def test_labelled_rows_may_be_ids_or_a_mask():

@@ -136,8 +136,9 @@ def test_cross_validation_reports_the_best_epoch_of_the_mean_curve():
     assert best_common_epoch(curves) == (2, (0.9, 0.5))
     timing = {"seconds": 1.0}
     results = [
-        {"folds": 10, "metric": "accuracy", "settings": {"method": "none"}, "history": {"val": c}, "timing": timing}
-        for c in curves
+        {"run": k, "folds": 10, "metric": "accuracy", "settings": {"method": "none"}}
+        | {"history": {"val": curve}, "timing": timing}
+        for k, curve in enumerate(curves)
     ]
     summary = summarise(results)
     assert (summary.mean, summary.scores) == (pytest.approx(0.7), (0.9, 0.5))

@@ -159,7 +159,7 @@ def test_an_option_reaches_the_methods_that_have_it():
 
 def test_the_embedded_comparison_is_the_default():
     plan = make_plan({})
-    assert [settings.method for settings in plan.settings] == ["none", "rade-of", "rade-ofs"]
+    assert [settings.method for settings in plan.settings] == ["none", "dropout", "drop-edge", "rade-of", "rade-ofs"]
     assert plan.settings[0].dataset == "csbm"
 
 

@@ -17,7 +17,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-COMPARED = ("none", "rade-of", "rade-ofs")
+COMPARED = ("none", "dropout", "drop-edge", "rade-of", "rade-ofs")
 RUNS = 10**6
 
 

@@ -22,7 +22,8 @@ from rade.nn.base import CorrectedConv
 from rade.nn.linear import is_sparse
 from rade.nn.rows import Wanted
 
-_NOT_FEATURES = ("batch", "ptr", "edge_weight", "edge_attr")
+_NOT_FEATURES = ("batch", "ptr")
+_OF_EDGES = "edge_"  # how PyG begins the names of what edges have: edge_weight, edge_attr, edge_label_index
 _TRIMMING = ("num_sampled_nodes_per_hop", "num_sampled_edges_per_hop")
 
 
@@ -153,7 +154,11 @@ def _from_tensors(entry: Entry, arguments: dict[str, Any], positional: tuple[str
     features = [
         value
         for key, value in arguments.items()
-        if key != name and key not in skipped and isinstance(value, Tensor) and value.dim() >= 1
+        if key != name
+        and key not in skipped
+        and not key.startswith(_OF_EDGES)
+        and isinstance(value, Tensor)
+        and value.dim() >= 1
     ]
     x = arguments["x"] if isinstance(arguments.get("x"), Tensor) else features[0] if features else None
     return Call(
@@ -192,6 +197,11 @@ def find_graph(call: Call, model: Module, known: Recall[Graph]) -> Graph:
 
 
 def _refuse_matrices(edge_index: Tensor | Adjacency) -> None:
+    if isinstance(edge_index, Mapping):
+        raise ValueError(
+            "the graph came as a dict of relations (HeteroData, to_hetero); views are of one relation: wrap a model "
+            "of a homogeneous graph, data.to_homogeneous()"
+        )
     sparse = isinstance(edge_index, Tensor) and edge_index.layout != torch.strided
     if sparse or type(edge_index).__name__ == "SparseTensor":
         raise ValueError(

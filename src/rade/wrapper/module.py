@@ -248,9 +248,9 @@ class RADE(Module):
             self._look(self._latest)
 
         step = RateStep(Running(self.wrapped, call), self.law(graph), self.readout, labelled, self._latest)
-        seen, logits = step.look(controller.rule)
-        if controller.rule.adapts:
-            with torch.enable_grad():
+        with torch.enable_grad():  # also where the caller has switched it off
+            seen, logits = step.look(controller.rule)
+            if controller.rule.adapts:
                 controller.step(seen)
         self._latest = None  # one training call, one rate step; and nothing of it is kept alive
         return logits
