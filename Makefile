@@ -55,7 +55,7 @@ pictures: $(STAMP)         ## draw the pictures of the documentation again
 	for script in views jacobian rates noise; do (cd docs/pictures && ../../$(BIN)/python $$script.py) || exit 1; done
 
 notebooks: $(VENV)/.docs   ## write the notebooks from their scripts and execute them
-	$(BIN)/python examples/notebooks.py
+	$(BIN)/python docs/write_notebooks.py
 
 dist: $(VENV)/.docs        ## wheel and source archive
 	rm -rf dist && $(BIN)/python -m build --no-isolation --quiet

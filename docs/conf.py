@@ -1,5 +1,6 @@
 """The documentation as pages: `make docs`, without network and without warnings."""
 
+import os
 import re
 import shutil
 from pathlib import Path
@@ -24,6 +25,7 @@ myst_all_links_external = False
 nb_execution_mode = "cache"
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
+os.environ["PYTHONWARNINGS"] = "ignore:IProgress not found"  # tqdm, where Jupyter's widgets are not installed
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
