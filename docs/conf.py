@@ -27,6 +27,7 @@ nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 os.environ["PYTHONWARNINGS"] = "ignore:IProgress not found"  # tqdm, where Jupyter's widgets are not installed
 
+default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_default_options = {"members": True, "show-inheritance": True}
@@ -61,6 +62,43 @@ def _prepare(app) -> None:
     NOTEBOOKS.mkdir(exist_ok=True)
     for notebook in (ROOT / "examples").glob("*.ipynb"):
         shutil.copy2(notebook, NOTEBOOKS / notebook.name)
+
+
+def _literally(line: str) -> str:
+    """What stands outside of back-ticks is text: bars and stars mean themselves."""
+    parts = re.split(r"(``.*?``|`.*?`)", line)
+    return "".join(part if part.startswith("`") else re.sub(r"([|*])", r"\\\1", part) for part in parts)
+
+
+def _readable(app, what, name, value, options, lines) -> None:
+    """Docstrings are written to be read in a terminal: `argument: meaning` lines become a list, hanging lines join."""
+    source, lines[:] = list(lines), []
+    inside = False
+    for line in source:
+        text = line.strip()
+        if text.startswith((">>>", "...")) or (lines and lines[-1].startswith((">>>", "...")) and text):
+            if lines and lines[-1].strip() and not lines[-1].startswith((">>>", "...")):
+                lines.append("")
+            lines.append(text)
+            inside = False
+            continue
+        item = re.match(r"([a-z_][\w, ]*): (?=\S)", line)
+        if item:
+            lines += [*([] if inside else [""]), f"- **{item[1]}**: {_literally(line[item.end():])}"]
+            inside = True
+        elif inside and text and line.startswith(" "):
+            lines.append("  " + _literally(text))
+        elif text.startswith("- ") or (line.startswith(" ") and lines and lines[-1].startswith("- ")):
+            lines.append(_literally(line))
+        else:
+            lines += [*([""] if inside and text else []), _literally(text)]
+            inside = False
+    lines.append("")
+
+
+def setup(app) -> None:
+    """Called by Sphinx."""
+    app.connect("autodoc-process-docstring", _readable)
 
 
 _prepare(None)

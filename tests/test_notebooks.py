@@ -19,7 +19,8 @@ SPEC.loader.exec_module(written)
 def test_the_stored_notebook_is_the_written_one_with_outputs(name):
     stored = nbformat.read(ROOT / "examples" / f"{name}.ipynb", as_version=4)
     nbformat.validate(stored)
-    assert [cell.source for cell in stored.cells] == [cell.source for cell in written.notebook(written.NOTEBOOKS[name]).cells]
+    fresh = written.notebook(written.NOTEBOOKS[name])
+    assert [cell.source for cell in stored.cells] == [cell.source for cell in fresh.cells]
     outputs = [output for cell in stored.cells if cell.cell_type == "code" for output in cell.outputs]
     assert any("image/png" in output.get("data", {}) for output in outputs)
     assert not [output for output in outputs if output.get("name") == "stderr" or output.output_type == "error"]
