@@ -33,8 +33,8 @@ quick: check               ## lint, types, and a selection of tests in a minute 
 test: check                ## everything that CI runs
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
-fuzz: $(STAMP)             ## random configurations, command lines and damaged files, for minutes
-	RADE_FUZZ=$${RADE_FUZZ:-300} $(BIN)/pytest -n 2 tests/fuzz
+fuzz: $(STAMP)             ## random configurations, command lines, damaged files, and laws of the core, for minutes
+	RADE_FUZZ=$${RADE_FUZZ:-300} $(BIN)/pytest -n 2 tests/fuzz tests/properties
 
 bench: $(STAMP)            ## speed as ratios, on an otherwise idle machine
 	$(BIN)/rade bench
