@@ -26,6 +26,7 @@ def test_the_stored_notebook_is_the_written_one_with_outputs(name):
     assert not [output for output in outputs if output.get("name") == "stderr" or output.output_type == "error"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Jupyter's own parts
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.parametrize("name", written.NOTEBOOKS)
