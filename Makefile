@@ -50,6 +50,7 @@ $(VENV)/.docs: $(STAMP)
 
 docs: $(VENV)/.docs        ## the documentation as pages: docs/_build/html/index.html
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python docs/check_links.py docs/_build/html
 
 pictures: $(STAMP)         ## draw the pictures of the documentation again
 	for script in views jacobian rates noise; do (cd docs/pictures && ../../$(BIN)/python $$script.py) || exit 1; done

@@ -12,7 +12,7 @@ project = "rade"
 copyright = "The rade authors"
 version = release = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text("utf-8"), re.MULTILINE)[1]
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_copybutton"]
 exclude_patterns = ["_build", "pictures/*.py"]
 suppress_warnings = ["mystnb.unknown_mime_type"]
 
@@ -28,6 +28,7 @@ nb_execution_raise_on_error = True
 os.environ["PYTHONWARNINGS"] = "ignore:IProgress not found"  # tqdm, where Jupyter's widgets are not installed
 
 default_role = "code"
+napoleon_use_ivar = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_default_options = {"members": True, "show-inheritance": True}
@@ -71,34 +72,20 @@ def _literally(line: str) -> str:
 
 
 def _readable(app, what, name, value, options, lines) -> None:
-    """Docstrings are written to be read in a terminal: `argument: meaning` lines become a list, hanging lines join."""
+    """Docstrings are written to be read in a terminal; blank lines around examples and escapes are put in here."""
     source, lines[:] = list(lines), []
-    inside = False
+    example = False
     for line in source:
-        text = line.strip()
-        if text.startswith((">>>", "...")) or (lines and lines[-1].startswith((">>>", "...")) and text):
-            if lines and lines[-1].strip() and not lines[-1].startswith((">>>", "...")):
-                lines.append("")
-            lines.append(text)
-            inside = False
-            continue
-        item = re.match(r"([a-z_][\w, ]*): (?=\S)", line)
-        if item:
-            lines += [*([] if inside else [""]), f"- **{item[1]}**: {_literally(line[item.end():])}"]
-            inside = True
-        elif inside and text and line.startswith(" "):
-            lines.append("  " + _literally(text))
-        elif text.startswith("- ") or (line.startswith(" ") and lines and lines[-1].startswith("- ")):
-            lines.append(_literally(line))
-        else:
-            lines += [*([""] if inside and text else []), _literally(text)]
-            inside = False
-    lines.append("")
+        begins = line.lstrip().startswith(">>>")
+        if begins and not example and lines and lines[-1].strip():
+            lines.append("")
+        example = begins or (example and bool(line.strip()))
+        lines.append(line if example else _literally(line))
 
 
 def setup(app) -> None:
     """Called by Sphinx."""
-    app.connect("autodoc-process-docstring", _readable)
+    app.connect("autodoc-process-docstring", _readable, priority=400)  # before napoleon reads Args and Attributes
 
 
 _prepare(None)
