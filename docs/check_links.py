@@ -1,4 +1,7 @@
-"""Every link between the built pages, and every anchor, leads somewhere: python docs/check_links.py docs/_build/html."""
+"""Every link between the built pages, and every anchor, leads somewhere.
+
+    python docs/check_links.py docs/_build/html
+"""
 
 import sys
 from html.parser import HTMLParser
