@@ -33,8 +33,8 @@ quick: check               ## lint, types, and a selection of tests in a minute 
 test: check                ## everything that CI runs
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
-fuzz: $(STAMP)             ## random configurations, command lines and damaged files, for minutes
-	RADE_FUZZ=$${RADE_FUZZ:-300} $(BIN)/pytest -n 2 tests/fuzz
+fuzz: $(STAMP)             ## random configurations, command lines, damaged files, and laws of the core, for minutes
+	RADE_FUZZ=$${RADE_FUZZ:-300} $(BIN)/pytest -n 2 tests/fuzz tests/properties
 
 bench: $(STAMP)            ## speed as ratios, on an otherwise idle machine
 	$(BIN)/rade bench
@@ -50,12 +50,13 @@ $(VENV)/.docs: $(STAMP)
 
 docs: $(VENV)/.docs        ## the documentation as pages: docs/_build/html/index.html
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python docs/check_links.py docs/_build/html
 
 pictures: $(STAMP)         ## draw the pictures of the documentation again
 	for script in views jacobian rates noise; do (cd docs/pictures && ../../$(BIN)/python $$script.py) || exit 1; done
 
 notebooks: $(VENV)/.docs   ## write the notebooks from their scripts and execute them
-	$(BIN)/python examples/notebooks.py
+	$(BIN)/python docs/write_notebooks.py
 
 dist: $(VENV)/.docs        ## wheel and source archive
 	rm -rf dist && $(BIN)/python -m build --no-isolation --quiet

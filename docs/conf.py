@@ -1,5 +1,6 @@
 """The documentation as pages: `make docs`, without network and without warnings."""
 
+import os
 import re
 import shutil
 from pathlib import Path
@@ -11,7 +12,7 @@ project = "rade"
 copyright = "The rade authors"
 version = release = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text("utf-8"), re.MULTILINE)[1]
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_copybutton"]
 exclude_patterns = ["_build", "pictures/*.py"]
 suppress_warnings = ["mystnb.unknown_mime_type"]
 
@@ -24,7 +25,10 @@ myst_all_links_external = False
 nb_execution_mode = "cache"
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
+os.environ["PYTHONWARNINGS"] = "ignore:IProgress not found"  # tqdm, where Jupyter's widgets are not installed
 
+default_role = "code"
+napoleon_use_ivar = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_default_options = {"members": True, "show-inheritance": True}
@@ -59,6 +63,29 @@ def _prepare(app) -> None:
     NOTEBOOKS.mkdir(exist_ok=True)
     for notebook in (ROOT / "examples").glob("*.ipynb"):
         shutil.copy2(notebook, NOTEBOOKS / notebook.name)
+
+
+def _literally(line: str) -> str:
+    """What stands outside of back-ticks is text: bars and stars mean themselves."""
+    parts = re.split(r"(``.*?``|`.*?`)", line)
+    return "".join(part if part.startswith("`") else re.sub(r"([|*])", r"\\\1", part) for part in parts)
+
+
+def _readable(app, what, name, value, options, lines) -> None:
+    """Docstrings are written to be read in a terminal; blank lines around examples and escapes are put in here."""
+    source, lines[:] = list(lines), []
+    example = False
+    for line in source:
+        begins = line.lstrip().startswith(">>>")
+        if begins and not example and lines and lines[-1].strip():
+            lines.append("")
+        example = begins or (example and bool(line.strip()))
+        lines.append(line if example else _literally(line))
+
+
+def setup(app) -> None:
+    """Called by Sphinx."""
+    app.connect("autodoc-process-docstring", _readable, priority=400)  # before napoleon reads Args and Attributes
 
 
 _prepare(None)

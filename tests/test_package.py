@@ -71,6 +71,7 @@ def test_the_wheel_and_the_archive_hold_every_file_of_the_package(dist):
     assert "rade/py.typed" in expected
 
 
+@pytest.mark.slow
 def test_the_installed_package_says_its_version_and_runs_the_readme(installed, tmp_path):
     where = run(installed, "-c", "import rade; print(rade.__file__)", cwd=tmp_path)
     assert str(ROOT) not in where

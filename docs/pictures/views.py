@@ -1,4 +1,4 @@
-"""Three views of a small graph, what they do to one node's sum, and what correction makes of it."""
+"""Two views of a small graph, what they do to one node's sum, and what correction makes of it."""
 
 import numpy as np
 import torch
@@ -11,8 +11,8 @@ from rade.correction import propagate
 from rade.moments import Symmetric
 
 EDGES = [(0, 1), (0, 2), (0, 3), (1, 2), (3, 4), (4, 5), (5, 6), (3, 6)]
-PLACES = np.array([[0.0, 0.0], [-1.1, 0.9], [-1.1, -0.9], [1.1, 0.0], [1.9, 0.9], [2.7, 0.0], [1.9, -0.9]])
-SEEDS = (0, 3, 2)  # of the views, for legibility
+PLACES = np.array([[0.0, 0.0], [-1.1, 0.9], [-1.1, -0.9], [1.1, 0.25], [1.9, 1.0], [2.7, 0.1], [1.7, -0.9]])
+SEEDS = (0, 2)  # of the views, for legibility
 RATES = rade.Rates(p=0.4, q=0.15)
 
 
@@ -52,16 +52,16 @@ def numbers(axes: Axes, corrected: torch.Tensor, shown: torch.Tensor, colours: C
 
 
 def content(figure: Figure, colours: Colours) -> None:
-    """Clean graph, three views, mean over many."""
+    """Clean graph, two views, mean over many."""
     low, high = torch.tensor(EDGES).t()
     graph = rade.Graph.from_edge_index(torch.stack([torch.cat([low, high]), torch.cat([high, low])]), len(PLACES))
     law = rade.Law(graph, RATES, rade.Variant.OF, generator=torch.Generator().manual_seed(4))
     clean = weights(graph)
-    panels = figure.subplots(1, 5)
+    panels = figure.subplots(1, 4)
     nodes_and_edges(panels[0], clean, clean, colours)
     numbers(panels[0], clean, clean, colours)
     panels[0].set_title("the graph", fontsize=11)
-    for number, (panel, seed) in enumerate(zip(panels[1:4], SEEDS)):
+    for number, (panel, seed) in enumerate(zip(panels[1:3], SEEDS)):
         view = rade.sample_view(graph, RATES, torch.Generator().manual_seed(seed))
         there = torch.zeros_like(clean)
         there[view.edge_index[0], view.edge_index[1]] = 1
@@ -71,13 +71,13 @@ def content(figure: Figure, colours: Colours) -> None:
         panel.set_title(f"view {number + 1}", fontsize=11)
     views = (rade.sample_view(graph, RATES, torch.Generator().manual_seed(seed)) for seed in range(4000))
     mean = sum(weights(rade.View(law, view.kept, view.added)) for view in views) / 4000
-    nodes_and_edges(panels[4], clean, clean, colours)
-    numbers(panels[4], mean, clean, colours)
-    panels[4].set_title("mean of 4,000 views", fontsize=11)
-    legend = "with which weight the green node hears others (GCN, p = 0.4, q = 0.15, RADE-OF)   "
-    legend += "—  blue: kept, dotted: dropped, orange: added"
+    nodes_and_edges(panels[3], clean, clean, colours)
+    numbers(panels[3], mean, clean, colours)
+    panels[3].set_title("mean of 4,000 views", fontsize=11)
+    legend = "numbers: with which weight the green node hears another (GCN, p = 0.4, q = 0.15, RADE-OF)\n"
+    legend += "blue: kept, dotted: dropped, orange: added"
     figure.supxlabel(legend, fontsize=9)
 
 
 if __name__ == "__main__":
-    draw("views", (11.5, 2.1), content)
+    draw("views", (9.0, 2.4), content)

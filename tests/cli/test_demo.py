@@ -43,6 +43,15 @@ def test_damaged_graphs_are_scored_worse_than_the_clean_one(rade):
     assert max(mean["half missing"], mean["half spurious"]) < mean["clean"]
 
 
+def test_demo_looks_at_its_folder_before_it_trains(rade, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, out, err = rade("demo", "--out", "file")
+    assert code in (2, 3)
+    assert "graph 1" not in out
+    assert err.startswith("error: ")
+    assert len(err.splitlines()) == 1
+
+
 def test_demo_refuses_what_it_cannot_do(rade):
     code, _, err = rade("demo", "--graphs", 0)
     assert code == 2

@@ -63,13 +63,17 @@ def test_a_grid_is_planned_run_and_not_run_again(rade, table, tmp_path):
     assert "nothing to do, 6 in all" in out
     assert "0 runs done, 0 failed, 0 left" in out
 
-    (store / next(iter(before))).write_text("{")
+    # Any but those listed below; which one comes first hangs on the names, hence on every option of the data.
+    torn = next(name for name in before if stored(store)[name.removesuffix(".json")]["settings"]["method"] != "none")
+    (store / torn).write_text("{")
     code, out, err = rade("reproduce", table(), "--budget", 0)
     assert code == 0
-    assert err == f"skipped: results/{next(iter(before))} is torn or no JSON\n"
+    assert err == f"skipped: results/{torn} is torn or no JSON\n"
     assert "1 runs to do" in out
     assert "0 runs done, 0 failed, 1 left" in out
-    assert {name: times(store)[name] for name in list(before)[1:]} == dict(list(before.items())[1:])
+    assert {name: time for name, time in times(store).items() if name != torn} == {
+        name: time for name, time in before.items() if name != torn
+    }
 
     code, out, _ = rade("results", "--runs", "--method", "none")
     assert (code, out.count("csbm")) == (0, 2)

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from rade.commands.narrow import printable
 from rade.data import load
-from rade.train.files import save_json
+from rade.train.files import ensure_writable, save_json
 from rade.train.plan import make_plan
 from rade.train.stress import CONDITIONS, Stress, stress
 from rade.train.stress_picture import draw_stress
@@ -28,6 +28,7 @@ _WORDS = {
 def demonstrate(graphs: int, epochs: int | None, out: Path, json: bool) -> None:
     """Train, score, draw, and say what came out."""
     plan = make_plan({"dataset": "csbm", "method": list(METHODS)} | ({"epochs": epochs} if epochs else {}))
+    ensure_writable(out)  # before a minute of training, not after
     started = time.monotonic()
     if not json:
         typer.echo(f"{graphs} random graphs with communities, a GCN trained on each in {len(METHODS)} ways; scores are")
