@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: setup demo test quick fuzz check bench clean
+.PHONY: setup demo test quick fuzz check bench report docs pictures notebooks test-oldest dist clean
 .DEFAULT_GOAL := test
 
 $(STAMP): pyproject.toml constraints.txt
@@ -15,8 +15,8 @@ $(STAMP): pyproject.toml constraints.txt
 
 setup: $(STAMP)            ## create the environment
 
-demo: $(STAMP)             ## train on embedded data, compare, draw
-	$(BIN)/rade train
+demo: $(STAMP)             ## five methods on random graphs, clean and damaged: table, verdict, picture
+	$(BIN)/rade demo
 
 check: $(STAMP)            ## lint and types only
 	$(BIN)/ruff check .
@@ -33,11 +33,49 @@ quick: check               ## lint, types, and a selection of tests in a minute 
 test: check                ## everything that CI runs
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
-fuzz: $(STAMP)             ## random configurations, command lines and damaged files, for minutes
-	RADE_FUZZ=$${RADE_FUZZ:-300} $(BIN)/pytest -n 2 tests/fuzz
+fuzz: $(STAMP)             ## random configurations, command lines, damaged files, and laws of the core, for minutes
+	RADE_FUZZ=$${RADE_FUZZ:-300} $(BIN)/pytest -n 2 tests/fuzz tests/properties
 
 bench: $(STAMP)            ## speed as ratios, on an otherwise idle machine
 	$(BIN)/rade bench
 
+report: $(STAMP)           ## docs/results.md and the README's headline table from results/
+	$(BIN)/rade report results --out report
+	$(BIN)/python docs/refresh.py report
+
+# The documentation has packages of its own, added to the same environment.
+$(VENV)/.docs: $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	touch $@
+
+docs: $(VENV)/.docs        ## the documentation as pages: docs/_build/html/index.html
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python docs/check_links.py docs/_build/html
+
+pictures: $(STAMP)         ## draw the pictures of the documentation again
+	for script in views jacobian rates noise; do (cd docs/pictures && ../../$(BIN)/python $$script.py) || exit 1; done
+
+notebooks: $(VENV)/.docs   ## write the notebooks from their scripts and execute them
+	$(BIN)/python docs/write_notebooks.py
+
+dist: $(VENV)/.docs        ## wheel and source archive
+	rm -rf dist && $(BIN)/python -m build --no-isolation --quiet
+
+# The lowest versions that pyproject.toml promises, in an environment of their own. PyTorch's PyPI wheel of that age
+# brings CUDA: the index of CPU builds is smaller. OLDEST_TORCH= and OLDEST_INDEX= choose others.
+OLDEST_PYTHON ?= python3.10
+OLDEST_TORCH  ?= 2.4.0
+OLDEST_INDEX  ?= --index-url https://download.pytorch.org/whl/cpu
+OLDEST_VENV   ?= .venv-oldest
+OLDEST_TESTS  := $(addprefix tests/,test_laws.py test_expectation.py test_degrees.py test_graph.py test_pairs.py test_view.py \
+	test_inference.py test_nn.py test_values.py test_follow.py cli/test_demo.py cli/test_output.py properties)
+
+test-oldest:               ## the core's tests with the lowest promised versions
+	$(OLDEST_PYTHON) -m venv $(OLDEST_VENV)
+	$(OLDEST_VENV)/bin/pip install --quiet "torch==$(OLDEST_TORCH)" $(OLDEST_INDEX)
+	grep -v "^torch==" constraints-oldest.txt > $(OLDEST_VENV)/constraints.txt
+	$(OLDEST_VENV)/bin/pip install --quiet -c $(OLDEST_VENV)/constraints.txt . pytest hypothesis
+	cd $(CURDIR) && OMP_NUM_THREADS=1 $(OLDEST_VENV)/bin/pytest --override-ini testpaths=tests $(OLDEST_TESTS)
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache build dist
+	rm -rf $(VENV) $(OLDEST_VENV) .mypy_cache .ruff_cache build dist docs/_build report

@@ -1,6 +1,6 @@
 """Condense the folders that `rade train` left into one JSON file and a Markdown table.
 
-python benchmarks/collect_results.py runs/cora-gcn runs/mutag-gcn --out docs/results/example.json
+python benchmarks/collect_results.py runs/cora-gcn runs/mutag-gcn --out docs/earlier/example.json
 """
 
 import argparse

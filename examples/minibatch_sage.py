@@ -13,7 +13,7 @@ FANOUTS, BATCH, EPOCHS = [10, 5], 256, 8
 
 
 def main() -> None:
-    dataset = rade.data.csbm(nodes=3000, words=500, labelled=300, seed=1)
+    dataset = rade.data.csbm(nodes=3000, labelled=300, seed=1)
     data, split = dataset.graphs[0], dataset.split(run=0)
     torch.manual_seed(0)
     net = GraphSAGE(dataset.features, 64, num_layers=2, out_channels=dataset.classes, dropout=0.3)
@@ -23,7 +23,7 @@ def main() -> None:
     for epoch in range(EPOCHS):
         model.train()
         for batch in batches:
-            x, seeds = batch.x.to_dense(), torch.arange(batch.batch_size)  # labelled seeds come first
+            x, seeds = batch.x, torch.arange(batch.batch_size)  # labelled seeds come first
             optimizer.zero_grad()
             loss = cross_entropy(model(x, batch.edge_index)[seeds], batch.y[seeds])
             loss.backward()
@@ -31,7 +31,7 @@ def main() -> None:
             model.adapt(x, batch.edge_index, labelled=seeds)
         model.eval()
         with torch.no_grad():  # RADE-OF: inference on the full graph is the plain model
-            right = model(data.x.to_dense(), data.edge_index).argmax(1) == data.y
+            right = model(data.x, data.edge_index).argmax(1) == data.y
         p, rho = float(model.controller.p), float(model.controller.rho)
         print(f"epoch {epoch + 1}: test {right[split.test].float().mean():.1%}, p = {p:.3f}, ρ = {rho:.3f}")
 

@@ -14,7 +14,7 @@ from torch_geometric.nn import GCN
 import rade
 from rade.noise import rates_of
 
-DATASET = rade.data.csbm(nodes=2000, degree=40, words=300, nuisance=0, homophily=0.4)
+DATASET = rade.data.csbm(nodes=2000, degree=40, words=300, homophily=0.4, labelled=30, validation=0.2, classes=5)
 EPOCHS = 60
 
 

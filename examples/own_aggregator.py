@@ -39,6 +39,13 @@ class Louder(Coefficients):
         p, q = law.rates.p, law.rates.q
         return self._separable(p * (1.0 - p), q * (1.0 - q), self.loudness.square())
 
+    def covariance(self, law: rade.Law) -> Moments:
+        """Of both directions of a pair, for pooled models: they share the edge, π(1−π) w_i w_j."""
+        p, q, w = law.rates.p, law.rates.q, self.loudness
+        kernel = LowRank(self.graph, (q * (1.0 - q) * w)[:, None], w[:, None])
+        edges = p * (1.0 - p) * w[self.graph.pattern.source] * w[self.graph.pattern.target]
+        return Moments(edges, self.no_loop(), over_nonedges(self.graph, kernel))
+
     def _separable(self, edge: float | Tensor, nonedge: float | Tensor, weight: Tensor) -> Moments:
         """edge · w_j on edges, nonedge · w_j on non-edges: those are an operator, never a list."""
         target = self.everywhere(nonedge, self.graph.num_nodes)
@@ -78,8 +85,8 @@ def main() -> None:
     for name, check in rade.testing.CHECKS.items():  # every promise that RADE builds on, on all views of small graphs
         check(louder)
         print(f"holds: {name.replace('_', ' ')}")
-    dataset = rade.data.csbm(nodes=800, words=300)
-    data, split, x = dataset.graphs[0], dataset.split(run=0), dataset.graphs[0].x.to_dense()
+    dataset = rade.data.csbm(nodes=800)
+    data, split, x = dataset.graphs[0], dataset.split(run=0), dataset.graphs[0].x
     torch.manual_seed(0)
     net = Net(dataset.features, dataset.classes)
     model = rade.RADE(net, density=dataset.density, generator=torch.Generator().manual_seed(0))

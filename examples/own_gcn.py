@@ -1,8 +1,8 @@
-"""Your own two-layer GCN, wrapped in one line: `RADE(net)`, and `adapt` after the backward pass.
+"""Your own two-layer GCN, wrapped in one line: `RADE(net).follow(optimizer)`, and the training loop stays as it was.
 
-The data are a citation-like block model with few labels, weak words and loud noise: a plain GCN learns its labels by
-heart from the noise, which differs from neighbor to neighbor and is what RADE suppresses. The task is made for that:
-without the noise, `csbm(nuisance=0)`, plain training is as good.
+The data are a contextual stochastic block model whose parameters were fixed before anybody looked at results on it
+(`rade.data.csbm`): a new graph for every seed, 20 labels per class. What comes out is printed with an interval, and is
+no promise for your data; `make demo` does the same with more methods and on damaged graphs.
 """
 
 import torch
@@ -12,7 +12,7 @@ from torch_geometric.nn import GCNConv
 
 import rade
 
-EPOCHS, SEEDS = 60, 3
+EPOCHS, SEEDS = 40, 5
 
 
 class GCN(torch.nn.Module):
@@ -39,32 +39,33 @@ def accuracy(model: torch.nn.Module, x: Tensor, edge_index: Tensor, y: Tensor, i
 
 def train(seed: int, wrap: bool) -> float:
     """Test accuracy at the best validation epoch."""
-    dataset = rade.data.csbm()
+    dataset = rade.data.csbm(seed=seed)
     data, split = dataset.graphs[0], dataset.split(run=0)
-    x = data.x.to_dense()
     torch.manual_seed(seed)
     net = GCN(dataset.features, 64, dataset.classes)
-    model = rade.RADE(net) if wrap else net  # the one line
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+    model = rade.RADE(net, rule=rade.GradNorm(lr=1e-2)).follow(optimizer) if wrap else net  # the one line
     best = (0.0, 0.0)
     for _ in range(EPOCHS):
         model.train()
         optimizer.zero_grad()
-        loss = cross_entropy(model(x, data.edge_index)[split.train], data.y[split.train])
-        loss.backward()
-        optimizer.step()
-        if isinstance(model, rade.RADE):
-            model.adapt(x, data.edge_index, labelled=split.train)  # and a second one: the rates tune themselves
-        best = max(best, tuple(accuracy(model, x, data.edge_index, data.y, part) for part in (split.val, split.test)))
+        cross_entropy(model(data.x, data.edge_index)[split.train], data.y[split.train]).backward()
+        optimizer.step()  # the rates take a step, too
+        scores = tuple(accuracy(model, data.x, data.edge_index, data.y, part) for part in (split.val, split.test))
+        best = max(best, scores)
     if isinstance(model, rade.RADE):
         print(f"  seed {seed}: p from 0.5 to {model.rates.p:.3f}, ρ = q/density from 0.5 to {model.controller.rho:.3f}")
     return best[1]
 
 
 def main() -> None:
+    scores = {}
     for name, wrap in (("plain GCN", False), ("RADE-OF", True)):
-        scores = torch.tensor([train(seed, wrap) for seed in range(SEEDS)])
-        print(f"{name}: test accuracy {scores.mean():.1%} ± {scores.std():.1%} over {SEEDS} seeds")
+        scores[name] = torch.tensor([train(seed, wrap) for seed in range(SEEDS)])
+        print(f"{name}: test accuracy {scores[name].mean():.1%} ± {scores[name].std():.1%} over {SEEDS} graphs")
+    gap = scores["RADE-OF"] - scores["plain GCN"]
+    reach = 2.776 * float(gap.std()) / SEEDS**0.5  # Student's t for five pairs
+    print(f"difference {gap.mean():+.1%}, 95 % interval {gap.mean() - reach:.1%} to {gap.mean() + reach:.1%}")
 
 
 if __name__ == "__main__":

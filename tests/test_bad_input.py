@@ -179,14 +179,14 @@ class Labels(Net):
 
 BAD_LAYERS: dict[str, tuple[Any, str]] = {
     "unsupported": (
-        lambda: Deep(pyg.TransformerConv(8, 3)),
-        "TransformerConv at 'blocks.0.conv' is not supported on random views: its coefficients .* "
+        lambda: Deep(pyg.SuperGATConv(8, 3)),
+        "SuperGATConv at 'blocks.0.conv' is not supported on random views: its coefficients .* "
         r"\(supported: APPNP, .*GATConv, .*SGConv, .*\); replace it, or pass strict=False",
     ),
-    "unsupported in a PyG model": (lambda: pyg.GAT(8, 6, 2, 3, v2=True), "GATv2Conv at 'convs.0' is not supported"),
+    "unsupported in a PyG model": (lambda: pyg.EdgeCNN(8, 6, 2, 3), "EdgeConv at 'convs.0' is not supported"),
     "no convolution": (
         lambda: torch.nn.Sequential(torch.nn.Linear(8, 3)),
-        "expected a model built from graph convolutions, but Sequential has none; supported layers: APPNP, ChebConv",
+        "expected a model built from graph convolutions, but Sequential has none; supported layers: APPNP, ARMAConv",
     ),
     "cached": (lambda: Deep(pyg.GCNConv(8, 3, cached=True)), r"'blocks.0.conv': GCNConv\(cached=True\) would keep"),
     "cached SGConv": (lambda: pyg.SGConv(8, 3, cached=True), r"SGConv\(cached=True\) would keep its first view"),
@@ -207,10 +207,10 @@ def test_models_that_cannot_be_wrapped(case):
 
 def test_strict_false_needs_one_supported_layer():
     with pytest.raises(ValueError, match="none of the model's layers is supported on random views; supported layers:"):
-        rade.RADE(Deep(pyg.TransformerConv(8, 3)), strict=False)
+        rade.RADE(Deep(pyg.SuperGATConv(8, 3)), strict=False)
 
 
-def test_edge_weights_and_attributes_are_refused_on_views():
+def test_bad_edge_weights_and_attributes_are_refused_on_views():
     class Weighted(torch.nn.Module):
         def __init__(self, conv: torch.nn.Module) -> None:
             super().__init__()
@@ -220,10 +220,12 @@ def test_edge_weights_and_attributes_are_refused_on_views():
             return self.conv(x, edge_index, weight)
 
     weight = torch.ones(EDGES.shape[1])
-    with pytest.raises(ValueError, match=r"GCNConv with edge_weight is not supported on random views.*GraphConv"):
-        rade.RADE(Weighted(pyg.GCNConv(8, 3))).train()(X, EDGES, weight)
-    with pytest.raises(ValueError, match="GATConv on a Graph or View takes neither edge_attr"):
-        rade.RADE(Weighted(pyg.GATConv(8, 3, edge_dim=1))).train()(X, EDGES, weight[:, None])
+    with pytest.raises(ValueError, match=r"edge_weight must be positive.*GraphConv, which takes any weights"):
+        rade.RADE(Weighted(pyg.GCNConv(8, 3))).train()(X, EDGES, -weight)
+    with pytest.raises(ValueError, match=r"GATConv needs edge_attr with one row for each of the \d+ entries"):
+        rade.RADE(Weighted(pyg.GATConv(8, 3, edge_dim=1))).train()(X, EDGES, weight[1:, None])
+    with pytest.raises(ValueError, match=r"GATv2Conv takes edge_attr only if it was built with edge_dim"):
+        rade.RADE(Weighted(pyg.GATv2Conv(8, 3))).train()(X, EDGES, weight[:, None])
     rade.RADE(Weighted(pyg.GraphConv(8, 3))).train()(X, EDGES, weight)
 
 

@@ -106,7 +106,7 @@ def test_a_second_wrapper_shares_the_model():
 
 
 def test_a_refused_model_is_left_as_it_was():
-    for last in (pyg.TransformerConv(4, 4), pyg.GCNConv(4, 4, cached=True)):
+    for last in (pyg.SuperGATConv(4, 4), pyg.GCNConv(4, 4, cached=True)):
         net = torch.nn.ModuleList([pyg.GCNConv(8, 4), last])
         classes = [type(module) for module in net.modules()]
         with pytest.raises(ValueError):
@@ -132,7 +132,7 @@ class Mixed(torch.nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.conv, self.other, self.last = pyg.GCNConv(8, 6), pyg.TransformerConv(6, 6), pyg.SAGEConv(6, 6)
+        self.conv, self.other, self.last = pyg.GCNConv(8, 6), pyg.SuperGATConv(6, 6), pyg.SAGEConv(6, 6)
         self.head = torch.nn.Linear(6, 3)
 
     def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
@@ -151,7 +151,7 @@ def test_without_strict_unsupported_layers_stay_on_the_clean_graph():
     loss.backward()
     model.adapt(X, EDGES)
     torch.testing.assert_close(model.eval()(X, EDGES), plain(X, EDGES))
-    assert type(net.other) is pyg.TransformerConv
+    assert type(net.other) is pyg.SuperGATConv
     assert len(seen) == 3
     assert all(edges is EDGES for edges in seen)
     given = rade.Graph.from_edge_index(EDGES, 20)

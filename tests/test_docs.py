@@ -35,7 +35,7 @@ def test_public_names_have_docstrings(module, name):
     value = getattr(import_module(module), name)
     assert vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__, f"{module}.{name} has no docstring"
     if inspect.isclass(value):
-        silent = [method for method, member in own_methods(value) if not inspect.getdoc(member)]
+        silent = [method for method, member in own_methods(value) if not inspect.getdoc(getattr(value, method))]
         assert not silent, f"{module}.{name}: {', '.join(silent)} without a docstring"
 
 

@@ -84,6 +84,7 @@ BROKEN = {
     "without_dropping_and_adding_all_is_clean": {"on": by_number},
     "variance_is_that_of_all_views": {"variance": keeps_its_mean},
     "pooled_variance_lets_both_ends_meet": {"covariance": twice},
+    "edges_may_send_messages_of_their_own": {"mean": keeps_its_mean},
     "nodes_may_be_numbered_otherwise": {"on": by_number},
     "edges_may_be_listed_in_any_order": {"clean": unpaired},
     "a_batch_is_its_graphs": {"clean": by_size},
@@ -100,6 +101,14 @@ def test_every_check_finds_a_broken_promise(check):
         CHECKS[check](broken("Broken", Sum, **BROKEN[check]))
 
 
+@pytest.mark.parametrize("check", ["both_directions_covary_as_stated", "pooled_variance_lets_both_ends_meet"])
+def test_a_forgotten_covariance_is_found(check):
+    """The default knows edges only; sums share their edge on non-edges as well."""
+    words = "nothing is said of non-edges, but they do covary: give `covariance` their part"
+    with pytest.raises(AssertionError, match=words if check.startswith("both") else "pooled variance"):
+        CHECKS[check](broken("Forgetful", Sum, covariance=Coefficients.covariance))
+
+
 def test_the_sentence_names_graph_rates_variant_and_error():
     mine = broken("Broken", Sum, mean=keeps_its_mean)
     words = r"mean over all views of RADE-OF, graph 'path' at p=0\.3, q=0\.2: relative error 3\.0e-01, allowed 1e-08"
@@ -112,7 +121,7 @@ def test_keys_that_are_equal_across_the_registry_promise_the_same():
     graph = GRAPHS["isolated"]
     keys = [(str(a), a.alone(graph).key) for a in ALL]
     own = [key for _, key in keys if key is not None]
-    assert len(own) == 5
+    assert len(own) == 6
     assert len(set(own)) == len(own)
 
 

@@ -59,6 +59,10 @@ MODELS = {
     "MixHopConv": lambda: Net(lambda i, o: pyg.MixHopConv(i, o // 3)),
     "ChebConv": lambda: Net(lambda i, o: pyg.ChebConv(i, o, K=3)),
     "GatedGraphConv": lambda: After(pyg.GatedGraphConv(3, 2)),
+    "ARMAConv": lambda: Net(lambda i, o: pyg.ARMAConv(i, o, num_stacks=2, num_layers=2)),
+    "GATv2Conv": lambda: Net(lambda i, o: pyg.GATv2Conv(i, o, heads=2, concat=False)),
+    "TransformerConv": lambda: Net(lambda i, o: pyg.TransformerConv(i, o // 2, heads=2)),
+    "ClusterGCNConv": lambda: Net(lambda i, o: pyg.ClusterGCNConv(i, o, diag_lambda=0.5)),
 }
 
 
@@ -107,17 +111,38 @@ def test_a_gated_unit_needs_another_rule():
         model.adapt()
 
 
-REFUSED = {
-    "weights": (lambda: pyg.APPNP(2, 0.1), "APPNP with edge_weight is not supported on a Graph or View"),
-    "tag": (lambda: pyg.TAGConv(8, 3), "TAGConv with edge_weight is not supported"),
+class WithWeights(torch.nn.Module):
+    """A convolution with edge weights after a linear encoder."""
+
+    def __init__(self, conv: torch.nn.Module) -> None:
+        super().__init__()
+        self.lin, self.conv = torch.nn.Linear(8, 3), conv
+
+    def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor) -> Tensor:
+        return self.conv(self.lin(x), edge_index, edge_weight)
+
+
+WEIGHTED = {
+    "GCNConv": lambda: pyg.GCNConv(3, 3),
+    "SGConv": lambda: pyg.SGConv(3, 3, K=2),
+    "APPNP": lambda: pyg.APPNP(2, 0.1),
+    "TAGConv": lambda: pyg.TAGConv(3, 3, K=2),
+    "SSGConv": lambda: pyg.SSGConv(3, 3, alpha=0.1, K=2),
+    "GraphConv": lambda: pyg.GraphConv(3, 3),
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_weighted_degrees_are_refused(name):
-    build, sentence = REFUSED[name]
-    with pytest.raises(ValueError, match=sentence):
-        rade.RADE(build()).train()(X, EDGES, torch.ones(EDGES.shape[1]))
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_weighted_models_adapt_and_predict_what_they_predicted(name):
+    weight = normal(EDGES.shape[1], seed=4).exp()
+    net = seeded(lambda: WithWeights(WEIGHTED[name]()))
+    expected = net(X, EDGES, weight)
+    for rule in (rade.GradNorm(), rade.NoiseRatio()):
+        model = rade.RADE(net, rule=rule)
+        cross_entropy(model.train()(X, EDGES, weight), LABELS).backward()
+        model.adapt()
+        assert model.rates.p != 0.5
+        torch.testing.assert_close(model.eval()(X, EDGES, weight), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -126,8 +151,8 @@ def test_weighted_degrees_are_refused(name):
         (lambda: pyg.APPNP(2, 0.1, dropout=0.5), r"APPNP\(dropout=0.5\) is not supported.*use dropout=0.0"),
         (lambda: pyg.ChebConv(8, 3, K=2, normalization="rw"), r"ChebConv\(normalization='rw'\).*'sym'"),
         (lambda: pyg.GCN2Conv(8, 0.1, cached=True), "cached=True"),
-        (lambda: pyg.GATv2Conv(8, 3), "functions of pairs"),
-        (lambda: pyg.GINEConv(torch.nn.Linear(8, 3)), "edge attributes, which added edges do not have"),
+        (lambda: pyg.SuperGATConv(8, 3), "functions of pairs"),
+        (lambda: pyg.NNConv(8, 3, torch.nn.Linear(2, 24)), "edge attributes, which added edges do not have"),
         (lambda: pyg.EdgeConv(torch.nn.Linear(16, 3)), "no weighted sum of messages"),
         (lambda: pyg.RGCNConv(8, 3, 2), "several relations"),
         (lambda: pyg.LEConv(8, 3), "coefficients have no moments here; rade.register"),
@@ -213,10 +238,10 @@ def test_checks_see_every_layer(name):
 
 
 def test_a_check_says_what_is_wrong_and_changes_nothing():
-    net = seeded(lambda: Net(lambda i, o: pyg.GATv2Conv(i, o)))
+    net = seeded(lambda: Net(lambda i, o: pyg.SuperGATConv(i, o)))
     found = rade.check(net, X, EDGES)
     assert (found.works, found.adapts) == (False, False)
-    assert "!!  layer convs.0  GATv2Conv: its coefficients are functions of pairs" in str(found)
+    assert "!!  layer convs.0  SuperGATConv: its coefficients are functions of pairs" in str(found)
     net = seeded(lambda: Net(LAYERS["GCNConv"]))
     linear, state = torch.nn.Linear(2, 2), torch.get_rng_state()
     found = rade.check(net, X, EDGES[:, :5])
@@ -229,3 +254,18 @@ def test_a_check_says_what_is_wrong_and_changes_nothing():
     assert rade.check(linear).lines[0].found == "Linear has no graph convolution"
     assert torch.equal(torch.get_rng_state(), state)
     assert found.asdict()["works"] is False
+
+
+def test_one_kind_of_nodes_and_one_undirected_relation():
+    """Bipartite calls, relations and directed graphs: one sentence each."""
+    hetero = pyg.HeteroConv({("a", "to", "a"): pyg.GCNConv(8, 3), ("a", "of", "a"): pyg.SAGEConv(8, 3)})
+    with pytest.raises(ValueError, match=r"HeteroConv at 'the top' has several relations.*to_homogeneous"):
+        rade.RADE(hetero)
+    with pytest.raises(
+        ValueError, match=r"SAGEConv got a tuple of features.* bipartite: views are of one kind of nodes"
+    ):
+        rade.nn.SAGEConv(8, 3)((X, X), rade.Graph.from_edge_index(EDGES, NODES))
+    with pytest.raises(ValueError, match=r"several kinds of nodes or relations \(x, edge_index\)"):
+        rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])))(x={"a": X}, edge_index=None)
+    with pytest.raises(ValueError, match=r"some edges have no reverse: .*directed graphs are not supported"):
+        rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"]))).train()(X, EDGES[:, :7])

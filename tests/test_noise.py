@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 import torch
+import torch_geometric.nn as pyg
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -47,6 +49,38 @@ def test_the_variance_through_all_layers_is_near_the_sampled_one(backbone, varia
     allowed = 0.15 if backbone in ("sgc", "gin-lin") else 0.35
     assert found.sampled / found.all_layers == pytest.approx(1.0, abs=allowed)
     assert found.error < 0.1 * found.sampled
+
+
+class WithEdges(torch.nn.Module):
+    """Two convolutions that take something of edges, without activation."""
+
+    def __init__(self, build) -> None:
+        super().__init__()
+        self.first, self.second, self.head = build(8, 16), build(16, 16), torch.nn.Linear(16, CLASSES)
+
+    def forward(self, x: Tensor, edge_index: Any, of_edges: Tensor) -> Tensor:
+        return self.head(self.second(self.first(x, edge_index, of_edges), edge_index, of_edges))
+
+
+ATTRIBUTES = torch.randn(EDGES.shape[1], 3, generator=torch.Generator().manual_seed(5))
+OF_EDGES = {
+    "GCNConv, weights": (lambda i, o: pyg.GCNConv(i, o), ATTRIBUTES[:, 0].exp()),
+    "GINEConv": (lambda i, o: pyg.GINEConv(torch.nn.Linear(i, o), edge_dim=3), ATTRIBUTES),
+}
+
+
+@pytest.mark.parametrize("name", OF_EDGES)
+def test_the_variance_with_weights_and_attributes_is_near_the_sampled_one(name):
+    """As above, to 25 %."""
+    build, of_edges = OF_EDGES[name]
+    torch.manual_seed(2)
+    net = WithEdges(build)
+    values = {"rule": rade.Constant(0.5, 0.5), "readout": rade.Readout(head="head")}
+    model = rade.RADE(net, generator=torch.Generator().manual_seed(3), **values)
+    with torch.no_grad():
+        net.head.weight /= model.eval()(X, EDGES, of_edges).std()
+    found = model.noise(X, EDGES, of_edges, views=100, signs=16)
+    assert found.sampled / found.all_layers == pytest.approx(1.0, abs=0.25)
 
 
 def test_the_last_layer_alone_misses_it():

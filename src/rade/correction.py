@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import singledispatch
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from rade.graph.adjacency import Adjacency
+from rade.graph.edge_operator import along
 from rade.graph.graph import Graph
+from rade.graph.messages import Messages
 from rade.graph.operator import Diagonal, Operator, Sparse
 from rade.memory import Memo, remembered
 from rade.moments.base import Coefficients, Moments, Weights
@@ -60,8 +62,8 @@ def _terms(coefficients: Coefficients, law: Law) -> Terms:
 class Aggregation(Protocol):
     """How messages become sums: an operator, or whatever a method puts in its place."""
 
-    def apply(self, x: Tensor) -> Tensor:
-        """Σ_j over the adjacency of messages x, [n, F] or [n, H, F]."""
+    def apply(self, x: Any) -> Tensor:
+        """Σ_j over the adjacency of messages x, [n, F] or [n, H, F], or of `Messages`."""
 
 
 @singledispatch
@@ -81,7 +83,7 @@ def aggregation(adjacency: Adjacency, coefficients: Coefficients) -> Aggregation
 def _(adjacency: Graph, coefficients: Coefficients) -> Operator:
     """Σ_j α_ij m_j + α_ii m_i."""
     weights = coefficients.realised(coefficients.clean())
-    return Operator((Sparse(adjacency.pattern, weights.edges), Diagonal(weights.loop)))
+    return along(adjacency.pattern, weights.edges, weights.loop)
 
 
 @aggregation.register
@@ -92,8 +94,9 @@ def _(adjacency: View, coefficients: Coefficients) -> Operator:
     if law.variant.corrects:
         of = terms(coefficients, law)
         weights = Weights(weights.edges * of.edges, weights.loop * of.loop, weights.added)
-    parts = (Sparse(adjacency.graph.pattern, weights.edges), Diagonal(weights.loop))
-    operator = Operator(parts) + Operator((Sparse(adjacency.added, weights.added),)) + _denoising(law, coefficients)
+    edges: Operator = along(adjacency.graph.pattern, weights.edges, weights.loop)
+    operator = edges + Operator((Sparse(adjacency.added, weights.added),))
+    operator = _with_denoising(operator, law, coefficients)
     if not law.variant.centres or adjacency.added.size == 0:
         return operator
     # Centering: μ_i = (Σ_nonedges E[α'] m_j) / Z_i, once for each unit of added weight at i.
@@ -106,12 +109,15 @@ def _(adjacency: View, coefficients: Coefficients) -> Operator:
 def _(adjacency: MeanView, coefficients: Coefficients) -> Aggregation:
     """The clean aggregation, and for RADE-OFS Σ_nonedges E[α'] m_j in the same operator."""
     law, clean = adjacency.law, shared_aggregation(adjacency.graph, coefficients)
-    denoising = _denoising(law, coefficients)
-    if not law.variant.keeps_additions and not denoising.parts:
-        return clean
     assert isinstance(clean, Operator)
-    additions = coefficients.expected(law).nonedges if law.variant.keeps_additions else Operator()
-    return clean + denoising + additions
+    found = _with_denoising(clean, law, coefficients)
+    return found + coefficients.expected(law).nonedges if law.variant.keeps_additions else found
+
+
+def _with_denoising(operator: Operator, law: Law, coefficients: Coefficients) -> Operator:
+    denoising = _denoising(law, coefficients)
+    # What undoes noise has weights on edges for which single edges have no messages: they are not told apart any more.
+    return Operator(operator.parts) + denoising if denoising.parts else operator
 
 
 def _denoising(law: Law, coefficients: Coefficients) -> Operator:
@@ -149,8 +155,8 @@ def _(adjacency: FreshViews, coefficients: Coefficients) -> Aggregation:
     )
 
 
-def propagate(adjacency: Adjacency, coefficients: Coefficients, messages: Tensor) -> Tensor:
-    """Aggregate messages [n, F] or [n, H, F] over what travels as ``edge_index``."""
+def propagate(adjacency: Adjacency, coefficients: Coefficients, messages: Tensor | Messages) -> Tensor:
+    """Aggregate messages [n, F] or [n, H, F], or `Messages` of edges, over what travels as ``edge_index``."""
     return shared_aggregation(adjacency, coefficients).apply(messages)
 
 

@@ -6,7 +6,7 @@ from torch.testing import assert_close
 from torch_geometric.nn import GCNConv as PyGGCNConv
 from torch_geometric.utils import erdos_renyi_graph
 
-from rade.augment import METHODS, Context, make
+from rade.augment import METHODS, Context, Wanted, make
 from rade.augment.drop_message import ThinnedMessages
 from rade.augment.drop_node import scale_rows
 from rade.augment.dropout import thin
@@ -15,6 +15,8 @@ from rade.nn import GATConv, GCNConv, GINConv
 from rade.nn.backbones import ATOM_FEATURE_SIZES, BACKBONES, build_backbone
 
 NODES, FEATURES = 40, 6
+# Neither random nor clean at inference: it changes the model itself.
+RANDOM = [name for name in METHODS if name not in ("none", "virtual-node")]
 BASELINES = ("dropout", "drop-edge", "drop-node", "drop-message")
 
 
@@ -39,7 +41,7 @@ def learner_of(method, graph, backbone="gcn", seed=0, **options):
     return make(method, **options).wrap(net, Context(seeded(seed), graph.density, "multiclass", "none"))
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if "ofs" not in name])
+@pytest.mark.parametrize("method", [name for name in METHODS if "ofs" not in name and name != "virtual-node"])
 def test_evaluation_is_the_clean_backbone(method, graph, x):
     """Every method but RADE-OFS, which keeps expected additions, predicts with the backbone as it is."""
     learner = learner_of(method, graph).eval()
@@ -47,7 +49,7 @@ def test_evaluation_is_the_clean_backbone(method, graph, x):
     assert_close(learner(x, graph), build_backbone("gcn", FEATURES, 8, 3)(x, graph))
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name != "none"])
+@pytest.mark.parametrize("method", RANDOM)
 def test_training_is_random_and_repeats_for_a_seed(method, graph, x):
     one, same, other = (learner_of(method, graph, seed=seed).train()(x, graph) for seed in (0, 0, 1))
     assert_close(one, same, rtol=0, atol=0)
@@ -209,3 +211,28 @@ def test_an_option_of_another_method_is_refused():
 def test_negative_rho_is_refused():
     with pytest.raises(ValueError, match=r"rho = q/density must be a finite number of at least 0, got -1"):
         make("rade-of", rho=-1.0)
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_a_virtual_node_carries_the_mean_of_its_graph_to_everybody(backbone, x):
+    """Two graphs without edges: with the convolution taken off, every node gets Θ · mean of its own graph."""
+    apart = Graph.from_edge_index(torch.zeros(2, 0, dtype=torch.long), NODES, (torch.arange(NODES) >= 15).long())
+    learner = learner_of("virtual-node", apart, backbone).eval()
+    layer = learner.net.convolutions[0]
+    means = torch.stack([x[:15].mean(0), x[15:].mean(0)])[apart.batch]
+    assert_close(layer(x, apart) - layer.convolution(x, apart), means @ layer.map.weight.t())
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def test_a_virtual_node_gives_the_same_rows_as_all_rows(layout, graph, x):
+    learner = learner_of("virtual-node", graph).eval()
+    inputs = x if layout == "dense" else x.to_sparse_csr()
+    rows = torch.tensor([3, 11, 20])
+    assert_close(learner(inputs, graph, None, Wanted(rows)), learner(inputs, graph)[rows])
+
+
+def test_parameters_of_a_virtual_node_repeat_for_a_seed(graph):
+    one, same, other = (learner_of("virtual-node", graph, seed=seed) for seed in (0, 0, 1))
+    weights = [learner.net.convolutions[1].map.weight for learner in (one, same, other)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])

@@ -167,17 +167,17 @@ def test_predict_writes_a_table(rade, tmp_path):
     rade("train", *QUICK, "--method", "rade-ofs", "--out", "here")
     code, out, err = rade("predict", "here/rade-ofs/run-0", "--dataset", "csbm", "--out", "p.csv")
     assert (code, err) == (0, "")
-    assert out == "1500 predictions for csbm in p.csv\n"
+    assert out == "1000 predictions for csbm in p.csv\n"
     rows = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
-    assert len(rows) == 1500
-    assert set(rows[0]) == {"node", "prediction", *(f"probability_{c}" for c in range(5))}
+    assert len(rows) == 1000
+    assert set(rows[0]) == {"node", "prediction", *(f"probability_{c}" for c in range(4))}
 
 
 def test_predict_says_what_it_did_as_json(rade):
     rade("train", *QUICK, "--method", "none", "--out", "here")
     code, out, _ = rade("predict", "here/none/run-0", "--json")
     assert code == 0
-    assert json.loads(out) == {"out": "predictions.csv", "rows": 1500, "dataset": "csbm", "run": "here/none/run-0"}
+    assert json.loads(out) == {"out": "predictions.csv", "rows": 1000, "dataset": "csbm", "run": "here/none/run-0"}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from rade.data.neighbor import loader as module
 
 
 def test_sparse_features_stay_sparse_and_are_those_of_the_nodes():
-    dataset = rade.data.load("csbm", nodes=300, nuisance=0)
+    dataset = rade.data.load("csbm", nodes=300, words=60)
     data = dataset.graphs[0]
     for batch in rade.data.neighbor_loader(data, [3, 3], 64, dataset.split(0).train, True, 0):
         assert batch.x.layout is torch.sparse_csr

@@ -15,6 +15,7 @@ from rade import experiment
 from rade.data.catalogue import catalogue
 from rade.experiment import Published
 from rade.experiment.values import MEASURES
+from rade.report.match import MEASURES as SHOWN
 from rade.train.settings import BACKBONES, METHODS, PROTOCOLS, Settings, resolve
 
 DOCS = Path(__file__).parents[2] / "docs" / "experiments.md"
@@ -64,7 +65,8 @@ def test_tables_of_the_paper_are_full_and_others_have_no_numbers(table):
 
 def test_only_runtime_is_measured_in_seconds():
     assert {table.name for table in TABLES if table.unit == "s"} == {"runtime"}
-    assert set(MEASURES.values()) == {"%", "s"}
+    assert set(MEASURES.values()) == {"%", "s", "nats"}
+    assert set(MEASURES) == set(SHOWN)
 
 
 def test_what_is_tuned_is_searched():

@@ -18,7 +18,7 @@ def one_thread():
 @pytest.fixture(scope="session")
 def papers() -> Dataset:
     """A node task of a few hundred nodes with sparse features."""
-    return load("csbm", nodes=400, words=200)
+    return load("csbm", nodes=400, words=200, classes=5, labelled=30, validation=0.2)
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from rade.augment.drop_node import DropNode
 from rade.augment.dropout import Dropout
 from rade.augment.plain import Plain
 from rade.augment.random_add_drop import RandomAddDrop
+from rade.augment.virtual_node import VirtualNode
 from rade.control.labelled import Labelled
 from rade.nn.rows import Wanted
 from rade.wrapper.settings import KINDS
@@ -65,6 +66,7 @@ METHODS: dict[str, NamedMethod] = {
     "drop-edge": NamedMethod(DropEdge(), "drop edges, uncorrected"),
     "drop-node": NamedMethod(DropNode(), "zero the features of whole nodes"),
     "drop-message": NamedMethod(DropMessage(), "dropout on every message"),
+    "virtual-node": NamedMethod(VirtualNode(), "a node joined to all others in every layer, at inference too"),
     "rade-of": _rade("drop and add edges, clean inference", variant="of"),
     "rade-ofs": _rade("drop and add edges, expected additions kept at inference", variant="ofs"),
     "rade-of-fixed": _rade("RADE-OF with constant rates", variant="of", adaptive=False),

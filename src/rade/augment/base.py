@@ -64,6 +64,10 @@ class Learner(nn.Module):
         """Adapt the method's own rates after a step; return the evaluation logits if that produced them anyway."""
         return None
 
+    def variance_shares(self, x: Tensor, graph: Graph, batch: Tensor | None) -> dict[str, float]:
+        """Which share of the logits' variance drops and additions make, where views are random; else nothing."""
+        return {}
+
     @property
     def rates(self) -> Rates:
         """The present probabilities of dropping an edge and of adding a non-edge."""

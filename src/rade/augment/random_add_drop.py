@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
@@ -47,6 +48,12 @@ class RandomAddDropLearner(Learner):
     def at(self, factor: float) -> Learner:
         """Predict with ``factor`` times as many additions per pair of nodes."""
         return ScaledLearner(self, factor)
+
+    def variance_shares(self, x: Tensor, graph: Graph, batch: Tensor | None) -> dict[str, float]:
+        """Those of the last convolution, at the present rates (Prop. 3)."""
+        last = self.net.explain(x, graph, batch=batch)[-1]
+        shares = {"drop": last.drop_variance_share, "add": last.add_variance_share}
+        return {name: share for name, share in shares.items() if math.isfinite(share)}
 
     def adapts_after(self, last: bool) -> bool:
         """Whether the rates move after this step."""

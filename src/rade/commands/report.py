@@ -29,20 +29,23 @@ def report(
     import json as jsonlib
 
     from rade.report import build, read_folder, write
+    from rade.report.beside import read_beside
     from rade.report.overview import summary
     from rade.report.write import check_formats
 
     formats = check_formats(_names(format))
     experiments = _experiments(_names(tables or ""))
     runs, problems = read_folder(store)
-    found = build(runs, experiments, problems, title)
+    beside = read_beside(store, {run.key for run in runs})
+    found = build(runs, experiments, problems, title, beside)
     files = write(found, out, formats)
     if json:
-        listed = [vars(problem) for problem in problems]
-        document = {"runs": len(runs), "files": [str(file) for file in files], "problems": listed}
+        listed = [vars(problem) for problem in found.problems]
+        failed = [vars(failure) for failure in beside.failures]
+        document = {"runs": len(runs), "failures": failed, "files": [str(file) for file in files], "problems": listed}
         typer.echo(jsonlib.dumps({**document, "summary": summary(found)}, indent=1, ensure_ascii=False))
         return
-    for problem in problems:
+    for problem in found.problems:
         typer.echo(f"skipped {problem.name}: {problem.reason}", err=True)
     typer.echo(summary(found))
     typer.echo(f"in {out}: {', '.join(file.name for file in files)}")

@@ -163,9 +163,11 @@ def _means(rows: list[dict[str, Any]]) -> list[dict[str, str]]:
     """Runs that differ by their seed only, together; settings that differ within the list tell them apart."""
     from statistics import mean, stdev
 
+    from rade.train.row import LATER
+
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
-        settings = {**row["settings"], **row["settings"].get("options", {}), "protocol": row["protocol"]}
+        settings = {**LATER, **row["settings"], **row["settings"].get("options", {}), "protocol": row["protocol"]}
         same = {
             name: settings[name] for name in sorted(settings) if name not in ("seed", "threads", "device", "options")
         }

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 _METHODS = (
-    "none, dropout, drop-edge, drop-node, drop-message, rade-of, rade-ofs, or another form: rade-of-fixed, "
-    "rade-of-noise, rade-of-uncorrected, rade-of-drop, rade-of-add, rade-of-delta, rade-of-sampled, rade-of-layered "
-    "(and rade-ofs-…)."
+    "none, dropout, drop-edge, drop-node, drop-message, virtual-node, rade-of, rade-ofs, or another form: "
+    "rade-of-fixed, rade-of-noise, rade-of-uncorrected, rade-of-drop, rade-of-add, rade-of-delta, "
+    "rade-of-sampled, rade-of-layered (and rade-ofs-…)."
 )
 
 

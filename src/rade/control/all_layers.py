@@ -15,6 +15,7 @@ from torch import Tensor
 
 from rade.control.recording import Recorded
 from rade.correction import terms
+from rade.graph.messages import Messages, to_anybody, to_itself
 from rade.graph.sparse import Pattern, at_entries
 from rade.moments.base import Pulls
 from rade.view.law import Law
@@ -69,7 +70,8 @@ def _answer(call: Recorded, g: Tensor) -> tuple[Tensor, Tensor]:
 
 def _pulls(view: View, call: Recorded, g: Tensor) -> Pulls:
     """⟨g_i, m_j⟩ on edges and loops with their factors, on additions and non-edges relative to μ_i."""
-    law, m = view.law, call.messages.detach()
+    law, messages = view.law, call.messages.detach()
+    m = to_anybody(messages)
     of = terms(call.coefficients, law)
     heads = of.edges.dim() == 2
     nonedges = of.mean.nonedges
@@ -84,8 +86,8 @@ def _pulls(view: View, call: Recorded, g: Tensor) -> Pulls:
         return _inner(m, nonedges.apply(g)) - away
 
     return Pulls(
-        of.edges * _pairs(g, m, view.graph.pattern, heads),
-        of.loop * _inner(g, m),
+        of.edges * _on_edges(g, messages, view.graph.pattern, heads),
+        of.loop * _inner(g, to_itself(messages)),
         _pairs(g, m, view.added, heads) - centre[view.added.target],
         received,
         reverse,
@@ -94,6 +96,13 @@ def _pulls(view: View, call: Recorded, g: Tensor) -> Pulls:
 
 def _inner(a: Tensor, b: Tensor) -> Tensor:
     return (a * b).sum(-1)
+
+
+def _on_edges(g: Tensor, messages: Tensor | Messages, pattern: Pattern, heads: bool) -> Tensor:
+    """⟨g_target, message⟩ on the clean edges, [E] or [E, H]."""
+    if isinstance(messages, Messages):
+        return _inner(g.index_select(0, pattern.target), messages.edges)
+    return _pairs(g, messages, pattern, heads)
 
 
 def _pairs(g: Tensor, m: Tensor, pattern: Pattern, heads: bool) -> Tensor:

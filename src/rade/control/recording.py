@@ -10,6 +10,7 @@ from torch import Tensor
 from rade.correction import Aggregation, aggregation, shared_aggregation
 from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
+from rade.graph.messages import Messages
 from rade.moments.base import Coefficients
 
 
@@ -19,7 +20,7 @@ class Recorded:
 
     adjacency: Adjacency
     coefficients: Coefficients
-    messages: Tensor  # [n, F] or [n, H, F]
+    messages: Tensor | Messages  # [n, F] or [n, H, F]
     output: Tensor
 
 
@@ -48,7 +49,7 @@ class _Noting:
     coefficients: Coefficients
     inner: Aggregation
 
-    def apply(self, x: Tensor) -> Tensor:
+    def apply(self, x: Tensor | Messages) -> Tensor:
         output = self.inner.apply(x)
         if not output.requires_grad:
             output.requires_grad_()  # a first layer on constant features: its output must have a gradient, too

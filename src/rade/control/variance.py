@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rade.correction import terms
 from rade.graph.graph import Graph
+from rade.graph.messages import Messages, along_edges, to_anybody
 from rade.graph.nodes import Nodes, nodes_of
 from rade.graph.operator import Operator, Sparse
 from rade.moments.base import Coefficients, Sent
@@ -71,7 +72,7 @@ class _Corrected:
     """The corrected messages m̃: of edges (as factors) and of non-edges (as a centre μ_i)."""
 
     graph: Graph
-    messages: Tensor  # [n, H, C]
+    messages: Tensor | Messages  # [n, H, C]
     factor: Tensor  # [E, H]
     mean: Tensor  # [E, H], E[α'] on edges
     away: Tensor  # [n, H, C]: messages of non-edges, for RADE-OF relative to the graph's mean
@@ -81,6 +82,10 @@ class _Corrected:
     def rows(self, operator: Operator) -> Operator:
         """Its rows at the nodes that are wanted."""
         return operator if self.nodes is None else operator.rows(self.nodes)
+
+    def chosen(self, values: Tensor) -> Tensor:
+        """Values of all nodes at those that are wanted."""
+        return values if self.nodes is None else values.index_select(0, self.nodes.index)
 
 
 def _some(rows: Tensor, total: int) -> Nodes | None:
@@ -93,7 +98,8 @@ def _some(rows: Tensor, total: int) -> Nodes | None:
 
 
 def _corrected(sent: Sent, law: Law, nodes: Nodes | None = None) -> _Corrected:
-    graph, m = law.graph, sent.per_head
+    graph, messages = law.graph, sent.per_head
+    m = to_anybody(messages)
     of = terms(sent.coefficients, law)
     away, centre = m, torch.zeros_like(m if nodes is None else m[: nodes.count])
     if law.variant.centres:
@@ -105,7 +111,7 @@ def _corrected(sent: Sent, law: Law, nodes: Nodes | None = None) -> _Corrected:
         others = graph.nonneighbors if nodes is None else graph.nonneighbors[nodes.index]
         has = others[:, None, None] > 0  # elsewhere only rounding error is left
         centre = torch.where(has, sums / torch.where(has & (total != 0), total, 1.0), 0.0)
-    return _Corrected(graph, m, _per_head(of.edges), _per_head(of.mean.edges), away, centre, nodes)
+    return _Corrected(graph, messages, _per_head(of.edges), _per_head(of.mean.edges), away, centre, nodes)
 
 
 def _node_variance(corrected: _Corrected, coefficients: Coefficients, law: Law) -> LogitVariance:
@@ -126,14 +132,17 @@ def _apply(operator: Operator, x: Tensor, heads: bool) -> Tensor:
 def _edge_part(corrected: _Corrected, variance: Tensor, law: Law) -> Tensor:
     """Σ_edges over j, heads: F² Var m², and for several heads the covariance through the shared edge."""
     pattern = corrected.graph.pattern
-    weighted = corrected.rows(Operator((Sparse(pattern, corrected.factor.square() * variance),)))
-    own = weighted.apply(corrected.messages.square()).sum(1)
-    if corrected.messages.shape[1] == 1:
+    m, squares = corrected.messages, corrected.factor.square() * variance
+    if isinstance(m, Messages):
+        own = corrected.chosen(pattern.row_sum(squares[..., None] * m.edges.square())).sum(1)
+    else:
+        own = corrected.rows(Operator((Sparse(pattern, squares),))).apply(m.square()).sum(1)
+    if corrected.factor.shape[1] == 1:
         return own
     odds = law.rates.p / (1.0 - law.rates.p)
-    sent = (corrected.factor * corrected.mean)[..., None] * corrected.messages[pattern.source]  # [E, H, C]
+    sent = (corrected.factor * corrected.mean)[..., None] * along_edges(corrected.messages, pattern)  # [E, H, C]
     between = odds * pattern.row_sum(sent.sum(1).square() - sent.square().sum(1))
-    return own + (between if corrected.nodes is None else between.index_select(0, corrected.nodes.index))
+    return own + corrected.chosen(between)
 
 
 def _nonedge_part(corrected: _Corrected, operator: Operator, heads: bool) -> Tensor:
@@ -148,21 +157,24 @@ def _nonedge_part(corrected: _Corrected, operator: Operator, heads: bool) -> Ten
 def _edge_cross(corrected: _Corrected, covariance: Tensor) -> Tensor:
     """Σ_j Cov_ij F_ij F_ji m_i m_j on edges; several heads meet as sums over heads of what they send."""
     pattern = corrected.graph.pattern
-    if corrected.messages.shape[1] == 1:
-        m = corrected.messages.squeeze(1)
+    if corrected.factor.shape[1] == 1:
+        m = corrected.messages
         both = (covariance * corrected.factor * corrected.factor[pattern.transposition]).squeeze(1)
-        return m * Sparse(pattern, both).apply(m)
+        if isinstance(m, Messages):
+            return pattern.row_sum(both[:, None] * (m.edges * m.edges[pattern.transposition]).squeeze(1))
+        return m.squeeze(1) * Sparse(pattern, both).apply(m.squeeze(1))
     # Cov_hk = (1−π)/π E_h E_k for every pair of heads, and the diagonal of ``covariance`` tells (1−π)/π.
     product = (corrected.mean * corrected.mean[pattern.transposition]).sum(1)
     odds = covariance.sum(1) / torch.where(product != 0, product, 1.0)
-    sent = ((corrected.factor * corrected.mean)[..., None] * corrected.messages[pattern.source]).sum(1)  # [E, C]
+    sent = (corrected.factor * corrected.mean)[..., None] * along_edges(corrected.messages, pattern)
+    sent = sent.sum(1)  # [E, C]
     return pattern.row_sum(odds[:, None] * sent * sent[pattern.transposition])
 
 
 def _nonedge_cross(corrected: _Corrected, covariance: Operator) -> Tensor:
     """Σ_j C_ij (m_j − μ_i)(m_i − μ_j) = m_i (C m)_i − 2 m_i μ_i (C 1)_i + μ_i (C μ)_i, summed over the graph."""
     if not covariance.parts:
-        return torch.zeros_like(corrected.messages[:, 0])
+        return torch.zeros_like(corrected.away[:, 0])
     m, mu = corrected.away.squeeze(1), corrected.centre.squeeze(1)
     columns = covariance.apply(torch.cat([m, mu, torch.ones_like(m[:, :1])], -1))
     to_m, to_mu, to_one = torch.split(columns, [m.shape[1], m.shape[1], 1], -1)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from rade.train.folds import mean_curve
 from rade.train.row import Row
 
 
@@ -56,15 +57,6 @@ def validation_score(rows: Sequence[Row]) -> float:
     if rows[0]["folds"] == 0:
         return sum(float(row["val"]) for row in rows) / len(rows)
     return max(mean_curve([row["history"]["val"] for row in rows]))
-
-
-def mean_curve(curves: Sequence[Sequence[float]]) -> list[float]:
-    """The average of curves, as far as the shortest goes.
-
-    >>> mean_curve([[1.0, 2.0], [3.0, 4.0, 9.0]])
-    [2.0, 3.0]
-    """
-    return [sum(values) / len(values) for values in zip(*curves)]
 
 
 def flat(row: Row) -> dict[str, Any]:

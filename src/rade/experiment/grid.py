@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
+from rade.experiment import failures
 from rade.experiment.engine import Engine, Event
 from rade.experiment.estimate import Timings, same
 from rade.experiment.jobs import Job, Task
@@ -148,4 +149,7 @@ def work_off(grid: Grid, engine: Engine, place: Place, stop_asked: StopAsked, bu
         grid.note(event)
         if event.kind == "done":
             store.put(event.value)  # from a worker that does not see the store; otherwise it is there
+            failures.forget(store, event.job.key)
+        elif event.kind == "failed":
+            failures.note(store, event.job, str(event.value), place.threads)
         yield event

@@ -8,6 +8,7 @@ from rade.data.catalogue import resolve as resolve_dataset
 from rade.data.errors import DataError
 from rade.experiment.choice import candidates
 from rade.experiment.table import Cell
+from rade.train.corruption import Corruption
 from rade.train.errors import SettingsError, unknown
 from rade.train.plan import check_options, meant_for
 from rade.train.row import key_of
@@ -123,10 +124,17 @@ def _jobs(cell: Cell, candidate: Mapping[str, Any], wish: Wish, facts: Facts) ->
     values = {**cell.settings, **candidate, **meant_for(cell.row.method, wish.overrides), "threads": 0}
     protocol = wish.protocol or cell.experiment.protocol
     base = resolve(resolve_dataset(cell.dataset).name, cell.backbone, cell.row.method, protocol, **values)
-    options = all_options(base)
+    options, origin = all_options(base), _origin(facts, base)
     for seed, run in numbers(facts.folds, wish.seeds, cell.experiment.seeds):
         settings = base.model_copy(update={"seed": seed})
-        yield Job(key_of(settings.model_dump(mode="json"), options, run, facts.origin), settings, run)
+        yield Job(key_of(settings.model_dump(mode="json"), options, run, origin), settings, run)
+
+
+def _origin(facts: Facts, settings: Settings) -> dict[str, Any]:
+    """The data set's origin as a row will record it, with what the settings do to its graphs."""
+    if not settings.corrupt:
+        return dict(facts.origin)
+    return {**facts.origin, "options": Corruption.parse(settings.corrupt).told(facts.origin["options"])}
 
 
 def numbers(folds: int, asked: int | None, usual: int) -> list[tuple[int, int]]:

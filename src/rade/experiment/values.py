@@ -13,7 +13,7 @@ from typing import Any
 from rade.errors import RadeError
 
 # What a table compares, and its unit.
-MEASURES = {"score": "%", "seconds_per_epoch": "s"}
+MEASURES = {"score": "%", "seconds_per_epoch": "s", "log_loss": "nats", "calibration_error": "%"}
 # Keys of a row or of the table itself, which settings would contradict.
 RESERVED = ("dataset", "backbone", "method", "protocol", "options", "runs")
 

@@ -15,6 +15,7 @@ from rade.data import Dataset, load
 from rade.experiment.jobs import Job
 from rade.experiment.store import Store
 from rade.train.checkpoint import StopAsked
+from rade.train.denoising import corrupted
 from rade.train.errors import RunError
 from rade.train.files import load_tensors
 from rade.train.progress import Progress
@@ -88,7 +89,7 @@ class Trial:
 def prepared(job: Job, place: Place) -> Dataset:
     """The job's data set, checked to be the one that the plan was made with."""
     torch.set_num_threads(place.threads)
-    dataset = _dataset(job.settings.dataset, place.data_root)
+    dataset = corrupted(_dataset(job.settings.dataset, place.data_root), job.settings)
     if run_key(job.settings, job.run, origin(dataset)) != job.key:
         raise RunError(
             f"{dataset.name} or rade itself differs here from what the plan was made with; "

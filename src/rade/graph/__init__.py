@@ -3,6 +3,7 @@
 from rade.graph.adjacency import Adjacency
 from rade.graph.build import graph_of
 from rade.graph.graph import Graph
+from rade.graph.messages import Messages
 from rade.graph.operator import AllPairs, Diagonal, Kernel, LowRank, Operator, Part, Sparse, over_nonedges
 from rade.graph.sparse import Pattern
 
@@ -13,6 +14,7 @@ __all__ = [
     "Graph",
     "Kernel",
     "LowRank",
+    "Messages",
     "Operator",
     "Part",
     "Pattern",

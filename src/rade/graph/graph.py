@@ -60,7 +60,8 @@ class Graph(Adjacency):
         reverse = torch.argsort(source, stable=True)
         if not (torch.equal(source[reverse], target) and torch.equal(target[reverse], source)):
             raise ValueError(
-                "edge_index must hold both directions of every edge, but some edges have no reverse; "
+                "edge_index must hold both directions of every edge, but some edges have no reverse: views drop and "
+                "add undirected edges, and directed graphs are not supported; "
                 "make it undirected with torch_geometric.utils.to_undirected, or, if a NeighborLoader sampled it, with "
                 "its subgraph_type='bidirectional'"
             )

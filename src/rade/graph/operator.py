@@ -59,7 +59,7 @@ class Part(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Sparse:
+class Sparse(Part):
     """Weights on a pattern: values [E] or, per head, [E, H]."""
 
     pattern: Pattern
@@ -92,7 +92,7 @@ class Sparse:
 
 
 @dataclass(frozen=True, eq=False)
-class Diagonal:
+class Diagonal(Part):
     """A factor per node, [n] or [n, H]."""
 
     values: Tensor
@@ -115,7 +115,7 @@ class Diagonal:
 
 
 @dataclass(frozen=True, eq=False)
-class Picked:
+class Picked(Part):
     """A factor per row, [k] or [k, H], on the features of one node each: some rows of a diagonal."""
 
     values: Tensor
@@ -142,7 +142,7 @@ class Picked:
 
 
 @dataclass(frozen=True, eq=False)
-class AllPairs:
+class AllPairs(Part):
     """K_ij, or factor_i · K_ij, for all pairs (i, j) of the same graph, loops included."""
 
     kernel: Kernel
@@ -289,6 +289,11 @@ class Operator:
 
     def apply(self, x: Tensor) -> Tensor:
         """The operator times node features x, [n, F] or [n, H, F]; differentiable in x and in all weights."""
+        if not isinstance(x, Tensor):
+            raise ValueError(
+                "messages of single edges (edge_attr) cannot be summed here: only the clean graph, its views and their "
+                "mean know edges one by one; noise in a graph cannot be undone for them"
+            )
         total = torch.zeros_like(x) if not self.parts else self.parts[0].apply(x)
         for part in self.parts[1:]:
             total = part.added_to(total, x)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from rade.graph.graph import Graph
+from rade.graph.messages import Messages
 from rade.graph.operator import Operator
 from rade.memory import Memo
 from rade.view.law import Law
@@ -20,6 +21,7 @@ from rade.view.view import View
 
 T = TypeVar("T")
 RateFactors = Callable[[Rates], tuple[Tensor | float, Tensor | float]]
+KEPT = 32  # results of the latest laws: coefficients of constant edge weights serve many steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +66,7 @@ class Coefficients(ABC):
     def __init__(self, graph: Graph, dtype: torch.dtype) -> None:
         self.graph = graph
         self.dtype = dtype
-        self.memo = Memo()
+        self.memo = Memo(KEPT)
 
     # ---- must: what every aggregator says -------------------------------------------------------------------------
 
@@ -96,7 +98,8 @@ class Coefficients(ABC):
         """Cov[α'_ij, α'_ji], for pooling (both ends of an edge reach the graph logit).
 
         Given A'_ij = 1 the two directions are independent unless they share their normalisation, hence
-        (1−π)/π · E[α'_ij] E[α'_ji] on edges. Non-edges are taken as independent; a subclass may know better.
+        (1−π)/π · E[α'_ij] E[α'_ji] on edges. On non-edges the same holds, but there it takes the aggregator's own
+        formula: without one they count as independent, which `rade.testing` finds.
         """
         mean = self.expected(law).edges
         odds = law.rates.p / (1.0 - law.rates.p)
@@ -173,12 +176,21 @@ class Coefficients(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Sent:
-    """What one convolution sends: its coefficients and its messages pushed to the logits, [n, C] or [n, H, C]."""
+    """What one convolution sends: its coefficients and its messages pushed to the logits, [n, C] or [n, H, C].
+
+    Where edges have attributes, `Messages` of nodes and edges.
+    """
 
     coefficients: Coefficients
-    messages: Tensor
+    messages: Tensor | Messages
 
     @property
-    def per_head(self) -> Tensor:
+    def per_head(self) -> Tensor | Messages:
         """The messages with a head axis, [n, H, C]."""
-        return self.messages if self.messages.dim() == 3 else self.messages[:, None]
+        if isinstance(self.messages, Messages):
+            return self.messages.each(_per_head)
+        return _per_head(self.messages)
+
+
+def _per_head(messages: Tensor) -> Tensor:
+    return messages if messages.dim() == 3 else messages[:, None]

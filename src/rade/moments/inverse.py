@@ -9,18 +9,26 @@ import torch
 from torch import Tensor
 
 NODES, FROM, TO = 128, -4.6, 6.0  # trapezoid nodes in v: relative error below 1e-11 for s ≤ 2 (docs/moments.md)
+STEP = (TO - FROM) / (NODES - 1)
+
+
+def points(scale: Tensor, to: float = TO) -> tuple[Tensor, Tensor]:
+    """Where the rule looks: t = exp(v − exp(−v))/scale, [..., nodes], and dt/t at each, [nodes].
+
+    The substitution makes the trapezoid rule converge doubly exponentially; ``scale`` is held fixed in derivatives.
+    """
+    count = math.ceil(round((to - FROM) / STEP, 6))
+    v = torch.linspace(FROM, FROM + count * STEP, count + 1, dtype=torch.double, device=scale.device)
+    return torch.exp(v - torch.exp(-v)) / scale.detach()[..., None], STEP * (1.0 + torch.exp(-v))
 
 
 def quadrature(log_laplace: Callable[[Tensor], Tensor], mean: Tensor, powers: tuple[float, ...]) -> list[Tensor]:
     """E[X^−s] = 1/Γ(s) ∫₀^∞ t^(s−1) E[e^(−tX)] dt, by the trapezoid rule in v; one result like ``mean`` per power.
 
-    ``log_laplace`` maps t [..., nodes] to log E[e^(−tX)]. The substitution t = exp(v − exp(−v))/E[X] makes the rule
-    converge doubly exponentially; E[X] only sets the scale, so it is held fixed in derivatives.
+    ``log_laplace`` maps t [..., nodes] to log E[e^(−tX)]; E[X] only sets the scale.
     """
-    step = (TO - FROM) / (NODES - 1)
-    v = torch.linspace(FROM, TO, NODES, dtype=torch.double, device=mean.device)
-    t = torch.exp(v - torch.exp(-v)) / mean.detach()[..., None]
-    weight = torch.exp(log_laplace(t)) * (step * (1.0 + torch.exp(-v)))  # dt = t (1 + e^(−v)) dv
+    t, steps = points(mean)
+    weight = torch.exp(log_laplace(t)) * steps
     return [(weight * t.pow(s)).sum(-1) / math.gamma(s) for s in powers]
 
 

@@ -17,14 +17,14 @@ from rade.view.view import View
 class Weighted(Coefficients):
     """e_ij α_ij with fixed weights on the clean edges, in the graph's order ([E]); e may be negative and directed.
 
-    Every added edge has the weight ``added``.
+    Every added edge has the weight ``added``: a number, or one for every node [n], equal within a graph.
     """
 
     def __init__(self, base: Coefficients, weight: Tensor, added: float | Tensor = 1.0) -> None:
         super().__init__(base.graph, base.dtype)
         self.base = base
         self.weight = weight
-        self.added = self.everywhere(added, 1)
+        self.added = self.everywhere(1.0, self.graph.num_nodes) * added
 
     def clean(self) -> Weights:
         weights = self.base.clean()
@@ -33,7 +33,7 @@ class Weighted(Coefficients):
     def on(self, view: View) -> Weights:
         """e_ij α'_ij, and the weight of additions times α'_ij."""
         weights = self.base.on(view)
-        return Weights(self.weight * weights.edges, weights.loop, self.added * weights.added)
+        return Weights(self.weight * weights.edges, weights.loop, self.added[view.added.target] * weights.added)
 
     def mean(self, law: Law) -> Moments:
         """e_ij E[α'_ij]."""
@@ -58,7 +58,8 @@ class Weighted(Coefficients):
 
     def response(self, view: View, pulls: Pulls) -> tuple[Tensor, Tensor]:
         """The base's, with the weight on every edge."""
-        return self.base.response(view, replace(pulls, edges=self.weight * pulls.edges, added=self.added * pulls.added))
+        added = self.added[view.added.target] * pulls.added
+        return self.base.response(view, replace(pulls, edges=self.weight * pulls.edges, added=added))
 
     def covariance(self, law: Law) -> Moments:
         """e_ij e_ji Cov[α'_ij, α'_ji]."""
@@ -70,5 +71,4 @@ class Weighted(Coefficients):
         return self.base.rate_factors(law)
 
     def _scaled(self, moments: Moments, edges: Tensor, added: Tensor) -> Moments:
-        nonedges = moments.nonedges.scaled(added.expand(self.graph.num_nodes))
-        return Moments(edges * moments.edges, moments.loop, nonedges)
+        return Moments(edges * moments.edges, moments.loop, moments.nonedges.scaled(added))

@@ -12,7 +12,7 @@ from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.moments import Coefficients, Sent
 from rade.nn.base import CorrectedConv
-from rade.nn.hops import refuse_weights, symmetric
+from rade.nn.hops import symmetric
 from rade.nn.linear import dense, matmul
 
 
@@ -28,20 +28,19 @@ class APPNP(CorrectedConv, pyg.APPNP):
         """x [n, F_in] → the same shape."""
         if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, edge_index, edge_weight))
-        refuse_weights(self, edge_weight)
         first = out = dense(x)
         for step in range(self.K):
-            sums = self.send(edge_index, self.coefficients(edge_index.graph, first), out, step)
+            sums = self.send(edge_index, self.coefficients(edge_index.graph, first, edge_weight), out, step)
             out = (1.0 - self.alpha) * sums + self.alpha * first
         return out
 
-    def coefficients(self, graph: Graph, x: Tensor) -> Coefficients:
-        """1/√(d_i d_j), or plain sums for ``normalize=False``."""
-        return symmetric(graph, x, self.add_self_loops, self.normalize)
+    def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None) -> Coefficients:
+        """e_ij/√(d_i d_j), or plain sums for ``normalize=False``."""
+        return symmetric(graph, x, edge_weight, float(self.add_self_loops), self.normalize, self.added_weight)
 
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """What the last step sends."""
-        coefficients = self.coefficients(graph, x)
+        coefficients = self.coefficients(graph, x, inputs.get("edge_weight"))
         first = out = dense(x) if head is None else matmul(x, head)
         for _ in range(self.K - 1):
             out = (1.0 - self.alpha) * propagate(graph, coefficients, out) + self.alpha * first
@@ -55,13 +54,13 @@ class LGConv(CorrectedConv, pyg.LGConv):
         """x [n, F_in] → the same shape."""
         if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, edge_index, edge_weight))
-        refuse_weights(self, edge_weight)
-        return self.send(edge_index, self.coefficients(edge_index.graph, x), dense(x))
+        return self.send(edge_index, self.coefficients(edge_index.graph, x, edge_weight), dense(x))
 
-    def coefficients(self, graph: Graph, x: Tensor) -> Coefficients:
-        """1/√(d_i d_j) without self-loops, or plain sums for ``normalize=False``."""
-        return symmetric(graph, x, False, self.normalize)
+    def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None) -> Coefficients:
+        """e_ij/√(d_i d_j) without self-loops, or plain sums for ``normalize=False``."""
+        return symmetric(graph, x, edge_weight, 0.0, self.normalize, self.added_weight)
 
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """x through the head."""
-        return Sent(self.coefficients(graph, x), dense(x) if head is None else matmul(x, head))
+        coefficients = self.coefficients(graph, x, inputs.get("edge_weight"))
+        return Sent(coefficients, dense(x) if head is None else matmul(x, head))

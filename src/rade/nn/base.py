@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from functools import wraps
 from typing import Any, ClassVar
 
 import torch
@@ -16,6 +17,7 @@ from torch_geometric.nn import Linear as PyGLinear
 from rade.correction import propagate
 from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
+from rade.graph.messages import Messages
 from rade.moments.base import Coefficients, Sent
 from rade.nn.linear import is_sparse, linear
 
@@ -26,10 +28,13 @@ class CorrectedConv:
     Mixed in before the PyG class, whose constructor and parameters it keeps. Given a tensor it *is* the PyG layer.
     """
 
+    added_weight: float | None = None  # of an added edge, where edges have weights; None: their mean within the graph
     hears_everybody = False  # whether features of all nodes must be given, even where few rows are asked for
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if "forward" in cls.__dict__:
+            cls.forward = _one_kind_of_nodes(cls.__dict__["forward"])  # type: ignore[attr-defined]
         # PyG reads the arguments of `propagate` from the source of a class, found by its *name*: a layer named like
         # its parent hides them, so they are stated as the attributes that PyG asks for first.
         parent = next(base for base in cls.__mro__[1:] if issubclass(base, MessagePassing))
@@ -72,7 +77,9 @@ class CorrectedConv:
     def _option(self, name: str, default: Any = None) -> Any:
         return self.__dict__.get(name, default)  # PyG keeps its options as plain attributes; not every layer has each
 
-    def send(self, adjacency: Adjacency, coefficients: Coefficients, messages: Tensor, step: int = 0) -> Tensor:
+    def send(
+        self, adjacency: Adjacency, coefficients: Coefficients, messages: Tensor | Messages, step: int = 0
+    ) -> Tensor:
         """Aggregate messages over this layer's own view; a layer with several steps numbers them."""
         return propagate(adjacency.for_layer(self.layer_key(step)), coefficients, messages)
 
@@ -93,6 +100,22 @@ class CorrectedConv:
         ``head`` [C, F_out] is the linear map from this layer's output to the logits, None where they are the same;
         activations in between are dropped, the paper's linear assumption.
         """
+
+
+def _one_kind_of_nodes(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """A layer's forward that says so where it gets features of sources and of targets on a view."""
+
+    @wraps(forward)
+    def checked(self: CorrectedConv, *args: Any, **kwargs: Any) -> Any:
+        x = args[0] if args else kwargs.get("x")
+        if isinstance(x, tuple) and any(isinstance(value, Adjacency) for value in (*args, *kwargs.values())):
+            raise ValueError(
+                f"{type(self).__name__} got a tuple of features, of sources and of targets, which is bipartite: views "
+                "are of one kind of nodes; pass x alone, or leave the layer out of the wrapped model"
+            )
+        return forward(self, *args, **kwargs)
+
+    return checked
 
 
 def convolutions(model: torch.nn.Module) -> dict[str, CorrectedConv]:

@@ -10,11 +10,11 @@ import torch_geometric.nn as pyg
 from torch import Tensor
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-from rade.correction import propagate
 from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
-from rade.moments import Coefficients, Sent, Sum, Symmetric
+from rade.moments import Coefficients, Sent
 from rade.nn.base import CorrectedConv, pushed
+from rade.nn.hops import clean_hops, hops, symmetric
 from rade.nn.linear import lean, linear, matmul
 
 
@@ -25,31 +25,21 @@ class GCNConv(CorrectedConv, pyg.GCNConv):
         """x [n, F_in] (dense or CSR) → [n, F_out]; ``edge_index`` a tensor or an `Adjacency`."""
         if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, edge_index, edge_weight))
-        if edge_weight is not None:
-            return self._weighted(x, edge_index, edge_weight)
         x = lean(x)
-        out = self.send_through(self.lin, edge_index, self.coefficients(edge_index.graph, x), x)
+        out = self.send_through(self.lin, edge_index, self.coefficients(edge_index.graph, x, edge_weight), x)
         return out if self.bias is None else out + self.bias
 
-    def coefficients(self, graph: Graph, x: Tensor) -> Coefficients:
-        """1/√(d_i d_j), or plain sums for ``normalize=False``."""
-        if not self.normalize:
-            return Sum(graph, x.dtype)
-        loop = (improved_loop() if self.improved else 1.0) if self.add_self_loops else 0.0
-        return Symmetric(graph, x.dtype, loop)
+    def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None) -> Coefficients:
+        """e_ij/√(d_i d_j), or plain sums for ``normalize=False``."""
+        # With edge weights PyG's improved loops weigh 2 as documented, without them see `improved_loop`.
+        improved = improved_loop() if edge_weight is None else 2.0
+        loop = (improved if self.improved else 1.0) if self.add_self_loops else 0.0
+        return symmetric(graph, x, edge_weight, loop, self.normalize, self.added_weight)
 
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """Θx through the head."""
-        return Sent(self.coefficients(graph, x), matmul(x, pushed(head, self.lin.weight)))
-
-    def _weighted(self, x: Tensor, adjacency: Adjacency, edge_weight: Tensor) -> Tensor:
-        """Weighted normalisation on the clean graph is PyG's; on a view it has no moments here."""
-        if not isinstance(adjacency, Graph):
-            raise ValueError(
-                "GCNConv with edge_weight is not supported on random views: its degrees would be weighted; "
-                "use GraphConv for weighted edges, or leave edge_weight out"
-            )
-        return cast(Tensor, super().forward(x, adjacency.edge_index, edge_weight[adjacency.order]))
+        coefficients = self.coefficients(graph, x, inputs.get("edge_weight"))
+        return Sent(coefficients, matmul(x, pushed(head, self.lin.weight)))
 
 
 @lru_cache(maxsize=1)
@@ -71,21 +61,16 @@ class SGConv(CorrectedConv, pyg.SGConv):
         """x [n, F_in] → [n, F_out]. The linear map comes first: it commutes with the steps and makes them narrower."""
         if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, edge_index, edge_weight))
-        if edge_weight is not None:
-            raise ValueError("SGConv with edge_weight is not supported on a Graph or View; leave edge_weight out")
-        out = linear(self.lin, lean(x), bias=False)
-        for step in range(self.K):
-            out = self.send(edge_index, self.coefficients(edge_index.graph, x), out, step)
+        coefficients = self.coefficients(edge_index.graph, x, edge_weight)
+        out = hops(self, edge_index, coefficients, linear(self.lin, lean(x), bias=False), self.K)[-1]
         return out if self.lin.bias is None else out + self.lin.bias
 
-    def coefficients(self, graph: Graph, x: Tensor) -> Coefficients:
-        """1/√(d_i d_j)."""
-        return Symmetric(graph, x.dtype, 1.0 if self.add_self_loops else 0.0)
+    def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None) -> Coefficients:
+        """e_ij/√(d_i d_j)."""
+        return symmetric(graph, x, edge_weight, float(self.add_self_loops), added=self.added_weight)
 
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """What the last of the K steps sends."""
-        coefficients = self.coefficients(graph, x)
+        coefficients = self.coefficients(graph, x, inputs.get("edge_weight"))
         messages = matmul(x, pushed(head, self.lin.weight))
-        for _ in range(self.K - 1):
-            messages = propagate(graph, coefficients, messages)
-        return Sent(coefficients, messages)
+        return Sent(coefficients, clean_hops(graph, coefficients, messages, self.K - 1))

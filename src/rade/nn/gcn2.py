@@ -12,7 +12,7 @@ from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.moments import Coefficients, Sent
 from rade.nn.base import CorrectedConv, pushed
-from rade.nn.hops import refuse_weights, symmetric
+from rade.nn.hops import symmetric
 from rade.nn.linear import dense, matmul
 from rade.nn.sage import AGGREGATORS
 from rade.nn.weights import weighted
@@ -27,34 +27,29 @@ class GCN2Conv(CorrectedConv, pyg.GCN2Conv):
         """x and the first features x_0 [n, F_in] → the same shape."""
         if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, x_0, edge_index, edge_weight))
-        refuse_weights(self, edge_weight)
-        sums = (1.0 - self.alpha) * self.send(edge_index, self.coefficients(edge_index.graph, x), dense(x))
+        sums = (1.0 - self.alpha) * self.send(edge_index, self.coefficients(edge_index.graph, x, edge_weight), dense(x))
         first = self.alpha * dense(x_0)
         if self.weight2 is None:
             return self._mapped(sums + first, self.weight1)
         return self._mapped(sums, self.weight1) + self._mapped(first, self.weight2)
 
-    def coefficients(self, graph: Graph, x: Tensor) -> Coefficients:
-        """1/√(d_i d_j), or plain sums for ``normalize=False``."""
-        return symmetric(graph, x, self.add_self_loops, self.normalize)
+    def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None) -> Coefficients:
+        """e_ij/√(d_i d_j), or plain sums for ``normalize=False``."""
+        return symmetric(graph, x, edge_weight, float(self.add_self_loops), self.normalize, self.added_weight)
 
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """x through the layer's map and the head."""
+        coefficients = self.coefficients(graph, x, inputs.get("edge_weight"))
         unit = torch.eye(self.channels, dtype=x.dtype, device=x.device)
         matrix = self._mapped(unit, self.weight1).t()
-        return Sent(self.coefficients(graph, x), (1.0 - self.alpha) * matmul(x, pushed(head, matrix)))
+        return Sent(coefficients, (1.0 - self.alpha) * matmul(x, pushed(head, matrix)))
 
     def _mapped(self, x: Tensor, weight: Tensor) -> Tensor:
         return torch.addmm(x, x, weight, beta=1.0 - self.beta, alpha=self.beta)
 
 
 class GatedGraphConv(CorrectedConv, pyg.GatedGraphConv):
-    """PyG's GatedGraphConv: sums (or means) of x W_k into a gated unit, several times; every step is corrected.
-
-    Added edges have the mean weight, or ``added_weight`` where that is set.
-    """
-
-    added_weight: float | None = None
+    """PyG's GatedGraphConv: sums (or means) of x W_k into a gated unit, several times; every step is corrected."""
 
     aggregations = tuple(AGGREGATORS)
 

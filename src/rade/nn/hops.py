@@ -1,4 +1,4 @@
-"""What layers of several symmetric steps share: their coefficients, and which calls they refuse."""
+"""What layers of symmetric steps share: their coefficients, with or without edge weights, and chains of them."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.moments import Coefficients, Sum, Symmetric
 from rade.nn.base import CorrectedConv
+from rade.nn.weights import weighted, weighted_symmetric
 
 
-def symmetric(graph: Graph, x: Tensor, loops: bool, normalize: bool = True) -> Coefficients:
-    """1/√(d_i d_j), with or without self-loops, or plain sums."""
-    return Symmetric(graph, x.dtype, 1.0 if loops else 0.0) if normalize else Sum(graph, x.dtype)
-
-
-def refuse_weights(conv: CorrectedConv, edge_weight: Tensor | None) -> None:
-    """Weighted degrees have no moments here."""
-    if edge_weight is not None:
-        name = type(conv).__name__
-        raise ValueError(
-            f"{name} with edge_weight is not supported on a Graph or View: its degrees would be "
-            "weighted; use GraphConv "
-            "for weighted edges, or leave edge_weight out"
-        )
+def symmetric(
+    graph: Graph,
+    x: Tensor,
+    edge_weight: Tensor | None,
+    loop: float,
+    normalize: bool = True,
+    added: float | None = None,
+) -> Coefficients:
+    """e_ij/√(d_i d_j), with self-loops of weight ``loop``, or plain (weighted) sums."""
+    if not normalize:
+        base = Sum(graph, x.dtype)
+        return base if edge_weight is None else weighted(base, graph, edge_weight, added)
+    if edge_weight is None:
+        return Symmetric(graph, x.dtype, loop)
+    return weighted_symmetric(graph, x.dtype, edge_weight, loop, added)
 
 
 def hops(conv: CorrectedConv, adjacency: Adjacency, coefficients: Coefficients, x: Tensor, count: int) -> list[Tensor]:

@@ -47,12 +47,7 @@ class SAGEConv(CorrectedConv, pyg.SAGEConv):
 
 
 class GraphConv(CorrectedConv, pyg.GraphConv):
-    """PyG's GraphConv, W_1 · agg_j e_ij x_j + W_2 x_i; corrected on views.
-
-    Added edges have the mean weight, or ``added_weight`` where that is set.
-    """
-
-    added_weight: float | None = None
+    """PyG's GraphConv, W_1 · agg_j e_ij x_j + W_2 x_i; corrected on views."""
 
     aggregations = tuple(AGGREGATORS)
 

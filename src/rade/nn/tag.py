@@ -12,8 +12,9 @@ from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.moments import Coefficients, Sent
 from rade.nn.base import CorrectedConv, pushed
-from rade.nn.hops import clean_hops, hops, refuse_weights, symmetric
+from rade.nn.hops import clean_hops, hops, symmetric
 from rade.nn.linear import dense, linear, matmul
+from rade.nn.weights import in_order
 
 
 class TAGConv(CorrectedConv, pyg.TAGConv):
@@ -23,18 +24,17 @@ class TAGConv(CorrectedConv, pyg.TAGConv):
         """x [n, F_in] → [n, F_out]."""
         if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, edge_index, edge_weight))
-        refuse_weights(self, edge_weight)
-        found = hops(self, edge_index, self.coefficients(edge_index.graph, x), dense(x), self.K)
+        found = hops(self, edge_index, self.coefficients(edge_index.graph, x, edge_weight), dense(x), self.K)
         out = torch.stack([linear(lin, hop) for lin, hop in zip(self.lins, found)]).sum(0)
         return out if self.bias is None else out + self.bias
 
-    def coefficients(self, graph: Graph, x: Tensor) -> Coefficients:
-        """1/√(d_i d_j) without self-loops, or plain sums for ``normalize=False``."""
-        return symmetric(graph, x, False, self.normalize)
+    def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None) -> Coefficients:
+        """e_ij/√(d_i d_j) without self-loops, or plain sums for ``normalize=False``."""
+        return symmetric(graph, x, edge_weight, 0.0, self.normalize, self.added_weight)
 
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """What the last hop sends."""
-        coefficients = self.coefficients(graph, x)
+        coefficients = self.coefficients(graph, x, inputs.get("edge_weight"))
         messages = matmul(x, pushed(head, self.lins[-1].weight))
         return Sent(coefficients, clean_hops(graph, coefficients, messages, self.K - 1))
 
@@ -46,18 +46,17 @@ class MixHopConv(CorrectedConv, pyg.MixHopConv):
         """x [n, F_in] → [n, powers · F_out]."""
         if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, edge_index, edge_weight))
-        refuse_weights(self, edge_weight)
-        found = hops(self, edge_index, self.coefficients(edge_index.graph, x), dense(x), max(self.powers))
+        found = hops(self, edge_index, self.coefficients(edge_index.graph, x, edge_weight), dense(x), max(self.powers))
         out = torch.cat([linear(self.lins[power], found[power]) for power in self.powers], dim=-1)
         return out if self.bias is None else out + self.bias
 
-    def coefficients(self, graph: Graph, x: Tensor) -> Coefficients:
-        """1/√(d_i d_j)."""
-        return symmetric(graph, x, self.add_self_loops)
+    def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None) -> Coefficients:
+        """e_ij/√(d_i d_j)."""
+        return symmetric(graph, x, edge_weight, float(self.add_self_loops), added=self.added_weight)
 
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """What the last hop sends, to the columns of its power."""
-        coefficients, width = self.coefficients(graph, x), self.out_channels
+        coefficients, width = self.coefficients(graph, x, inputs.get("edge_weight")), self.out_channels
         head = torch.eye(width * len(self.powers), dtype=x.dtype, device=x.device) if head is None else head
         last = self.powers.index(max(self.powers))
         messages = matmul(x, head[:, width * last : width * (last + 1)] @ self.lins[max(self.powers)].weight)
@@ -71,17 +70,16 @@ class SSGConv(CorrectedConv, pyg.SSGConv):
         """x [n, F_in] → [n, F_out]."""
         if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, edge_index, edge_weight))
-        refuse_weights(self, edge_weight)
-        first, *found = hops(self, edge_index, self.coefficients(edge_index.graph, x), dense(x), self.K)
+        first, *found = hops(self, edge_index, self.coefficients(edge_index.graph, x, edge_weight), dense(x), self.K)
         return linear(self.lin, self.alpha * first + (1.0 - self.alpha) / self.K * torch.stack(found).sum(0))
 
-    def coefficients(self, graph: Graph, x: Tensor) -> Coefficients:
-        """1/√(d_i d_j)."""
-        return symmetric(graph, x, self.add_self_loops)
+    def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None) -> Coefficients:
+        """e_ij/√(d_i d_j)."""
+        return symmetric(graph, x, edge_weight, float(self.add_self_loops), added=self.added_weight)
 
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """What the last hop sends."""
-        coefficients = self.coefficients(graph, x)
+        coefficients = self.coefficients(graph, x, inputs.get("edge_weight"))
         messages = (1.0 - self.alpha) / self.K * matmul(x, pushed(head, self.lin.weight))
         return Sent(coefficients, clean_hops(graph, coefficients, messages, self.K - 1))
 
@@ -105,10 +103,9 @@ class ChebConv(CorrectedConv, pyg.ChebConv):
         """x [n, F_in] → [n, F_out]."""
         if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, edge_index, edge_weight, batch, lambda_max))
-        refuse_weights(self, edge_weight)
         if lambda_max is not None and bool((torch.as_tensor(lambda_max) != 2.0).any()):
             raise ValueError("ChebConv on a Graph or View has lambda_max = 2, the bound for every graph; leave it out")
-        coefficients = self.coefficients(edge_index.graph, x)
+        coefficients = self.coefficients(edge_index.graph, x, edge_weight)
         before, now = dense(x), dense(x)
         out = linear(self.lins[0], before)
         for step, lin in enumerate(self.lins[1:]):
@@ -117,13 +114,20 @@ class ChebConv(CorrectedConv, pyg.ChebConv):
             out = out + linear(lin, now)
         return out if self.bias is None else out + self.bias
 
-    def coefficients(self, graph: Graph, x: Tensor) -> Coefficients:
-        """1/√(d_i d_j) without self-loops."""
-        return symmetric(graph, x, False)
+    def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None) -> Coefficients:
+        """e_ij/√(d_i d_j) without self-loops."""
+        if edge_weight is not None:
+            weight = in_order(graph, edge_weight)
+            if not torch.equal(weight, weight[graph.pattern.transposition]):
+                raise ValueError(
+                    "ChebConv takes edge_weight on a Graph or View only if both directions of every edge weigh the "
+                    "same: its Laplacian is symmetric; average them (to_undirected(..., reduce='mean'))"
+                )
+        return symmetric(graph, x, edge_weight, 0.0, added=self.added_weight)
 
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """What the last step sends: −1 or −2 times a polynomial of the clean aggregation."""
-        coefficients = self.coefficients(graph, x)
+        coefficients = self.coefficients(graph, x, inputs.get("edge_weight"))
         before = now = matmul(x, pushed(head, self.lins[-1].weight))
         for step in range(len(self.lins) - 2):
             sums = clean_hops(graph, coefficients, now, 1)

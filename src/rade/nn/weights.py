@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+
+import torch
 from torch import Tensor
 
 from rade.graph.graph import Graph
-from rade.moments import Coefficients, Weighted
+from rade.memory import Recall
+from rade.moments import Coefficients, Weighted, WeightedSymmetric
+
+Build = Callable[[Tensor, Tensor | float], Coefficients]  # from weights in the graph's order, and that of additions
 
 
 def in_order(graph: Graph, edge_weight: Tensor) -> Tensor:
@@ -19,8 +25,50 @@ def in_order(graph: Graph, edge_weight: Tensor) -> Tensor:
     return edge_weight.view(-1)[graph.order]
 
 
+def edge_mean(graph: Graph, values: Tensor, without: float = 0.0) -> Tensor:
+    """The mean over the edges of each node's graph, [E, ...] → [n, ...]; ``without`` for a graph without edges."""
+    entries = graph.entry_ptr.diff().view(-1, *[1] * (values.dim() - 1))
+    of_entry = graph.batch[graph.pattern.target]
+    sums = values.new_zeros(graph.num_graphs, *values.shape[1:]).index_add(0, of_entry, values)
+    mean = torch.where(entries > 0, sums / entries.clamp(min=1), without)
+    return mean.index_select(0, graph.batch)
+
+
 def weighted(base: Coefficients, graph: Graph, edge_weight: Tensor, added: float | None) -> Coefficients:
-    """``base`` with weights; added edges weigh ``added``, by default as much as edges do on average."""
-    weight = in_order(graph, edge_weight)
-    mean = weight.mean() if weight.numel() else weight.new_ones(())
-    return Weighted(base, weight, mean if added is None else added)
+    """``base`` with weights; added edges weigh ``added``, by default as much as edges of their graph on average."""
+
+    what = (type(base), base.dtype, added)
+    return _kept(graph, edge_weight, added, what, lambda weight, other: Weighted(base, weight, other))
+
+
+def weighted_symmetric(
+    graph: Graph, dtype: torch.dtype, edge_weight: Tensor, loop: float, added: float | None
+) -> Coefficients:
+    """e_ij/√(d_i d_j) with weighted degrees; added edges weigh as in `weighted`."""
+
+    def build(weight: Tensor, other: Tensor | float) -> Coefficients:
+        if not bool((weight > 0).all()):
+            raise ValueError(
+                "edge_weight must be positive where degrees are weighted, got "
+                f"{float(weight.detach().min()):.3g}; leave out edges of weight 0, or use GraphConv, which takes any "
+                "weights"
+            )
+        return WeightedSymmetric(graph, dtype, weight, other, loop)
+
+    if graph.self_loops:
+        raise ValueError(
+            f"edge_index holds {graph.self_loops} self-loops, whose weights would count in the degrees and which views "
+            "leave out; remove them with torch_geometric.utils.remove_self_loops(edge_index, edge_weight)"
+        )
+    return _kept(graph, edge_weight, added, (WeightedSymmetric, dtype, loop, added), build)
+
+
+def _kept(graph: Graph, edge_weight: Tensor, added: float | None, what: Hashable, build: Build) -> Coefficients:
+    """Layers on the same constant weights share their coefficients, and with them the moments."""
+
+    def built() -> Coefficients:
+        weight = in_order(graph, edge_weight)
+        return build(weight, edge_mean(graph, weight, without=1.0) if added is None else added)
+
+    known: Recall[Coefficients] = graph.once("weighted", Recall)
+    return built() if edge_weight.requires_grad else known.get((edge_weight,), what, built)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from rade.report.beside import Beside
 from rade.report.compare import Comparison
 from rade.report.groups import Group, group
 from rade.report.match import PLAIN
@@ -35,6 +36,7 @@ class Report:
     runs: tuple[Run, ...]
     problems: tuple[Problem, ...]
     homes: Mapping[str, tuple[str, ...]]  # key of a run → names of the tables it stands in
+    beside: Beside = Beside()  # noqa: RUF009 - a frozen value
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
@@ -43,7 +45,11 @@ class Report:
 
 
 def build(
-    runs: Sequence[Run], experiments: Sequence[Experiment], problems: Sequence[Problem] = (), title: str = TITLE
+    runs: Sequence[Run],
+    experiments: Sequence[Experiment],
+    problems: Sequence[Problem] = (),
+    title: str = TITLE,
+    beside: Beside = Beside(),  # noqa: B008 - a frozen value
 ) -> Report:
     """Fill and judge the tables; what fits none of them is kept apart, nothing is left out."""
     groups, repeated = group(runs)
@@ -62,8 +68,9 @@ def build(
         empty=tuple(table.experiment for table in judged if not table.filled),
         others=tuple(others),
         runs=tuple(sorted(runs, key=lambda run: run.key)),
-        problems=tuple(problems),
+        problems=(*problems, *beside.problems),
         homes={key: tuple(dict.fromkeys(names)) for key, names in homes.items()},
+        beside=beside,
     )
 
 

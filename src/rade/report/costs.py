@@ -20,6 +20,7 @@ class Cost:
     seconds: float
     train: float | None
     gap: float | None
+    added: float | None  # share of the logits' variance by additions, in %
     budget: int  # of a search: how many settings were tried
 
 
@@ -46,8 +47,14 @@ def _cost(cell: Cell, filled: Filled, plain: float | None) -> Cost:
         seconds=sum(sorted(run.seconds for run in runs)),
         train=100 * spread([train for train, _ in trained]).mean if trained else None,
         gap=100 * spread([train - test for train, test in trained]).mean if trained else None,
+        added=_added(filled),
         budget=filled.tried,
     )
+
+
+def _added(filled: Filled) -> float | None:
+    shares = [run.variance["add"] for run in filled.group.runs if "add" in run.variance]
+    return 100 * median(shares) if shares else None
 
 
 def _per_epoch(filled: Filled) -> float:

@@ -20,7 +20,8 @@ COMPARISONS = (
 RUNS = (
     "key", "tables", "dataset", "backbone", "method", "protocol", "first_seed", "run", "seed", "metric", "folds",
     "val", "test", "train", "best_epoch", "epochs", "last_p", "last_q", "seconds", "seconds_per_epoch", "finished",
-    "numerics", "commit", "dirty", "threads", "settings", "command",
+    "numerics", "commit", "dirty", "threads", "settings", "command", "test_log_loss", "test_calibration_error",
+    "variance_by_drop", "variance_by_add",
 )  # fmt: skip
 
 
@@ -64,7 +65,8 @@ def record(run: Run, report: Report) -> dict[str, Any]:
         settings["method"], run.protocol, settings["seed"], run.run, run.seed, run.metric, run.folds, run.val,
         run.test, run.train, run.best_epoch, run.epochs, run.last("p"), run.last("q"), run.seconds,
         run.seconds_per_epoch, run.finished, run.numerics, run.made.commit, run.made.dirty, run.made.threads,
-        json.dumps(settings, sort_keys=True), run.made.command,
+        json.dumps(settings, sort_keys=True), run.made.command, run.quality.get("log_loss"),
+        run.quality.get("calibration_error"), run.variance.get("drop"), run.variance.get("add"),
     )  # fmt: skip
     return dict(zip(RUNS, values, strict=True))
 

@@ -33,7 +33,7 @@ def escape(text: object) -> str:
 def _table(table: Table) -> str:
     experiment = table.experiment
     columns = len(experiment.datasets)
-    unit = "mean $\\pm$ std in \\%" if table.is_score else "seconds per epoch, mean $\\pm$ std"
+    unit = f"mean $\\pm$ std, {escape(table.words)}"
     lines = [
         r"\begin{table*}[t]",
         r"\centering",

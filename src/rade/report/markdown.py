@@ -20,6 +20,8 @@ def markdown(report: Report) -> str:
     for table in report.tables:
         parts += _table(table)
     parts += _others(report)
+    parts += _failures(report)
+    parts += _diagnoses(report)
     parts += _made(report)
     return "\n\n".join(parts) + "\n"
 
@@ -165,6 +167,27 @@ def _others(report: Report) -> list[str]:
     ]  # fmt: skip
     head = ["data set", "backbone", "method", "protocol", "settings", "score", "runs", "why here"]
     return ["## Other runs", _grid(head, rows).rstrip()]
+
+
+def _failures(report: Report) -> list[str]:
+    failures = report.beside.failures
+    if not failures:
+        return []
+    rows = [
+        [*map(escape, (one.dataset, one.backbone, one.method, one.run, one.reason, one.when, one.command))]
+        for one in failures
+    ]
+    head = ["data set", "backbone", "method", "run", "reason", "when", "command"]
+    return ["## Failed runs", _grid(head, rows).rstrip()]
+
+
+def _diagnoses(report: Report) -> list[str]:
+    parts = []
+    for one in report.beside.diagnoses:
+        parts += [f"## Flow of information: {escape(one.title)}", f"{escape(one.model)}; {escape(one.facts)}."]
+        parts += [escape("; ".join(one.notes)) + "."] if one.notes else []
+        parts.append(_grid([escape(name) for name in one.head], [[*map(escape, line)] for line in one.lines]).rstrip())
+    return parts
 
 
 def _made(report: Report) -> list[str]:

@@ -11,9 +11,28 @@ from rade.report.groups import Group
 from rade.report.paper import Experiment, Published, Row
 from rade.report.selection import Scores, score
 from rade.statistics import Spread, spread
+from rade.train.row import LATER
 
 PLAIN = "none"
 SCORE = "score"
+STAGES = LATER
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How the numbers of a table are shown: times a factor, with so many digits, in words."""
+
+    scale: float
+    digits: int
+    words: str
+
+
+MEASURES = {
+    SCORE: Measure(100, 2, "%"),
+    "seconds_per_epoch": Measure(1, 3, "seconds per epoch"),
+    "log_loss": Measure(1, 3, "log-loss in nats, less is better"),
+    "calibration_error": Measure(100, 2, "calibration error in %, less is better"),
+}
 
 
 @dataclass(frozen=True)
@@ -88,22 +107,28 @@ def fill(experiment: Experiment, row: Row, backbone: str, dataset: str, groups: 
             return Cell(row, backbone, dataset, None)
         chosen, tried = max(candidates, key=_validation), len(candidates)
     scores = measure(chosen, experiment.measure)
-    scale = 100 if experiment.measure == SCORE else 1
+    if not scores.by:
+        return Cell(row, backbone, dataset, None)
+    scale = MEASURES[experiment.measure].scale
     values = spread([scale * value for value in scores.units.values()])
     return Cell(row, backbone, dataset, Filled(chosen, scores, values, _departures(chosen, experiment, allowed), tried))
 
 
 def measure(group: Group, name: str) -> Scores:
-    """Scores by the selection rule, or each run's seconds per epoch."""
+    """Scores by the selection rule, or another number of each run that has it."""
     if name == SCORE:
         return score(group)
-    return Scores({run.pair: run.seconds_per_epoch for run in group.runs})
+    if name == "seconds_per_epoch":
+        return Scores({run.pair: run.seconds_per_epoch for run in group.runs})
+    return Scores({run.pair: run.quality[name] for run in group.runs if name in run.quality})
 
 
 def _fits(group: Group, place: tuple[str, str], method: str, protocol: str, wanted: Mapping[str, Any]) -> bool:
     if group.place != place or group.method != method or group.protocol not in ("", protocol):
         return False
-    return all(name in group.flat and _same(group.flat[name], value) for name, value in wanted.items())
+    # A stage that changes labels or graphs is no reproduction of a table that does not ask for it.
+    asked = {**STAGES, **wanted}
+    return all(name in group.flat and _same(group.flat[name], value) for name, value in asked.items())
 
 
 def _whole_candidates(groups: Sequence[Group], search: Mapping[str, Sequence[Any]]) -> list[Group]:

@@ -27,6 +27,8 @@ def summary(report: Report) -> str:
     if counted:
         found = ", ".join(f"{counted[code]} {words}" for code, words in WORDS.items() if counted[code])
         text += f" RADE and its variants against the plain backbone, {many(counted.total(), 'comparison')}: {found}."
+    if report.beside.failures:
+        text += f" {many(len(report.beside.failures), 'run')} failed."
     if report.problems:
         text += f" {many(len(report.problems), 'file')} could not be used."
     return text

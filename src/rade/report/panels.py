@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rade.report import svg
-from rade.report.match import Cell, Filled
+from rade.report.match import MEASURES, Cell, Filled
 from rade.report.numbers import number
 from rade.report.rows import Curve, Run
 from rade.report.tables import Table
@@ -36,7 +36,7 @@ def strip_panels(table: Table) -> list[Panel]:
     style = styles(table)
     panels = []
     for title, cells in _places(table):
-        lines = [_strip(cell, cell.filled, style[cell.row.name], table.is_score) for cell in cells if cell.filled]
+        lines = [_strip(cell, cell.filled, style[cell.row.name], table) for cell in cells if cell.filled]
         panels.append(Panel(title, (("", svg.strips(f"Every run, {title}", lines)),)))
     return panels
 
@@ -69,14 +69,15 @@ def _places(table: Table) -> Iterable[tuple[str, list[Cell]]]:
                 yield f"{dataset}, {backbone}", cells
 
 
-def _strip(cell: Cell, filled: Filled, style: str, is_score: bool) -> svg.Strip:
-    scale, digits = (100, 2) if is_score else (1, 3)
+def _strip(cell: Cell, filled: Filled, style: str, table: Table) -> svg.Strip:
+    scale, digits = MEASURES[table.experiment.measure].scale, table.digits
     by = filled.scores.by
-    points = tuple((tip(run, scale * by[run.pair], digits), scale * by[run.pair]) for run in filled.group.runs)
+    known = [(run, scale * by[run.pair]) for run in filled.group.runs if run.pair in by]
+    points = tuple((tip(run, value, digits), value) for run, value in known)
     folds = filled.scores.folds
     units = [scale * value for value in filled.scores.units.values()]
     mean = paired(units, 1 / (folds - 1) if folds > 1 else 0.0)
-    paper = cell.published.mean if cell.published and is_score else None  # another machine's seconds are off the scale
+    paper = cell.published.mean if cell.published and table.is_score else None  # others have no common scale
     return svg.Strip(cell.row.name, style, points, filled.spread.mean, mean.low, mean.high, paper)
 
 

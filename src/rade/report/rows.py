@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rade.errors import RadeError
+from rade.train.row import LATER
 
 FORMAT = 1
 POINTS = 120  # of a drawn curve
@@ -70,6 +71,8 @@ class Run:
     finished: str
     made: Made
     train: float | None
+    quality: Mapping[str, float]  # log-loss and calibration error on test data, where the row has them
+    variance: Mapping[str, float]  # shares of the logits' variance by drops and additions, likewise
     val_curve: array[float]  # whole where the data set has folds, else empty
     curves: Mapping[str, Curve]
 
@@ -89,7 +92,7 @@ def read_row(row: Any) -> Run:
         raise RowError(f"a row must be an object, got {type(row).__name__}")
     if row.get("format") != FORMAT:
         raise RowError(f"format {FORMAT} was expected, got {row.get('format')!r}")
-    settings = _read(row, "settings", Mapping)
+    settings = {**LATER, **_read(row, "settings", Mapping)}  # older rows lack settings that came later
     for name in ("dataset", "backbone", "method"):
         _read(settings, name, str)
     _read(settings, "seed", int)
@@ -115,6 +118,8 @@ def read_row(row: Any) -> Run:
         finished=_read(timing, "finished", str, ""),
         made=_made(row),
         train=train[best - 1] if 0 < best <= len(train) else None,
+        quality=_numbers(row, "quality"),
+        variance=_numbers(row, "variance"),
         val_curve=_whole(history) if folds else array("d"),
         curves=curves,
     )
@@ -156,6 +161,12 @@ def _read(row: Mapping[str, Any], name: str, kind: Any, default: Any = _MISSING)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise RowError(f"{name} is not what it should be, got {value!r:.60}")
     return value
+
+
+def _numbers(row: Mapping[str, Any], name: str) -> dict[str, float]:
+    """The finite numbers of a mapping that older rows lack."""
+    found = _read(row, name, Mapping, {})
+    return {key: float(value) for key, value in found.items() if type(value) in (int, float) and math.isfinite(value)}
 
 
 def _score(row: Mapping[str, Any], name: str) -> float:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from rade.report.groups import Group
 from rade.report.rows import Run
+from rade.train.folds import best_common_epoch
 
 OWN_EPOCH = "test score at the best validation epoch"
 COMMON_EPOCH = "best epoch of the fold-averaged validation curve"
@@ -41,19 +42,9 @@ def score(group: Group) -> Scores:
     by: dict[Pair, float] = {}
     epochs = {}
     for seed, runs in sorted(repetitions.items()):
-        epochs[seed] = epoch = best_common_epoch(runs)
-        by |= {run.pair: run.val_curve[epoch - 1] for run in runs}
+        epochs[seed], scores = best_common_epoch([run.val_curve for run in runs])
+        by |= {run.pair: value for run, value in zip(runs, scores)}
     return Scores(by, group.first.folds, epochs)
-
-
-def best_common_epoch(runs: list[Run]) -> int:
-    """GIN's protocol: the epoch, from 1, at which the folds' mean validation score is highest; the first of equals.
-
-    It selects on the data it reports, which flatters every method. Curves of different length count up to the shortest.
-    """
-    length = min(len(run.val_curve) for run in runs)
-    totals = [sum(run.val_curve[epoch] for run in runs) for epoch in range(length)]
-    return max(range(length), key=totals.__getitem__) + 1
 
 
 def averaged(by: Mapping[Pair, float]) -> dict[Pair, float]:

@@ -47,15 +47,16 @@ def strips(title: str, lines: Sequence[Strip]) -> str:
     return _svg(title, WIDTH, height, parts)
 
 
-def curves(title: str, traces: Sequence[Trace], percent: bool) -> str:
-    """A panel of curves over epochs."""
+def curves(title: str, traces: Sequence[Trace], percent: bool, across: str = "epoch") -> str:
+    """A panel of curves over epochs, or over another whole number."""
     left, top, bottom, height = 40, 8, 130, 152
     values = [value for trace in traces for value in (*trace.low, *trace.high)]
     last = max((trace.epochs[-1] for trace in traces), default=1)
-    x, y = Axis.between(1, max(last, 2), left, WIDTH - 8), Axis.around(values, bottom, top)
-    parts = [_frame(x, y, left, bottom, percent)]
+    first = min((trace.epochs[0] for trace in traces), default=1)
+    x, y = Axis.between(min(first, 1), max(last, 2), left, WIDTH - 8), Axis.around(values, bottom, top)
+    parts = [_frame(x, y, left, bottom, percent, 20 + 6 * len(across))]
     parts += [_trace(trace, x, y) for trace in traces]
-    parts.append(f'<text class="unit" x="{WIDTH - 8}" y="{bottom + 15}" text-anchor="end">epoch</text>')
+    parts.append(f'<text class="unit" x="{WIDTH - 8}" y="{bottom + 15}" text-anchor="end">{escape(across)}</text>')
     return _svg(title, WIDTH, height, parts)
 
 
@@ -134,7 +135,8 @@ def _ticks(scale: Axis, top: float, bottom: float) -> str:
     )
 
 
-def _frame(x: Axis, y: Axis, left: float, bottom: float, percent: bool) -> str:
+def _frame(x: Axis, y: Axis, left: float, bottom: float, percent: bool, room: float) -> str:
+    """Grid and marks, those below as far as ``room`` for the unit is left."""
     marks = y.marks(4)
     places = digits([100 * mark for mark in marks] if percent else marks)
     parts = [
@@ -145,7 +147,7 @@ def _frame(x: Axis, y: Axis, left: float, bottom: float, percent: bool) -> str:
     parts += [
         f'<text class="tick" x="{_n(x(mark))}" y="{bottom + 15}" text-anchor="middle">{mark:.0f}</text>'
         for mark in x.marks(4)
-        if mark > 0 and x(mark) < WIDTH - 50
+        if mark > 0 and x(mark) < WIDTH - room
     ]
     return "".join(parts)
 

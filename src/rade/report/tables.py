@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rade.report.compare import Comparison, adjust, compare, paired_differences
 from rade.report.groups import Group
-from rade.report.match import PLAIN, SCORE, Cell, Filled, fill, measure
+from rade.report.match import MEASURES, PLAIN, SCORE, Cell, Filled, fill, measure
 from rade.report.overall import Interval, interquartile_mean, probability_of_improvement
 from rade.report.paper import Experiment, Row
 from rade.report.selection import Scores
@@ -58,11 +58,16 @@ class Table:
     @property
     def digits(self) -> int:
         """Digits of the table's numbers."""
-        return 2 if self.experiment.measure == SCORE else 3
+        return MEASURES[self.experiment.measure].digits
+
+    @property
+    def words(self) -> str:
+        """What the numbers are."""
+        return MEASURES[self.experiment.measure].words
 
     @property
     def is_score(self) -> bool:
-        """Whether the numbers are points; else they are seconds."""
+        """Whether the numbers are scores in points; others are shown and not tested."""
         return self.experiment.measure == SCORE
 
     def against(self, cell: Cell, kind: str) -> Comparison | None:

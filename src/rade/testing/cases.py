@@ -54,8 +54,8 @@ INSIDE = (CASES[0], BATCH)  # both rates can move up and down
 
 
 def affordable(aggregator: Aggregator) -> tuple[Case, ...]:
-    """All cases; without that of 32,768 views where coefficients have heads and cost a sort for each view."""
-    return CASES if aggregator.heads is None else SMALL
+    """All cases; without that of 32,768 views where moments are costly, or coefficients have heads."""
+    return SMALL if aggregator.costly or aggregator.heads is not None else CASES
 
 
 def expect(

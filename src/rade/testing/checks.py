@@ -16,6 +16,7 @@ _ALL = (
     expectations.without_dropping_and_adding_all_is_clean,
     variances.variance_is_that_of_all_views,
     variances.pooled_variance_lets_both_ends_meet,
+    variances.edges_may_send_messages_of_their_own,
     symmetries.nodes_may_be_numbered_otherwise,
     symmetries.edges_may_be_listed_in_any_order,
     symmetries.a_batch_is_its_graphs,

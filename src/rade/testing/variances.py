@@ -6,12 +6,15 @@ import torch
 from torch import Tensor
 
 from rade.control.variance import pooled_variance, variance
-from rade.moments.base import Coefficients, Sent
-from rade.testing.aggregators import Aggregator
-from rade.testing.cases import SMALL, Case, expect
+from rade.correction import propagate
+from rade.graph.messages import Messages
+from rade.moments.base import Sent
+from rade.testing.aggregators import Aggregator, normal
+from rade.testing.cases import INSIDE, SMALL, Case, expect
 from rade.testing.expectations import called, on_edges, only
 from rade.testing.oracle import AllViews, adjacency, nonedges
 from rade.view.law import Variant
+from rade.view.view import MeanView
 
 ROUNDING = 1e-12  # of sums that are equal but for their order
 
@@ -46,6 +49,43 @@ def pooled_variance_lets_both_ends_meet(aggregator: Aggregator) -> None:
                 _pooled(aggregator, case, views, Sent(coefficients, messages), (_head(alpha, head), m, head))
 
 
+def edges_may_send_messages_of_their_own(aggregator: Aggregator) -> None:
+    """Sums of messages [E, F] of edges beside those of nodes: their mean is inference, their variance all views'."""
+    for case in INSIDE:
+        graph, heads = case.graph, () if aggregator.heads is None else (aggregator.heads,)
+        nodes = aggregator.messages(graph)
+        edges = normal(graph.pattern.size, *heads, nodes.shape[-1], seed=8)
+        messages = Messages(nodes, edges, aggregator.messages(graph, seed=9))
+        for variant in Variant:
+            views, coefficients = case.views(variant), aggregator.alone(graph)
+            copied = messages.each(views.repeat)
+            there = aggregator.on(graph)(views.copies, views.carry, torch.double)
+            seen = propagate(views.view, there, copied).view(views.count, *nodes.shape)
+            what = f"messages of edges under {called(variant)}"
+            if variant.corrects:
+                target = propagate(MeanView(views.law), coefficients, messages)
+                expect(views.mean(seen), target, aggregator.tolerance, f"mean over all views of {what}", case)
+            if aggregator.heads is None:
+                _edge_messages(aggregator, views, messages, case)
+
+
+def _edge_messages(aggregator: Aggregator, views: AllViews, messages: Messages, case: Case) -> None:
+    """Σ_j m̃_ij² Var(α'_ij) with messages of edges, at nodes and pooled."""
+    graph, coefficients = case.graph, aggregator.alone(case.graph)
+    alpha, _ = views.coefficients(aggregator.on(graph))
+    clean = on_edges(graph, messages.edges)
+    corrected = corrected_messages(views, coefficients.clean().edges, alpha, messages.nodes)
+    factor = corrected_messages(views, coefficients.clean().edges, alpha, torch.ones_like(messages.nodes))
+    corrected = torch.where(adjacency(graph)[..., None], factor * clean, corrected)
+    out, sent = alpha[..., None] * corrected, Sent(coefficients, messages)
+    found, scale = variance(sent, views.law).total, views.mean(out.square()).sum(1)
+    what = f"variance with messages of edges of {called(views.law.variant)}"
+    expect(found, views.variance(out).sum(1), aggregator.tolerance, what, case, scale)
+    pooled = pooled_variance(sent, views.law, mean=False, exact=True).total
+    together = graph.pool(0.5 * views.variance(out + out.transpose(1, 2)).sum(1))
+    expect(pooled, together, aggregator.tolerance, f"pooled {what}", case, 2.0 * graph.pool(scale))
+
+
 def _pooled(
     aggregator: Aggregator, case: Case, views: AllViews, sent: Sent, of_head: tuple[Tensor, Tensor, int | None]
 ) -> None:
@@ -54,9 +94,8 @@ def _pooled(
     clean = _head(sent.coefficients.clean().edges, head)
     out = alpha[..., None] * corrected_messages(views, clean, alpha, m)  # [K, n, n, C]
     together, apart = views.variance(out + out.transpose(1, 2)), views.variance(out)
-    # Non-edges covary only where the aggregator says so; else each direction counts by itself.
-    meets = torch.ones_like(together[..., 0], dtype=torch.bool)
-    meets = meets if _states_nonedges(sent.coefficients, views) else adjacency(graph)
+    # Where an aggregator cannot tell how non-edges covary, each direction counts by itself.
+    meets = torch.ones_like(together[..., 0], dtype=torch.bool) if aggregator.meets else adjacency(graph)
     pairs = torch.where(meets[..., None], 0.5 * together, apart)  # of ordered pairs
     square = views.mean(out.square()).sum(1)
     found = pooled_variance(sent, views.law, mean=False, exact=True).total
@@ -101,7 +140,3 @@ def _one_head(aggregator: Aggregator, case: Case, head: int | None) -> tuple[Ten
 def _head(values: Tensor, head: int | None) -> Tensor:
     """The values of one head, where there are heads."""
     return values if head is None else values[..., head]
-
-
-def _states_nonedges(coefficients: Coefficients, views: AllViews) -> bool:
-    return bool(coefficients.covariance(views.law).nonedges.parts)

@@ -10,7 +10,7 @@ from torch import Tensor
 from rade.train.errors import Interrupted, RunError
 from rade.train.files import load_tensors, save_tensors
 from rade.train.loop import Trainee
-from rade.train.matching import check_alike, check_dicts, check_optimizer, same_settings
+from rade.train.matching import check_alike, check_dicts, check_optimizer, same_key, same_settings
 from rade.train.process import Solo
 
 StopAsked = Callable[[], bool]
@@ -27,6 +27,7 @@ class Checkpoint:
 
     path: Path
     settings: dict[str, Any]
+    key: str  # of the run, which also knows what is no setting: a method's own defaults, the data, the code's numbers
     every: int
     process: Solo = field(default_factory=Solo)
     stop_asked: StopAsked = never
@@ -41,6 +42,7 @@ class Checkpoint:
             writers = len(generators)
             same_settings(settings, self.settings, self.path)
             if writers == self.process.world:
+                same_key(state.get("key", self.key), self.key, self.path)  # one from before keys were kept is believed
                 self._continue(trainee, whole, generators[self.process.rank])
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError):
             raise RunError(f"{self.path} is not a checkpoint of rade; delete it to start this run afresh") from None
@@ -68,5 +70,6 @@ class Checkpoint:
         """Write the state; the first process writes for all."""
         generators = self.process.collect(trainee.learner.generator.get_state())
         if self.process.rank == 0:
-            state = {"settings": self.settings, "generators": generators, "trainee": trainee.state_dict()}
+            whole = {"generators": generators, "trainee": trainee.state_dict()}
+            state = {"settings": self.settings, "key": self.key, **whole}
             save_tensors(self.path, state)

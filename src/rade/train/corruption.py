@@ -1,7 +1,8 @@
 """Graphs corrupted on purpose: some real edges dropped, random ones added, the same for the same seed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -55,6 +56,12 @@ class Corruption:
         """The share of spurious edges among those observed."""
         return self.add / (self.add + 1.0 - self.drop) if self.add else 0.0
 
+    def told(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of a data set's origin with this corruption among them, if it changes anything."""
+        if self.drop == 0.0 and self.add == 0.0:
+            return dict(options)
+        return {**options, "corrupted": {"drop": self.drop, "add": self.add, "seed": self.seed}}
+
     def rates(self, graph: Graph) -> Rates:
         """p and q on a clean graph."""
         return Rates(self.drop, min(self.add * graph.num_edges / max(graph.num_nonedges, 1), 1.0))
@@ -71,8 +78,7 @@ class Corruption:
             return dataset
         graphs = self._list(dataset.graphs) if isinstance(dataset.graphs, GraphList) else self._each(dataset.graphs)
         origin = dataset.provenance
-        options = {**origin.options, "corrupted": {"drop": self.drop, "add": self.add, "seed": self.seed}}
-        provenance = Provenance(origin.source, origin.licence, origin.files, options)
+        provenance = Provenance(origin.source, origin.licence, origin.files, self.told(origin.options))
         density = dataset.density * (1.0 - self.drop + self.add)
         return replace(dataset, graphs=graphs, provenance=provenance, density=min(density, 1.0))
 

@@ -8,7 +8,7 @@ from rade.noise import NoiseEstimate, estimate_noise
 from rade.train.corruption import Corruption
 from rade.train.errors import SettingsError
 from rade.train.model import Trained
-from rade.train.run import load_run, train_run
+from rade.train.run import load_run, split_for, train_run
 from rade.train.settings import Settings
 from rade.view.rates import Rates
 from rade.wrapper.inference import Denoised, Expected
@@ -72,7 +72,7 @@ def denoised(trained: Trained, dataset: Dataset, noise: str) -> tuple[Trained, N
 def _estimate(trained: Trained, dataset: Dataset, by_edge: bool) -> NoiseEstimate:
     model, data = trained.by(Expected()).learner.net, dataset.graphs[0]
     assert isinstance(model, RADE)
-    rows = dataset.split(trained.seed - trained.settings.seed, trained.settings.seed).val
+    rows = split_for(dataset, trained.settings, trained.seed - trained.settings.seed).val
     return estimate_noise(model, data.x, data.edge_index, labels=data.y, rows=rows, by_edge=by_edge)
 
 

@@ -25,6 +25,15 @@ def same_settings(saved: Any, wanted: Mapping[str, Any], path: Path, advice: str
             raise RunError(f"{path} was made with {name} = {there.get(name)!r}, not {here.get(name)!r}; {advice}")
 
 
+def same_key(saved: Any, wanted: str, path: Path) -> None:
+    """Refuse what was made with equal settings but other defaults of the method, other data or another rade."""
+    if saved != wanted:
+        raise RunError(
+            f"{path} has these settings, but was made from other data, with other defaults of its method or by another "
+            "numerical version of rade; --overwrite makes it anew, --out chooses another folder"
+        )
+
+
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with those of the method beside them."""
     return {**{name: value for name, value in settings.items() if name != "options"}, **settings.get("options", {})}

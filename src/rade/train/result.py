@@ -1,13 +1,13 @@
 """The result file of a run, read back: verified, of the right form, and of the settings that are asked for."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from rade.augment import Learner
 from rade.train.errors import RunError
 from rade.train.files import load_row
-from rade.train.matching import same_settings
+from rade.train.matching import same_key, same_settings
 
 Result = dict[str, Any]
 
@@ -23,6 +23,7 @@ _FORM: Mapping[str, type | tuple[type, ...]] = {
     "epochs": int,
     "history": dict,
     "timing": dict,
+    "machine": dict,
 }
 _CURVES = ("val", "loss", "p", "q")
 
@@ -47,8 +48,10 @@ def _sound(result: Result) -> bool:
     )
 
 
-def finished(folder: Path, wanted: Mapping[str, Any]) -> Result | None:
+def finished(folder: Path, wanted: Mapping[str, Any], key: Callable[[int], str]) -> Result | None:
     """The result of a finished run with the `wanted` settings; None if the run is still to be done.
+
+    `key` is the run's by the number of processes: any number serves, but data, defaults and numerics must agree.
 
     A result of other settings is an error, unless a checkpoint beside it tells that its replacement is under way.
     """
@@ -58,6 +61,7 @@ def finished(folder: Path, wanted: Mapping[str, Any]) -> Result | None:
     result = read_result(path)
     try:
         same_settings(result["settings"], wanted, path)
+        same_key(result["key"], key(result["machine"]["processes"]), path)
     except RunError:
         if (folder / "checkpoint.pt").exists():
             return None

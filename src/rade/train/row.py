@@ -20,6 +20,8 @@ REQUIRED = frozenset(
         *("command", "data"),
     }
 )
+# Settings that came after the first rows were stored: at these values they decide nothing and leave keys as they were.
+LATER = {"test_corrupt": "", "labels_per_class": 0, "train_share": 0.0}
 _CURVES = b',\n"history":'
 _SEAL = b',\n"checksum":"'
 
@@ -35,6 +37,7 @@ def key_of(
     a run repeated on another machine is the same run. The kind of device counts, for a GPU draws other random numbers.
     """
     decides = {name: value for name, value in settings.items() if name not in ("options", "threads", "device")}
+    decides = {name: value for name, value in decides.items() if name not in LATER or value != LATER[name]}
     decides["device"] = str(settings["device"]).partition(":")[0]
     origin = {name: data[name] for name in ("name", "files", "options")}
     whole = {"numerics": NUMERICS, "settings": decides, "options": options, "run": run, "data": origin}

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from rade.train.checkpoint import Checkpoint, StopAsked, never
 from rade.train.command import repeat_command
 from rade.train.errors import SettingsError
 from rade.train.files import ensure_writable, remove, write_whole
+from rade.train.final import check_test, judge_best
+from rade.train.labels import relabelled
 from rade.train.loop import Trainee, fit
 from rade.train.model import Shape, Trained, build_learner, load_model, save_model
 from rade.train.numerics import NUMERICS
@@ -50,8 +53,10 @@ def train_run(
     """
     process = process or Solo()
     check_level(dataset, settings)
+    check_test(dataset, settings)
     wanted = settings.model_dump(mode="json")
-    done = finished(folder, wanted) if resume else None
+    key = partial(run_key, settings, run, origin(dataset))
+    done = finished(folder, wanted, key) if resume else None
     if done is not None:
         return done
     if process.rank == 0:
@@ -59,9 +64,9 @@ def train_run(
         # A result that is there stays until this run has one; of an earlier checkpoint nothing is needed.
         if not resume:
             remove(folder / "checkpoint.pt")
-    checkpoint = Checkpoint(folder / "checkpoint.pt", wanted, checkpoint_every, process, stop_asked)
+    checkpoint = Checkpoint(folder / "checkpoint.pt", wanted, key(process.world), checkpoint_every, process, stop_asked)
     trainee = _train(dataset, settings, run, checkpoint, resume, observe)
-    result = _result(dataset, settings, run, trainee, process.world)
+    result = _result(dataset, settings, run, trainee, process)
     # Killed between the two files below, the run is still known as unfinished and ends when it is resumed.
     checkpoint.save(trainee)
     if process.rank == 0:
@@ -98,11 +103,17 @@ def split_of(dataset: Dataset, run: int, seed: int) -> Split:
     return dataset.split(run, seed) if dataset.folds == 0 else dataset.fold(run)
 
 
+def split_for(dataset: Dataset, settings: Settings, run: int) -> Split:
+    """The split of one run, with the labels that its settings choose."""
+    split = split_of(dataset, run, settings.seed)
+    return relabelled(dataset, split, settings, settings.seed + run)
+
+
 def _train(
     dataset: Dataset, settings: Settings, run: int, checkpoint: Checkpoint, resume: bool, observe: Observer
 ) -> Trainee:
     process, seed = checkpoint.process, settings.seed + run
-    split = split_of(dataset, run, settings.seed)
+    split = split_for(dataset, settings, run)
     _check_split(dataset, split)
     batches = batches_of(dataset, split, settings, seed, process)
     learner = build_learner(settings, Shape.of(dataset), seed, process.rank)
@@ -133,9 +144,10 @@ def run_key(settings: Settings, run: int, data: dict[str, Any], processes: int =
     return key_of(settings.model_dump(mode="json"), all_options(settings), run, data, processes)
 
 
-def _result(dataset: Dataset, settings: Settings, run: int, trainee: Trainee, processes: int) -> Result:
+def _result(dataset: Dataset, settings: Settings, run: int, trainee: Trainee, process: Solo) -> Result:
     """Everything about a run; only `timing` differs between two runs of the same settings on the same machine."""
-    progress = trainee.progress
+    progress, processes, seed = trainee.progress, process.world, settings.seed + run
+    best = judge_best(dataset, split_for(dataset, settings, run), settings, seed, progress.best_state, process)
     threads, data, (revision, dirty) = torch.get_num_threads(), origin(dataset), commit()
     row = {
         "format": FORMAT,
@@ -144,11 +156,13 @@ def _result(dataset: Dataset, settings: Settings, run: int, trainee: Trainee, pr
         "settings": settings.model_dump(mode="json"),
         "protocol": settings.protocol,
         "run": run,
-        "seed": settings.seed + run,
+        "seed": seed,
         "metric": dataset.metric,
         "folds": dataset.folds,
         "val": progress.best_val,
-        "test": progress.best_test,
+        "test": best.test if settings.test_corrupt else progress.best_test,
+        "quality": best.quality,
+        "variance": best.variance,
         "best_epoch": progress.best_epoch,
         "epochs": progress.epoch,
         "history": progress.history,

@@ -7,7 +7,7 @@ from importlib import resources
 from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from rade.augment import METHODS, make
 from rade.nn.backbones import BACKBONES
@@ -51,6 +51,9 @@ class Settings(BaseModel):
     threads: int = Field(default=0, ge=0, le=1024)  # 0: as torch chooses
     device: str = "cpu"
     corrupt: str = ""  # DROP,ADD[,SEED]: edges of the data set dropped and added on purpose
+    test_corrupt: str = ""  # the same for the test alone, anew for every run: training and validation stay clean
+    labels_per_class: int = Field(default=0, ge=0, le=10**9)  # of the split's training part; 0: all of them
+    train_share: float = Field(default=0.0, ge=0, lt=1, allow_inf_nan=False)  # of all items, at random; 0: the split's
     protocol: str = Field(default="", exclude=True)  # where defaults came from: a label, no part of the settings
 
     @field_validator("fanouts", mode="before")
@@ -67,12 +70,18 @@ class Settings(BaseModel):
                 raise ValueError(f"{name} must be a finite number of at most {LARGEST:g}, got {value!r}")
         return options
 
-    @field_validator("corrupt")
+    @field_validator("corrupt", "test_corrupt")
     @classmethod
     def _corruption(cls, value: str) -> str:
         if value:
             Corruption.parse(value)
         return value
+
+    @model_validator(mode="after")
+    def _one_choice_of_labels(self) -> "Settings":
+        if self.labels_per_class and self.train_share:
+            raise ValueError("labels_per_class and train_share contradict each other: both choose the training part")
+        return self
 
     @field_validator("device")
     @classmethod
@@ -188,8 +197,10 @@ def _validated(values: dict[str, Any]) -> Settings:
 def _sentence(error: ValidationError) -> str:
     """The first complaint, as a sentence that names the setting and what came."""
     first = error.errors()[0]
-    name = str(first["loc"][0])
     reason = first["msg"].removeprefix("Input ").removeprefix("Value error, ").replace("should be", "must be")
+    if not first["loc"]:
+        return reason  # of several settings together
+    name = str(first["loc"][0])
     if name == "options" and first["type"] == "value_error":
         return reason  # names the option and what came
     return f"{name} {reason[0].lower() + reason[1:]}, got {first['input']!r}"

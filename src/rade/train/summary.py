@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rade import statistics
+from rade.train.folds import best_common_epoch
 from rade.train.result import Result
 
 
@@ -95,16 +96,3 @@ def in_common(summary: Summary, other: Summary) -> tuple[Summary, Summary]:
         replace(summary, scores=tuple(mine[run] for run in shared), runs=shared),
         replace(other, scores=tuple(theirs[run] for run in shared), runs=shared),
     )
-
-
-def best_common_epoch(curves: Sequence[Sequence[float]]) -> tuple[int, tuple[float, ...]]:
-    """GIN's protocol: the epoch (from 1) at which the mean of all curves is highest, and each curve's value there.
-
-    It selects on the data it reports, which flatters every method; the protocol is kept for comparison.
-
-    >>> best_common_epoch([[0.1, 0.6, 0.5], [0.1, 0.2, 0.7]])
-    (3, (0.5, 0.7))
-    """
-    table = np.asarray(curves)
-    best = int(table.mean(axis=0).argmax())
-    return best + 1, tuple(table[:, best].tolist())

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Module
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from rade.graph.adjacency import Adjacency
 from rade.graph.build import graph_of
@@ -66,6 +66,12 @@ class Entry:
             value = arguments[holder]
             if isinstance(value, Adjacency) or (isinstance(value, Tensor) and _is_edge_index(value)):
                 return _from_tensors(self, arguments, positional, holder)
+        if any(isinstance(value, HeteroData | dict) for value in arguments.values()):
+            raise ValueError(
+                f"the model takes several kinds of nodes or relations ({', '.join(arguments)}), and views are of one "
+                "undirected relation; wrap the part that sees a single one, or make the graph homogeneous with "
+                "HeteroData.to_homogeneous()"
+            )
         raise ValueError(
             f"expected the graph as argument {self.graph!r} or as a PyG Data object, got ({', '.join(arguments)}); if "
             "the model calls it otherwise, say RADE(model, edge_index_arg=...)"

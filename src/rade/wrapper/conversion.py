@@ -27,6 +27,11 @@ TWINS: dict[type[Module], type[Module]] = {
     pyg.ChebConv: nn.ChebConv,
     pyg.GCN2Conv: nn.GCN2Conv,
     pyg.GatedGraphConv: nn.GatedGraphConv,
+    pyg.ARMAConv: nn.ARMAConv,
+    pyg.GINEConv: nn.GINEConv,
+    pyg.GATv2Conv: nn.GATv2Conv,
+    pyg.TransformerConv: nn.TransformerConv,
+    pyg.ClusterGCNConv: nn.ClusterGCNConv,
 }
 PLAIN = {twin: layer for layer, twin in TWINS.items()}
 SUPPORTED = ", ".join(sorted(layer.__name__ for layer in TWINS))
@@ -47,6 +52,11 @@ def convert(model: Module, strict: bool = True) -> Module:
     plain = {path: module for path, module in model.named_modules() if type(module) in TWINS}
     others = unsupported(model)
     for path, module in model.named_modules():
+        if type(module).__name__ == "HeteroConv":
+            raise ValueError(
+                f"HeteroConv at {path or 'the top'!r} has several relations, and views are of one undirected relation; "
+                "make the graph homogeneous (HeteroData.to_homogeneous()), or wrap a part that sees one relation"
+            )
         if strict and path not in plain and module in others:
             raise ValueError(
                 f"{type(module).__name__} at {path or 'the top'!r} is not supported on random views: "
@@ -92,13 +102,13 @@ def reason_against(module: Module) -> str:
     return "its coefficients have no moments here; rade.register takes a layer of your own that has them"
 
 
-_SCORES = "its coefficients are functions of pairs, whose sums over non-neighbors have no closed form"
+_SCORES = "its coefficients are functions of pairs without moments here (rade.nn.GATv2Conv shows how to write some)"
 _ATTRIBUTES = "its messages use edge attributes, which added edges do not have"
 _NO_SUM = "it is no weighted sum of messages, so there is no expectation to preserve"
 _RELATIONS = "it has several relations, and views are of one"
 _REASONS = {
-    **dict.fromkeys(("GATv2Conv", "TransformerConv", "SuperGATConv", "FAConv", "AGNNConv", "FeaStConv"), _SCORES),
-    **dict.fromkeys(("GINEConv", "NNConv", "CGConv", "GMMConv", "SplineConv", "ResGatedGraphConv"), _ATTRIBUTES),
+    **dict.fromkeys(("SuperGATConv", "FAConv", "AGNNConv", "FeaStConv"), _SCORES),
+    **dict.fromkeys(("NNConv", "CGConv", "GMMConv", "SplineConv", "ResGatedGraphConv"), _ATTRIBUTES),
     **dict.fromkeys(("PNAConv", "EdgeConv", "DynamicEdgeConv", "GENConv", "MFConv", "PointNetConv"), _NO_SUM),
     **dict.fromkeys(("RGCNConv", "FastRGCNConv", "RGATConv", "HGTConv", "HANConv", "FiLMConv"), _RELATIONS),
 }

@@ -10,8 +10,8 @@ from rade.graph.graph import Graph
 from rade.graph.operator import Operator
 from rade.memory import remembered
 from rade.moments.attention.denoised import denoised_attention
-from rade.moments.attention.denominator import Denominator, denominator
-from rade.moments.attention.scores import Scores
+from rade.moments.attention.denominator import Denominator, denominator, is_exact
+from rade.moments.attention.scores import PairScores, Scores
 from rade.moments.base import Coefficients, Moments, Pulls, Weights
 from rade.moments.monte_carlo import SampledMoments, sampled_moments, sampled_variance
 from rade.view.law import Law
@@ -34,7 +34,8 @@ class Attention(Coefficients):
         self, graph: Graph, s: Tensor, t: Tensor, slope: float = 0.2, self_loops: bool = False, drop: float = 0.0
     ) -> None:
         super().__init__(graph, s.dtype)
-        self.scores, self.drop = Scores(graph, s, t, slope, self_loops), drop
+        self.scores: PairScores = Scores(graph, s, t, slope, self_loops)
+        self.drop = drop
 
     def clean(self) -> Weights:
         """Softmax over neighbors (and the node itself with ``self_loops``)."""
@@ -99,12 +100,15 @@ class Attention(Coefficients):
 
     def cap(self, law: Law) -> float | Tensor:
         """3/(1−p) for the expansion: above every legitimate factor of a node of degree one, below its excesses."""
-        exact = law.correction.moments == "exact" and law.correction.complement == "exact"
-        return law.correction.limit() if exact else law.correction.limit(auto=3.0 / (1.0 - law.rates.p))
+        return (
+            law.correction.limit()
+            if is_exact(self.scores, law)
+            else law.correction.limit(auto=3.0 / (1.0 - law.rates.p))
+        )
 
     def no_loop(self) -> Tensor:
         """[n, H] zeros."""
-        return torch.zeros_like(self.scores.s, dtype=self.dtype)
+        return torch.zeros_like(self.scores.loop, dtype=self.dtype)
 
     @remembered
     def _clean(self) -> tuple[Tensor, Tensor]:
@@ -125,6 +129,14 @@ class Attention(Coefficients):
 
     def _edge_mean(self, law: Law) -> Tensor:
         return self.once(law, "edge mean", lambda: self._denominator(law).edge_mean())
+
+
+class ScoredAttention(Attention):
+    """The same with other scores than s_j + t_i: those of edges with attributes, or functions of pairs."""
+
+    def __init__(self, scores: PairScores, dtype: torch.dtype, drop: float = 0.0) -> None:
+        Coefficients.__init__(self, scores.graph, dtype)
+        self.scores, self.drop = scores, drop
 
 
 def _positive(total: Tensor) -> Tensor:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from torch.nn.functional import leaky_relu
 
 from rade.graph.operator import Operator, Sparse, over_nonedges
 from rade.graph.sparse import Pattern
 from rade.moments.attention.all_nodes import AttentionKernel, AttentionSums
-from rade.moments.attention.scores import Scores
+from rade.moments.attention.scores import PairScores, Scores
 from rade.moments.inverse import expansion
 from rade.view.rates import Rates
 
+HUGE = 300.0  # log of a weight relative to the shift; its square is still a number
 PerWeight = Callable[[Tensor, Tensor, Tensor], Tensor]  # (w, mean of X, variance of X) → a value
 
 
@@ -32,9 +32,9 @@ class Others(Protocol):
 class DeltaLaw:
     """φ = E[1/X] ≈ 1/D + σ²/D³ and E[1/X²] ≈ 1/D² + 3σ²/D⁴, D and σ² without the pair's own part (Eq. C.9, E.2)."""
 
-    def __init__(self, scores: Scores, rates: Rates, others: Callable[[Scores, Tensor], Others]) -> None:
+    def __init__(self, scores: PairScores, rates: Rates, others: Callable[[Any, Tensor], Others]) -> None:
         self.scores, self.rates, pattern = scores, rates, scores.graph.pattern
-        shift = heaviest(scores)
+        shift = scores.heaviest()
         self.others = others(scores, shift)
         self.edge, self.own = torch.exp(scores.edge - shift[pattern.target]), torch.exp(scores.own - shift)
         p, q = rates.p, rates.q
@@ -85,14 +85,6 @@ class DeltaLaw:
         return expansion(mean + (1.0 - q) * w, variance - q * (1.0 - q) * w.square(), power)
 
 
-def heaviest(scores: Scores) -> Tensor:
-    """log of the largest weight any node of the graph could send to i, [n, H]; constant in derivatives."""
-    s, graph = scores.s.detach(), scores.graph
-    index = graph.batch[:, None].expand_as(s)
-    largest = s.new_full((graph.num_graphs, s.shape[1]), -torch.inf).scatter_reduce(0, index, s, "amax")
-    return leaky_relu(largest[graph.batch] + scores.t.detach(), scores.slope)
-
-
 class OthersInCells:
     """All non-neighbors, by cells of scores."""
 
@@ -114,9 +106,10 @@ class OthersInCells:
 class ListedOthers:
     """Non-neighbors as a list: all of them, or the paper's sample of which each stands for several, ``times`` [P]."""
 
-    def __init__(self, scores: Scores, shift: Tensor, pattern: Pattern, times: Tensor) -> None:
+    def __init__(self, scores: PairScores, shift: Tensor, pattern: Pattern, times: Tensor) -> None:
         self.pattern, self.times = pattern, times[:, None]
-        self.weight = torch.exp(scores.at(pattern.target, pattern.source) - shift[pattern.target])
+        beta = scores.at(pattern.target, pattern.source) - shift[pattern.target]
+        self.weight = torch.exp(beta.clamp(max=HUGE))
 
     def total(self, power: int) -> Tensor:
         return self.pattern.row_sum(self.times * self.weight.pow(power))

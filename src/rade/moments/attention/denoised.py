@@ -6,20 +6,19 @@ import torch
 from torch import Tensor
 
 from rade.graph.operator import Diagonal, Operator, Sparse
-from rade.moments.attention.delta_law import heaviest
 from rade.moments.attention.denominator import all_others
-from rade.moments.attention.scores import Scores
+from rade.moments.attention.scores import PairScores
 from rade.view.observed import Observed
 from rade.view.rates import number
 
 
-def denoised_attention(scores: Scores, observed: Observed, dtype: torch.dtype) -> Operator:
+def denoised_attention(scores: PairScores, observed: Observed, dtype: torch.dtype) -> Operator:
     """(own + Σ_j signed_ij w_ij x_j) / (own + Σ_j signed_ij w_ij), both sums unbiased, with pairs as in `signed_pairs`.
 
     The denominator hears at least one real neighbor of the mean observed weight. Factors of the ends of spurious edges
     (`Trust.ends`) are left out: sums over all non-neighbors have the target's factor alone.
     """
-    pattern, shift = scores.graph.pattern, heaviest(scores)
+    pattern, shift = scores.graph.pattern, scores.heaviest()
     others = all_others(scores)(scores, shift)
     edge, own = torch.exp(scores.edge - shift[pattern.target]), torch.exp(scores.own - shift)
     trust = observed.trust.weights(pattern.size, edge.device)[:, None]

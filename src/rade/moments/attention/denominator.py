@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from rade.moments.attention.delta_law import DeltaLaw, ListedOthers, Others, Oth
 from rade.moments.attention.lattice import LN2
 from rade.moments.attention.nonneighbors import list_pairs, pair_count, sample_nonneighbors
 from rade.moments.attention.pair_law import BAND, PairLaw
-from rade.moments.attention.scores import Scores
+from rade.moments.attention.scores import PairScores, Scores
 from rade.view.law import Law
 
 SHORT_LIST = 2**18  # pairs that are gone through at the speed of the cache
@@ -42,30 +42,51 @@ class Denominator(Protocol):
         """Σ_{j∉N(i)} Var[α'_ij] x_j."""
 
 
-def denominator(scores: Scores, law: Law) -> Denominator:
-    """Exact, or the paper's expansion with all non-neighbors or (``complement="sampled"``) a sample of them."""
-    if law.correction.complement == "sampled":
+def denominator(scores: PairScores, law: Law) -> Denominator:
+    """Exact, or the paper's expansion with all non-neighbors or a sample of them (``complement="sampled"``).
+
+    Where there is no exact law of scores for a graph of that size, the expansion serves; where sums over all
+    non-neighbors would need too long a list, the sample.
+    """
+    listed = listing_is_cheaper(scores)
+    if law.correction.complement == "sampled" or not (listed or scores.summable):
         return DeltaLaw(scores, law.rates, lambda scores, shift: _sampled(scores, shift, law))
-    if law.correction.moments == "delta":
-        return DeltaLaw(scores, law.rates, all_others(scores))
-    if law.correction.moments != "exact":
+    if law.correction.moments not in ("exact", "delta"):
         raise ValueError(f"attention has no moments {law.correction.moments!r}; it has 'exact' and 'delta'")
-    return PairLaw(scores, law.rates) if listing_is_cheaper(scores) else CellLaw(AttentionSums(scores), law.rates)
+    if not is_exact(scores, law):
+        return DeltaLaw(scores, law.rates, all_others(scores))
+    if listed:
+        return PairLaw(scores, law.rates)
+    assert isinstance(scores, Scores)
+    return CellLaw(AttentionSums(scores), law.rates)
 
 
-def all_others(scores: Scores) -> Callable[[Scores, Tensor], Others]:
+def is_exact(scores: PairScores, law: Law) -> bool:
+    """Whether the exact law is used."""
+    wanted = law.correction.moments == "exact" and law.correction.complement == "exact"
+    return wanted and (scores.uniform or listing_is_cheaper(scores))
+
+
+def all_others(scores: PairScores) -> Callable[[Any, Tensor], Others]:
     """How all non-neighbors are best summed over."""
+    if not (scores.summable or listing_is_cheaper(scores)):
+        raise ValueError(
+            "noise cannot be undone for scores of pairs (GATv2Conv, TransformerConv) on "
+            f"{scores.graph.num_nodes} nodes: sums over all non-neighbors have no closed form; use GATConv"
+        )
     return _all_listed if listing_is_cheaper(scores) else OthersInCells
 
 
-def listing_is_cheaper(scores: Scores) -> bool:
+def listing_is_cheaper(scores: PairScores) -> bool:
     """Whether a list of all pairs costs less than cells: in small graphs, and where scores are far apart.
 
     Pairs take BAND exponentials each; cells a multiplication for each row, level, column and two points, of which
     sixteen cost as much as one exponential.
     """
-    if scores.s.numel() == 0:
+    if scores.loop.numel() == 0:
         return True
+    if not isinstance(scores, Scores) or not scores.uniform:  # cells have no exact law of theirs
+        return pair_count(scores.graph) * scores.heads <= SHORT_LIST
     s, t = scores.s.detach(), scores.t.detach()
     columns = torch.unique(torch.floor(s / WIDTH)).numel() + 1
     span = float(s.max() - s.min()) + float(t.max() - t.min())
@@ -77,12 +98,12 @@ def listing_is_cheaper(scores: Scores) -> bool:
     return slower * by_pairs <= by_cells and pair_count(scores.graph) * scores.heads <= MOST_PAIRS
 
 
-def _all_listed(scores: Scores, shift: Tensor) -> Others:
+def _all_listed(scores: PairScores, shift: Tensor) -> Others:
     pattern = list_pairs(scores.graph).pattern
     return ListedOthers(scores, shift, pattern, torch.ones(pattern.size, dtype=torch.double, device=shift.device))
 
 
-def _sampled(scores: Scores, shift: Tensor, law: Law) -> Others:
+def _sampled(scores: PairScores, shift: Tensor, law: Law) -> Others:
     """The paper's estimate: s uniform non-neighbors per node, reused for all its pairs."""
     samples = law.correction.samples
     pattern, times = sample_nonneighbors(scores.graph, samples, law.generator)

@@ -15,7 +15,7 @@ from rade.graph.operator import Operator, Sparse
 from rade.moments.attention import lattice
 from rade.moments.attention.lattice import FAINT, LARGEST, LN2, SILENT, mixed, variance_from
 from rade.moments.attention.nonneighbors import ListedPairs, list_pairs
-from rade.moments.attention.scores import Scores
+from rade.moments.attention.scores import PairScores
 from rade.view.rates import Rates
 
 BAND = math.ceil((SILENT - FAINT) / LN2) + 1  # levels between faint and silent
@@ -31,7 +31,7 @@ class PairLaw:
     Below them its e^−y is 1, beyond them 0, so the time is O(pairs · BAND) however far the scores are apart.
     """
 
-    def __init__(self, scores: Scores, rates: Rates) -> None:
+    def __init__(self, scores: PairScores, rates: Rates) -> None:
         self.rates, self.pairs = rates, list_pairs(scores.graph)
         groups = list(_groups(scores, rates, self.pairs))
         found = [_moments(*g) if len(groups) == 1 else checkpoint(_moments, *g, use_reentrant=False) for g in groups]
@@ -74,12 +74,12 @@ class PairMoments:
 Group = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
-def _groups(scores: Scores, rates: Rates, pairs: ListedPairs) -> Iterator[Group]:
+def _groups(scores: PairScores, rates: Rates, pairs: ListedPairs) -> Iterator[Group]:
     """Consecutive targets whose pairs fit the budget: what `_moments` takes."""
     nodes, heads = scores.own.shape
     is_edge = torch.zeros_like(pairs.target, dtype=torch.double).index_fill(0, pairs.edge, 1.0)
     rate = is_edge * (1.0 - rates.p) + (1.0 - is_edge) * rates.q
-    beta = scores.at(pairs.target, pairs.source) - scores.largest.index_select(0, pairs.target)
+    beta = scores.listed(pairs) - scores.largest.index_select(0, pairs.target)
     own = scores.own - scores.largest
     first, last = _ends(beta, own, rate, pairs.target)
     if bool((last - first > MOST_LEVELS).any()):

@@ -2,39 +2,54 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
+from torch.utils.checkpoint import checkpoint
 
 from rade.graph.graph import Graph
 from rade.graph.sparse import Pattern
+from rade.moments.attention.nonneighbors import ListedPairs
+
+CHUNK = 2**20  # numbers per temporary of scores that are functions of pairs of features
 
 
-class Scores:
-    """β_ij = log w_ij = LeakyReLU(s_j + t_i) for scores s of sources and t of targets, [n, H]; in double precision.
+class PairScores(ABC):
+    """β_ij = log w_ij, a function of pairs; in double precision.
 
     Weights themselves are only ever formed relative to the largest one that their target hears, so scores may have any
-    scale. ``own`` [n, H] is β_ii where there are self-loops, else −∞.
+    scale. ``edge`` [E, H] is β on clean edges, ``own`` [n, H] β_ii where there are self-loops, else −∞.
     """
 
-    def __init__(self, graph: Graph, s: Tensor, t: Tensor, slope: float, self_loops: bool) -> None:
-        if slope < 0:
-            raise ValueError(f"slope of LeakyReLU must be >= 0, got {slope}; weights must not fall as scores grow")
-        self.graph, self.slope, self.self_loops = graph, slope, self_loops
-        self.s, self.t = s.double(), t.double()
-        self.edge = self.at(graph.pattern.target, graph.pattern.source)  # [E, H]
-        self.loop = leaky_relu(self.s + self.t, slope)  # [n, H]
+    summable = False  # whether sums over all nodes need no list of pairs
+    uniform = False  # whether edges have the scores that any pair of their nodes would have
+
+    def __init__(self, graph: Graph, edge: Tensor, loop: Tensor, self_loops: bool) -> None:
+        self.graph, self.self_loops = graph, self_loops
+        self.edge, self.loop = edge.double(), loop.double()
         self.own = self.loop if self_loops else torch.full_like(self.loop, -torch.inf)
         self.largest = self.heard(self.edge.detach())
 
     @property
     def heads(self) -> int:
         """H."""
-        return self.s.shape[1]
+        return self.loop.shape[1]
 
+    @abstractmethod
     def at(self, target: Tensor, source: Tensor) -> Tensor:
-        """β at the given pairs, [P, H]."""
-        return leaky_relu(self.s.index_select(0, source) + self.t.index_select(0, target), self.slope)
+        """β at the given pairs that are no edges, [P, H]."""
+
+    def listed(self, pairs: ListedPairs) -> Tensor:
+        """β at all pairs, edges among them, [P, H]."""
+        return self.at(pairs.target, pairs.source).index_copy(0, pairs.edge, self.edge)
+
+    def heaviest(self) -> Tensor:
+        """About the largest β that any node of the graph could send to i, [n, H]; constant in derivatives."""
+        return self.largest
 
     def heard(self, edges: Tensor, added: Tensor | None = None, pattern: Pattern | None = None) -> Tensor:
         """The largest β that each node hears from itself, ``edges`` and ``added`` [·, H]; 0 for who hears nobody.
@@ -45,6 +60,94 @@ class Scores:
         if added is not None and pattern is not None:
             top = _row_max(top, pattern.target, added.detach())
         return torch.where(top > -torch.inf, top, 0.0)
+
+
+class Scores(PairScores):
+    """β_ij = LeakyReLU(s_j + t_i) for scores s of sources and t of targets, [n, H]."""
+
+    summable = uniform = True
+
+    def __init__(self, graph: Graph, s: Tensor, t: Tensor, slope: float, self_loops: bool) -> None:
+        if slope < 0:
+            raise ValueError(f"slope of LeakyReLU must be >= 0, got {slope}; weights must not fall as scores grow")
+        self.slope, self.s, self.t = slope, s.double(), t.double()
+        edge = self.at(graph.pattern.target, graph.pattern.source)
+        super().__init__(graph, edge, leaky_relu(self.s + self.t, slope), self_loops)
+
+    def at(self, target: Tensor, source: Tensor) -> Tensor:
+        """β at the given pairs, [P, H]."""
+        return leaky_relu(self.s.index_select(0, source) + self.t.index_select(0, target), self.slope)
+
+    def listed(self, pairs: ListedPairs) -> Tensor:
+        """Edges are pairs like others."""
+        return self.at(pairs.target, pairs.source)
+
+    def heaviest(self) -> Tensor:
+        """From the largest s of the graph."""
+        s, graph = self.s.detach(), self.graph
+        index = graph.batch[:, None].expand_as(s)
+        largest = s.new_full((graph.num_graphs, s.shape[1]), -torch.inf).scatter_reduce(0, index, s, "amax")
+        return leaky_relu(largest[graph.batch] + self.t.detach(), self.slope)
+
+
+@dataclass(frozen=True, eq=False)
+class Attributes:
+    """What edge attributes add: on clean edges [E, ...], on loops [n, ...], on any other pair of a node [n, ...]."""
+
+    edges: Tensor | float = 0.0
+    loops: Tensor | float = 0.0
+    others: Tensor | float = 0.0
+
+
+class EdgeScores(Scores):
+    """β_ij = LeakyReLU(s_j + t_i + e_ij), where any pair but an edge has an imputed e; `Attributes` [·, H]."""
+
+    uniform = False
+
+    def __init__(self, graph: Graph, s: Tensor, t: Tensor, slope: float, self_loops: bool, extra: Attributes) -> None:
+        super().__init__(graph, s, t + extra.others, slope, self_loops)
+        s, t, pattern = s.double(), t.double(), graph.pattern
+        edge = s.index_select(0, pattern.source) + t.index_select(0, pattern.target) + extra.edges
+        loop = leaky_relu(s + t + extra.loops, slope)
+        PairScores.__init__(self, graph, leaky_relu(edge, slope), loop, self_loops)
+
+    def listed(self, pairs: ListedPairs) -> Tensor:
+        """Edges have scores of their own."""
+        return PairScores.listed(self, pairs)
+
+    def heaviest(self) -> Tensor:
+        """From the largest s, or an edge of its own."""
+        return torch.maximum(super().heaviest(), self.largest)
+
+
+class FeatureScores(PairScores):
+    """β_ij = score(query_i, key_j + e_ij) per head, for features [n, H, C] and a function of rows [P, H, C]."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        query: Tensor,
+        key: Tensor,
+        score: Callable[[Tensor, Tensor], Tensor],
+        self_loops: bool,
+        extra: Attributes,
+    ) -> None:
+        self.query, self.key, self.score = query.double(), key.double() + extra.others, score
+        pattern, key = graph.pattern, key.double()
+        edge = score(self.query.index_select(0, pattern.target), key.index_select(0, pattern.source) + extra.edges)
+        super().__init__(graph, edge, score(self.query, key + extra.loops), self_loops)
+
+    def at(self, target: Tensor, source: Tensor) -> Tensor:
+        """β at the given pairs, [P, H]; long lists in pieces that are computed again in the backward pass."""
+        size = max(1, CHUNK // max(1, self.query[:1].numel()))
+        pieces = list(zip(torch.split(target, size), torch.split(source, size)))
+        if len(pieces) == 1:
+            return self._at(target, source)
+        found: list[Tensor] = [checkpoint(self._at, *piece, use_reentrant=False) for piece in pieces]
+        return torch.cat(found)
+
+    def _at(self, target: Tensor, source: Tensor) -> Tensor:
+        return self.score(self.query.index_select(0, target), self.key.index_select(0, source))
 
 
 def _row_max(start: Tensor, target: Tensor, values: Tensor) -> Tensor:

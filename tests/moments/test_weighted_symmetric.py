@@ -1,0 +1,76 @@
+"""Weighted degrees: the unweighted ones as a special case, weights far apart, groups of quadrature nodes."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+import torch
+
+from rade.moments import Symmetric, WeightedSymmetric
+from rade.moments import weighted_degrees as module
+from rade.moments.base import Pulls
+from rade.testing import GRAPHS, undirected
+from rade.testing.aggregators import normal
+from rade.testing.expectations import on_pairs
+from rade.testing.oracle import error
+from rade.view import Law, Rates, sample
+
+
+@pytest.mark.parametrize("loop", [0.0, 1.0, 2.0])
+def test_unit_weights_are_no_weights(loop):
+    """Coefficients, moments and the answer to one pair."""
+    for name in ("star", "isolated", "batch", "cycle-chord"):
+        graph = GRAPHS[name]
+        law = Law(graph, Rates(0.3, 0.2), generator=torch.Generator().manual_seed(0))
+        view, size = sample(law), graph.pattern.size
+        ours = WeightedSymmetric(graph, torch.double, torch.ones(size), 1.0, loop)
+        plain = Symmetric(graph, torch.double, loop)
+        for found, right in ((ours.clean(), plain.clean()), (ours.on(view), plain.on(view))):
+            weights = ((w.edges, w.loop, w.added) for w in (found, right))
+            assert error(*(torch.cat(parts) for parts in weights)) <= 1e-12
+        for found, right in ((getattr(a, what)(law) for a in (ours, plain)) for what in ("mean", "variance")):
+            assert error(on_pairs(graph, found, None), on_pairs(graph, right, None)) <= 1e-11
+            assert error(found.loop, right.loop) <= 1e-11
+        loops, received, sent = (normal(graph.num_nodes, seed=k) for k in range(3))
+        pulls = Pulls(normal(size, seed=5), loops, normal(view.added.size, seed=6), received, sent.clone)
+        answers = (torch.cat(a.response(view, pulls)) for a in (ours, plain))
+        assert error(*answers) <= 1e-10
+
+
+def test_weights_twelve_orders_apart_against_all_subsets():
+    """E[d'^−½] and E[d'^−1] of a hub given each of its edges, to 1e-10; one weight may be all that is left."""
+    weight = torch.tensor([1e-6, 1.0, 3.0, 1e6], dtype=torch.double)
+    graph = undirected([(0, k) for k in range(1, 5)], 5)
+    entries = torch.ones(graph.pattern.size, dtype=torch.double)
+    entries[graph.pattern.target == 0] = weight
+    for p in (0.0, 0.3, 0.99):
+        law = Law(graph, Rates(p, 0.0))
+        (f, u), *_ = WeightedSymmetric(graph, torch.double, entries, 1.0, loop=0.0)._moments(law)
+        for j in range(4):
+            others = torch.cat([weight[:j], weight[j + 1 :]])
+            expected = torch.zeros(2, dtype=torch.double)
+            for kept in product((0.0, 1.0), repeat=3):
+                chance = torch.tensor([1.0 - p if k else p for k in kept], dtype=torch.double).prod()
+                x = weight[j] + (others * torch.tensor(kept, dtype=torch.double)).sum()
+                expected += chance * torch.stack([x.rsqrt(), 1.0 / x])
+            at = ((graph.pattern.target == 0).nonzero().squeeze(1))[j]
+            assert torch.allclose(torch.stack([f[at], u[at]]), expected, rtol=1e-10, atol=0.0)
+
+
+def test_groups_of_quadrature_nodes_change_nothing(monkeypatch):
+    """Large graphs are integrated in groups that are computed again in the backward pass: same values, same slopes."""
+    graph = GRAPHS["cycle-chord"]
+    weight = normal(graph.pattern.size, seed=1).exp().requires_grad_()
+    p, q = (torch.tensor(rate, dtype=torch.double, requires_grad=True) for rate in (0.3, 0.2))
+
+    def found() -> list[torch.Tensor]:
+        coefficients = WeightedSymmetric(graph, torch.double, weight, 1.0)
+        moments = coefficients.variance(Law(graph, Rates(p, q)))
+        value = moments.edges.sum() + moments.nonedges.apply(normal(6, 2)).square().sum()
+        return [value, *torch.autograd.grad(value, (p, q, weight))]
+
+    whole = found()
+    monkeypatch.setattr(module, "BUDGET", 100)
+    for one, other in zip(found(), whole):
+        assert error(one, other) <= 1e-12

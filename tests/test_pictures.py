@@ -1,0 +1,43 @@
+"""Pictures of the documentation are drawn by scripts of the repository, for light and for dark pages."""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
+SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "style")
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_every_script_has_its_two_pictures(name):
+    light, dark = ((FOLDER / f"{name}-{theme}.svg").read_text("utf-8") for theme in ("light", "dark"))
+    assert light != dark
+    for content in (light, dark):
+        ElementTree.fromstring(content)
+        assert "<text" in content  # words stay words
+        assert "dc:date" not in content
+
+
+def test_there_are_no_pictures_without_a_script():
+    assert {path.stem.rsplit("-", 1)[0] for path in FOLDER.glob("*.svg")} == set(SCRIPTS) == {
+        "jacobian",
+        "noise",
+        "rates",
+        "views",
+    }
+
+
+def test_the_picture_of_stored_numbers_is_drawn_again_the_same(tmp_path, monkeypatch):
+    """Fonts may differ between machines, so two fresh ones are compared."""
+    monkeypatch.syspath_prepend(FOLDER)
+    noise = import_module("noise")
+    drawn = []
+    for _ in range(2):
+        monkeypatch.setattr(sys, "argv", ["noise.py", str(tmp_path)])
+        noise.draw("noise", (9.5, 3.2), noise.content)
+        drawn.append((tmp_path / "noise-dark.svg").read_bytes())
+    assert drawn[0] == drawn[1]
+    assert b"rade-ofs" in drawn[0]
