@@ -355,8 +355,8 @@ MODELS: tuple[Entry, ...] = (
         (nn.Linear(FEATURES, 8), "x -> x0"), (pyg.GCN2Conv(8, 0.1), "x0, x0, edge_index -> x"),
         (nn.Linear(8, CLASSES), "x -> x")])),
     Entry("TransformerConv", OTHERS, lambda: Own(lambda e: e, lambda: pyg.TransformerConv(FEATURES, CLASSES))),
-    Entry("GATv2Conv, then GCNConv", OTHERS, lambda: pyg.Sequential("x, edge_index", [
-        (pyg.GATv2Conv(FEATURES, 8), "x, edge_index -> x"), (pyg.GCNConv(8, CLASSES), "x, edge_index -> x")]),
+    Entry("EdgeConv, then GCNConv", OTHERS, lambda: pyg.Sequential("x, edge_index", [
+        (pyg.EdgeConv(nn.Linear(2 * FEATURES, 8)), "x, edge_index -> x"), (pyg.GCNConv(8, CLASSES), "x, edge_index -> x")]),
         **told("strict=False")),
     Entry("link prediction, dot product", OTHERS, Links, lambda model: model(X, EDGES), _pairs),
     Entry("link prediction, its loss said", OTHERS, Links, lambda model: model(X, EDGES), _pairs,
