@@ -356,7 +356,8 @@ MODELS: tuple[Entry, ...] = (
         (nn.Linear(8, CLASSES), "x -> x")])),
     Entry("TransformerConv", OTHERS, lambda: Own(lambda e: e, lambda: pyg.TransformerConv(FEATURES, CLASSES))),
     Entry("EdgeConv, then GCNConv", OTHERS, lambda: pyg.Sequential("x, edge_index", [
-        (pyg.EdgeConv(nn.Linear(2 * FEATURES, 8)), "x, edge_index -> x"), (pyg.GCNConv(8, CLASSES), "x, edge_index -> x")]),
+        (pyg.EdgeConv(nn.Linear(2 * FEATURES, 8)), "x, edge_index -> x"),
+        (pyg.GCNConv(8, CLASSES), "x, edge_index -> x")]),
         **told("strict=False")),
     Entry("link prediction, dot product", OTHERS, Links, lambda model: model(X, EDGES), _pairs),
     Entry("link prediction, its loss said", OTHERS, Links, lambda model: model(X, EDGES), _pairs,
