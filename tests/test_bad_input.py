@@ -181,12 +181,12 @@ BAD_LAYERS: dict[str, tuple[Any, str]] = {
     "unsupported": (
         lambda: Deep(pyg.SuperGATConv(8, 3)),
         "SuperGATConv at 'blocks.0.conv' is not supported on random views: its coefficients .* "
-        r"\(supported: APPNP, .*GATConv, .*SGConv, .*\); replace it, or pass strict=False",
+        r"\(supported: .*APPNP, .*GATConv, .*SGConv, .*\); replace it, or pass strict=False",
     ),
     "unsupported in a PyG model": (lambda: pyg.EdgeCNN(8, 6, 2, 3), "EdgeConv at 'convs.0' is not supported"),
     "no convolution": (
         lambda: torch.nn.Sequential(torch.nn.Linear(8, 3)),
-        "expected a model built from graph convolutions, but Sequential has none; supported layers: APPNP, ARMAConv",
+        "expected a model built from graph convolutions, but Sequential has none; supported layers: AGNNConv, APPNP",
     ),
     "cached": (lambda: Deep(pyg.GCNConv(8, 3, cached=True)), r"'blocks.0.conv': GCNConv\(cached=True\) would keep"),
     "cached SGConv": (lambda: pyg.SGConv(8, 3, cached=True), r"SGConv\(cached=True\) would keep its first view"),

@@ -52,6 +52,7 @@ class Deep(torch.nn.Module):
 MODELS = {
     "APPNP": lambda: After(pyg.APPNP(4, 0.1)),
     "LGConv": lambda: After(pyg.LGConv()),
+    "AGNNConv": lambda: After(pyg.AGNNConv()),
     "GCN2Conv": Deep,
     "GCN2Conv-two-weights": lambda: Deep(shared_weights=False, normalize=False),
     "TAGConv": lambda: Net(lambda i, o: pyg.TAGConv(i, o)),
