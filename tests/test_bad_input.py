@@ -83,8 +83,10 @@ def test_data_without_edges_and_other_containers():
     model = rade.RADE(Takes())
     with pytest.raises(ValueError, match=r"the Data object has no edge_index; RADE needs \[2, E\] edges"):
         model(Data(x=X))
-    with pytest.raises(ValueError, match="expected the graph as argument 'edge_index' or as a PyG Data object"):
+    with pytest.raises(ValueError, match=r"several kinds of nodes or relations \(data\), and views are of one"):
         model(HeteroData())
+    with pytest.raises(ValueError, match="expected the graph as argument 'edge_index' or as a PyG Data object"):
+        model({"x": X, "edge_index": EDGES})
 
 
 BAD_VALUES: dict[str, tuple[Callable[[], Any], str]] = {
