@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy
 from torch_geometric.data import Data, HeteroData
 
 import rade
+import rade.graph  # takes the warning of sparse tensors, which torch gives once per process
 from zoo import ATTENTION, LAYERS, GraphNet, Net, normal, random_edges, seeded, training_step
 
 NODES = 20
