@@ -1,7 +1,7 @@
 """Why additions cost accuracy when training goes on with few labels: one JSON line per run.
 
     RADE_DATA=data python benchmarks/few_labels.py --dataset cora --seeds 5 --out few_labels.jsonl
-    RADE_DATA=data python benchmarks/few_labels.py --draw few_labels.jsonl --picture docs/figures/few_labels.svg
+    python benchmarks/few_labels.py --draw few_labels.jsonl --dataset cora,citeseer --picture few_labels.svg
 
 A two-layer GCN, trained for 200 epochs on a share of the nodes of each class, scored on the others at the end (mean of
 the last ten epochs) and at its best epoch on a tenth of the nodes. Four kinds of views: none, drops alone, drops and
@@ -131,7 +131,7 @@ def lines(path: Path) -> Iterator[dict[str, Any]]:
         yield from map(json.loads, path.read_text("utf-8").splitlines())
 
 
-def picture(path: Path, to: Path) -> None:
+def picture(path: Path, to: Path, datasets: list[str]) -> None:
     """Accuracy at the end against the share of labels, a panel per data set."""
     import matplotlib
 
@@ -139,7 +139,6 @@ def picture(path: Path, to: Path) -> None:
     from matplotlib import pyplot as plt
 
     rows = list(lines(path))
-    datasets = list(dict.fromkeys(row["dataset"] for row in rows))
     figure, panels = plt.subplots(1, len(datasets), figsize=(4.2 * len(datasets), 3.4), squeeze=False)
     for panel, dataset in zip(panels[0], datasets):
         for kind in KINDS:
@@ -166,7 +165,7 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, default=Path("few_labels.svg"))
     given = parser.parse_args()
     if given.draw is not None:
-        picture(given.draw, given.picture)
+        picture(given.draw, given.picture, given.dataset.split(","))
         return
     names = ("dataset", "share", "kind", "seed")
     done = {tuple(row[name] for name in names) for row in lines(given.out)}

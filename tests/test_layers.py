@@ -52,6 +52,7 @@ class Deep(torch.nn.Module):
 MODELS = {
     "APPNP": lambda: After(pyg.APPNP(4, 0.1)),
     "LGConv": lambda: After(pyg.LGConv()),
+    "AGNNConv": lambda: After(pyg.AGNNConv()),
     "GCN2Conv": Deep,
     "GCN2Conv-two-weights": lambda: Deep(shared_weights=False, normalize=False),
     "TAGConv": lambda: Net(lambda i, o: pyg.TAGConv(i, o)),
@@ -265,7 +266,7 @@ def test_one_kind_of_nodes_and_one_undirected_relation():
         ValueError, match=r"SAGEConv got a tuple of features.* bipartite: views are of one kind of nodes"
     ):
         rade.nn.SAGEConv(8, 3)((X, X), rade.Graph.from_edge_index(EDGES, NODES))
-    with pytest.raises(ValueError, match=r"several kinds of nodes or relations \(x, edge_index\)"):
-        rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])))(x={"a": X}, edge_index=None)
+    with pytest.raises(ValueError, match=r"several kinds of nodes or relations \(x_dict, edge_index_dict\)"):
+        rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])))(x_dict={"a": X}, edge_index_dict={})
     with pytest.raises(ValueError, match=r"some edges have no reverse: .*directed graphs are not supported"):
         rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"]))).train()(X, EDGES[:, :7])

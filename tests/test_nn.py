@@ -87,6 +87,8 @@ CASES = [
     Case("GATv2Conv"),
     Case("GATv2Conv", {"heads": 2, "residual": True, "dropout": 0.5}),
     Case("GATv2Conv", {"heads": 2, "concat": False, "share_weights": True, "add_self_loops": False, "bias": False}),
+    Case("AGNNConv", {}, ()),
+    Case("AGNNConv", {"requires_grad": False, "add_self_loops": False}, ()),
     Case("TransformerConv"),
     Case("TransformerConv", {"heads": 2, "beta": True, "dropout": 0.5}),
     Case("TransformerConv", {"heads": 2, "concat": False, "root_weight": False, "bias": False}),

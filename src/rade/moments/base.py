@@ -159,6 +159,8 @@ class Coefficients(ABC):
     def once(self, law: Law, name: Hashable, build: Callable[[], T]) -> T:
         """What ``build`` returns, computed once for each law, and once for all layers where there is a `key`."""
         key = self.key
+        if key is None and law.differentiable:  # graphs of derivatives are large: they go with their law
+            return law.memo.once((self, name), build)
         return self.memo.once((law, name), build) if key is None else law.memo.once((key, name), build)
 
     def no_loop(self) -> Tensor:

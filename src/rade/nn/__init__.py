@@ -1,5 +1,6 @@
 """Corrected convolutions: PyG's layers that also take a `Graph`, a `View` or a `MeanView` as ``edge_index``."""
 
+from rade.nn.agnn import AGNNConv
 from rade.nn.appnp import APPNP, LGConv
 from rade.nn.arma import ARMAConv
 from rade.nn.base import CorrectedConv
@@ -16,6 +17,7 @@ from rade.nn.transformer import TransformerConv
 
 __all__ = [
     "APPNP",
+    "AGNNConv",
     "ARMAConv",
     "ChebConv",
     "ClusterGCNConv",

@@ -144,6 +144,11 @@ class Law:
         centres = self.variant.centres and number(self.rates.q) > 0.0
         return not centres and self.correction.moments != "monte-carlo" and self.noise == Rates(0.0, 0.0)
 
+    @property
+    def differentiable(self) -> bool:
+        """Whether derivatives in the rates are asked for."""
+        return any(isinstance(rate, Tensor) and rate.requires_grad for rate in (self.rates.p, self.rates.q))
+
     def at(self, rates: Rates) -> Law:
         """The same law at other rates."""
         return replace(self, rates=rates)

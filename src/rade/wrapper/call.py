@@ -66,7 +66,7 @@ class Entry:
             value = arguments[holder]
             if isinstance(value, Adjacency) or (isinstance(value, Tensor) and _is_edge_index(value)):
                 return _from_tensors(self, arguments, positional, holder)
-        if any(isinstance(value, HeteroData | dict) for value in arguments.values()):
+        if any(isinstance(value, HeteroData) or name.endswith("_dict") for name, value in arguments.items()):
             raise ValueError(
                 f"the model takes several kinds of nodes or relations ({', '.join(arguments)}), and views are of one "
                 "undirected relation; wrap the part that sees a single one, or make the graph homogeneous with "

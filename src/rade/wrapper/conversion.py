@@ -30,6 +30,7 @@ TWINS: dict[type[Module], type[Module]] = {
     pyg.ARMAConv: nn.ARMAConv,
     pyg.GINEConv: nn.GINEConv,
     pyg.GATv2Conv: nn.GATv2Conv,
+    pyg.AGNNConv: nn.AGNNConv,
     pyg.TransformerConv: nn.TransformerConv,
     pyg.ClusterGCNConv: nn.ClusterGCNConv,
 }
@@ -107,7 +108,7 @@ _ATTRIBUTES = "its messages use edge attributes, which added edges do not have"
 _NO_SUM = "it is no weighted sum of messages, so there is no expectation to preserve"
 _RELATIONS = "it has several relations, and views are of one"
 _REASONS = {
-    **dict.fromkeys(("SuperGATConv", "FAConv", "AGNNConv", "FeaStConv"), _SCORES),
+    **dict.fromkeys(("SuperGATConv", "FAConv", "FeaStConv"), _SCORES),
     **dict.fromkeys(("NNConv", "CGConv", "GMMConv", "SplineConv", "ResGatedGraphConv"), _ATTRIBUTES),
     **dict.fromkeys(("PNAConv", "EdgeConv", "DynamicEdgeConv", "GENConv", "MFConv", "PointNetConv"), _NO_SUM),
     **dict.fromkeys(("RGCNConv", "FastRGCNConv", "RGATConv", "HGTConv", "HANConv", "FiLMConv"), _RELATIONS),

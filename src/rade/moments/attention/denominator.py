@@ -20,6 +20,7 @@ from rade.moments.attention.scores import PairScores, Scores
 from rade.view.law import Law
 
 SHORT_LIST = 2**18  # pairs that are gone through at the speed of the cache
+UNASKED = 64  # samples per node where nobody asked for any: scores of pairs cost by the feature
 MOST_PAIRS = 2**27  # a list beyond this does not fit into memory
 
 
@@ -48,9 +49,11 @@ def denominator(scores: PairScores, law: Law) -> Denominator:
     Where there is no exact law of scores for a graph of that size, the expansion serves; where sums over all
     non-neighbors would need too long a list, the sample.
     """
-    listed = listing_is_cheaper(scores)
-    if law.correction.complement == "sampled" or not (listed or scores.summable):
-        return DeltaLaw(scores, law.rates, lambda scores, shift: _sampled(scores, shift, law))
+    listed, samples = listing_is_cheaper(scores), law.correction.samples
+    if law.correction.complement == "sampled":
+        return DeltaLaw(scores, law.rates, lambda scores, shift: _sampled(scores, shift, law, samples))
+    if not (listed or scores.summable):
+        return DeltaLaw(scores, law.rates, lambda scores, shift: _sampled(scores, shift, law, min(samples, UNASKED)))
     if law.correction.moments not in ("exact", "delta"):
         raise ValueError(f"attention has no moments {law.correction.moments!r}; it has 'exact' and 'delta'")
     if not is_exact(scores, law):
@@ -103,8 +106,7 @@ def _all_listed(scores: PairScores, shift: Tensor) -> Others:
     return ListedOthers(scores, shift, pattern, torch.ones(pattern.size, dtype=torch.double, device=shift.device))
 
 
-def _sampled(scores: PairScores, shift: Tensor, law: Law) -> Others:
+def _sampled(scores: PairScores, shift: Tensor, law: Law, samples: int) -> Others:
     """The paper's estimate: s uniform non-neighbors per node, reused for all its pairs."""
-    samples = law.correction.samples
     pattern, times = sample_nonneighbors(scores.graph, samples, law.generator)
     return ListedOthers(scores, shift, pattern, times * scores.graph.nonneighbors[pattern.target].double() / samples)
