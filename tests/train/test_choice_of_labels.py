@@ -51,6 +51,11 @@ def test_too_many_labels_are_refused():
         few_of_each(torch.tensor([0, 0, 1]), 2, "toy", torch.Generator())
 
 
+def test_a_corruption_that_is_none_is_one_sentence():
+    with pytest.raises(SettingsError, match=r"^test_corrupt: a corruption is DROP,ADD or DROP,ADD,SEED.* got 'x'$"):
+        settings(test_corrupt="x")
+
+
 def test_two_choices_of_labels_contradict_each_other():
     with pytest.raises(SettingsError, match="labels_per_class and train_share contradict each other"):
         settings(labels_per_class=1, train_share=0.5)

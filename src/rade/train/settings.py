@@ -203,6 +203,8 @@ def _sentence(error: ValidationError) -> str:
     name = str(first["loc"][0])
     if name == "options" and first["type"] == "value_error":
         return reason  # names the option and what came
+    if name in ("corrupt", "test_corrupt"):
+        return f"{name}: {reason}"  # says what came
     return f"{name} {reason[0].lower() + reason[1:]}, got {first['input']!r}"
 
 
