@@ -1,4 +1,4 @@
-"""A grid killed (−9) at random times against an undisturbed one: equal keys, scores and curves, no run twice, no file torn.
+"""A grid killed (−9) at random times against an undisturbed one: equal keys, scores and curves, no file torn.
 
 RADE_DATA=data python benchmarks/killed_grid.py --out /tmp/killed --kills 5 --epochs 12
 """

@@ -10,6 +10,8 @@ import torch
 from rade.cli import main
 from rade.data import load
 from rade.diagnose import Effort, diagnose
+from rade.diagnose.sample import sample
+from rade.diagnose.sensitivity import by_distance, jacobian_norms
 from rade.diagnose.subject import RatesAsked, untrained
 from rade.train.settings import resolve
 
@@ -100,3 +102,13 @@ def test_wrong_input_is_one_sentence(rade, arguments, sentence):
 def test_effort_must_be_positive():
     with pytest.raises(ValueError, match="draws must be at least 1, got 0"):
         Effort(draws=0)
+
+
+def test_graphs_without_an_anchor_play_no_part():
+    subject = subject_of("far-pair")
+    found = diagnose(subject, Effort(anchors=2, draws=1))
+    chosen = sample(subject.graph, 2, 8, torch.Generator().manual_seed(0))
+    norms = jacobian_norms(subject.net, subject.x, subject.graph, chosen.anchors, torch.Generator().manual_seed(0))
+    whole = by_distance(norms, chosen.distance, chosen.inside)
+    steps = {step.distance: step.sensitivity for step in found.operators["clean"].steps}
+    assert steps == pytest.approx({distance: mean for distance, (_, mean) in whole.items()})

@@ -18,8 +18,8 @@ from rade.diagnose.sample import Sample, sample
 from rade.diagnose.sensitivity import beyond, by_distance, jacobian_norms, watching
 from rade.diagnose.spectrum import spectral_gap
 from rade.diagnose.subject import Subject
-from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
+from rade.graph.sparse import rows_of
 from rade.moments import Coefficients
 from rade.nn.base import CorrectedConv
 from rade.view.law import Law
@@ -162,12 +162,12 @@ def _coefficients(subject: Subject, graph: Graph, inputs: torch.Tensor) -> Coeff
 
 
 def _measured(subject: Subject, name: str, flow: Flow, chosen: Sample, effort: Effort, notes: list[str]) -> Measured:
-    graph, adjacency = subject.graph, subject.operators(subject.graph)[name]
+    graph = subject.graph
     everybody = torch.arange(graph.num_nodes)
     whole = flow.network(name, graph, everybody)
     resistance = effective_resistance(whole, chosen.source, chosen.target)
     commute = resistance * whole.volume.expand(graph.num_nodes)[chosen.source]
-    steps, share = _sensitivity(subject, adjacency, chosen, effort, notes)
+    steps, share = _sensitivity(subject, name, chosen, effort, notes)
     predict = partial(_predict, subject, name)
     return Measured(
         gap=_mean_gap(flow, name, graph),
@@ -206,7 +206,7 @@ def _largest_gap(flow: Flow, name: str, graph: Graph) -> float | None:
 
 
 def _sensitivity(
-    subject: Subject, adjacency: Adjacency, chosen: Sample, effort: Effort, notes: list[str]
+    subject: Subject, name: str, chosen: Sample, effort: Effort, notes: list[str]
 ) -> tuple[tuple[Step, ...], float | None]:
     graph = subject.graph
     width = subject.x.size(1)
@@ -215,10 +215,16 @@ def _sensitivity(
         notes.append(f"no sensitivities: {width:,} sparse features enter the first layer as they are")
         return (), None
     draws = torch.Generator().manual_seed(effort.seed)
-    norms = jacobian_norms(subject.net, subject.x, adjacency, chosen.anchors, draws)
-    found = by_distance(norms, chosen.distance, chosen.inside)
-    steps = tuple(Step(distance, pairs, mean) for distance, (pairs, mean) in sorted(found.items()))
-    return steps, beyond(norms, chosen.distance, chosen.inside, len(subject.net.convolutions))
+    # Graphs of a batch do not hear each other: those without an anchor are left out.
+    graphs = torch.unique(graph.batch[chosen.anchors])
+    nodes = torch.isin(graph.batch, graphs).nonzero().squeeze(1)
+    part = graph if graphs.numel() == graph.num_graphs else graph.pick(graphs)
+    anchors, x = torch.searchsorted(nodes, chosen.anchors), rows_of(subject.x, nodes)
+    norms = jacobian_norms(subject.net, x, subject.operators(part)[name], anchors, draws)
+    distance, inside = chosen.distance[:, nodes], chosen.inside[:, nodes]
+    found = by_distance(norms, distance, inside)
+    steps = tuple(Step(far, pairs, mean) for far, (pairs, mean) in sorted(found.items()))
+    return steps, beyond(norms, distance, inside, len(subject.net.convolutions))
 
 
 def _interchange(subject: Subject, law: Law) -> Interchange:
