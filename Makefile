@@ -62,10 +62,10 @@ dist: $(VENV)/.docs        ## wheel and source archive
 	rm -rf dist && $(BIN)/python -m build --no-isolation --quiet
 
 # The lowest versions that pyproject.toml promises, in an environment of their own. PyTorch's PyPI wheel of that age
-# brings CUDA: the index of CPU builds is smaller. OLDEST_TORCH= and OLDEST_INDEX= choose others.
+# brings CUDA; OLDEST_INDEX="--index-url ..." names PyTorch's index of CPU builds, OLDEST_TORCH= another version.
 OLDEST_PYTHON ?= python3.10
 OLDEST_TORCH  ?= 2.4.0
-OLDEST_INDEX  ?= --index-url https://download.pytorch.org/whl/cpu
+OLDEST_INDEX  ?=
 OLDEST_VENV   ?= .venv-oldest
 OLDEST_TESTS  := $(addprefix tests/,test_laws.py test_expectation.py test_degrees.py test_graph.py test_pairs.py test_view.py \
 	test_inference.py test_nn.py test_values.py test_follow.py cli/test_demo.py cli/test_output.py properties)

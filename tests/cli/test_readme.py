@@ -90,13 +90,14 @@ def test_make_targets_exist(target):
 
 
 def test_installing_works_as_typed():
-    """The first line asks PyTorch's own index, which tests do not reach: only its form is looked at."""
-    torch, command = (line for line in commands("README.md") if line.startswith("pip"))
-    assert torch == "pip install torch --index-url https://download.pytorch.org/whl/cpu"
+    """The first line finds what is installed, the second what is here; neither is carried out."""
+    lines = [line for line in commands("README.md") if line.startswith("pip")]
+    assert [line.split()[-1] for line in lines] == ["torch", "."]
     dry = ["--dry-run", "--no-deps", "--no-build-isolation", "--quiet", "--disable-pip-version-check"]
-    arguments = [sys.executable, "-m", *shlex.split(command), *dry]
-    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    for line in lines:
+        arguments = [sys.executable, "-m", *shlex.split(line), *dry]
+        done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
 
 
 def test_links_lead_somewhere():
