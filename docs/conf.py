@@ -23,8 +23,9 @@ myst_all_links_external = False
 
 # Notebooks are executed when they changed, and their outputs kept in _build.
 nb_execution_mode = "cache"
-nb_execution_timeout = 300
+nb_execution_timeout = 1800  # of a cell: a machine may be busy
 nb_execution_raise_on_error = True
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # graphs this small gain nothing from a second core
 os.environ["PYTHONWARNINGS"] = "ignore:IProgress not found"  # tqdm, where Jupyter's widgets are not installed
 
 default_role = "code"
