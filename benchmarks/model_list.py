@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,11 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.utils import dropout_edge, to_dense_adj, to_undirected
 
 import rade
+
+# PyG's Sequential writes code that imports the file it was built in by its bare name; where that fails, it runs the
+# forward of whichever Sequential was built last.
+sys.modules.setdefault("model_list", sys.modules[__name__])
+
 
 NODES, FEATURES, CLASSES, GRAPHS = 40, 8, 3, 6
 

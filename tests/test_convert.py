@@ -164,3 +164,13 @@ def test_an_aggregation_without_moments_is_refused_by_every_layer(layer):
     net = pyg.Sequential("x, edge_index", [(layer(4, 3, aggr="max"), "x, edge_index -> x")])
     with pytest.raises(ValueError, match=r"aggr='max'.* is not supported on random views; use aggr='add' or 'sum'"):
         rade.convert(net)
+
+
+def test_what_was_built_with_a_refused_option_stays_clean_if_not_strict():
+    """A supported kind of layer that takes the maximum: refused, or left on the clean graph, and `check` says which."""
+    net = torch.nn.ModuleList([pyg.SAGEConv(4, 4), pyg.SAGEConv(4, 4, aggr="max")])
+    with pytest.raises(ValueError, match=r"layer '1': SAGEConv\(aggr='max'\) is not supported"):
+        rade.convert(net)
+    assert [type(layer) for layer in net] == [pyg.SAGEConv] * 2
+    rade.convert(net, strict=False)
+    assert [type(layer) for layer in net] == [rade.nn.SAGEConv, pyg.SAGEConv]

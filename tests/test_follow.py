@@ -174,3 +174,10 @@ def test_a_step_without_a_training_call_moves_nothing():
     loss_of(model).backward()
     optimizer.step()
     assert int(model.controller.steps) == 0
+
+
+def test_an_optimizer_of_another_model_is_refused():
+    model, _ = make()
+    other = torch.optim.Adam(torch.nn.Linear(2, 2).parameters())
+    with pytest.raises(ValueError, match="holds no parameter of this model"):
+        model.follow(other)

@@ -22,12 +22,16 @@ def test_every_script_has_its_two_pictures(name):
 
 
 def test_there_are_no_pictures_without_a_script():
-    assert {path.stem.rsplit("-", 1)[0] for path in FOLDER.glob("*.svg")} == set(SCRIPTS) == {
-        "jacobian",
-        "noise",
-        "rates",
-        "views",
-    }
+    assert (
+        {path.stem.rsplit("-", 1)[0] for path in FOLDER.glob("*.svg")}
+        == set(SCRIPTS)
+        == {
+            "jacobian",
+            "noise",
+            "rates",
+            "views",
+        }
+    )
 
 
 def test_the_picture_of_stored_numbers_is_drawn_again_the_same(tmp_path, monkeypatch):

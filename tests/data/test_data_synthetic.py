@@ -89,3 +89,9 @@ def test_the_catalogue_states_the_default_sizes(name: str):
 def test_impossible_sizes_are_explained(name: str, options: dict, sentence: str):
     with pytest.raises(rade.data.DataError, match=sentence):
         rade.data.load(name, **options)
+
+
+@pytest.mark.parametrize("labelled", [0, -5, 2.5])
+def test_a_split_needs_labels_in_whole_numbers(labelled):
+    with pytest.raises(rade.data.DataError, match=f"whole number of at least 1, got {labelled}"):
+        rade.data.load("csbm", labelled=labelled)

@@ -216,11 +216,12 @@ def test_the_command_as_json(rade, tmp_path):
         (["nowhere"], "error: there is no folder nowhere; name the store"),
         ([".", "--format", "pdf"], "error: unknown format 'pdf'; there are html, md, tex, csv"),
         ([".", "--tables", "nodes"], "error: unknown table 'nodes'. Known: main"),
-        ([".", "--out", "file/below"], "error: cannot write file/below/report.html: Not a directory; choose another"),
+        (["store", "--out", "file/below"], "error: cannot write file/below/report.html: Not a directory; choose"),
     ],
 )
 def test_wrong_input_is_one_sentence(rade, tmp_path, arguments, sentence):
     (tmp_path / "file").write_text("")
+    save(store(2), tmp_path / "store")
     code, out, err = rade("report", *arguments)
     assert (code, out) == (2, "")
     assert err.startswith(sentence)
@@ -255,3 +256,13 @@ def test_no_torch(tmp_path):
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
     assert (tmp_path / "report" / "report.html").exists()
+
+
+def test_a_folder_without_runs_is_a_sentence_and_keeps_the_last_report(rade, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report/results.md").write_text("the last one")
+    code, _, err = rade("report", "empty")
+    assert code == 2
+    assert "holds no finished run; rade results STORE merge FOLDER takes in" in err
+    assert (tmp_path / "report/results.md").read_text() == "the last one"

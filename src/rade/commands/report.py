@@ -28,6 +28,7 @@ def report(
     """
     import json as jsonlib
 
+    from rade.errors import RadeError
     from rade.report import build, read_folder, write
     from rade.report.beside import read_beside
     from rade.report.overview import summary
@@ -37,6 +38,10 @@ def report(
     experiments = _experiments(_names(tables or ""))
     runs, problems = read_folder(store)
     beside = read_beside(store, {run.key for run in runs})
+    if not runs and not beside.failures and not beside.diagnoses:
+        why = f" ({problems[0].name} {problems[0].reason})" if problems else ""
+        way = "rade results STORE merge FOLDER takes in what rade train --out FOLDER left"
+        raise RadeError(f"{store} holds no finished run{why}; {way}")
     found = build(runs, experiments, problems, title, beside)
     files = write(found, out, formats)
     if json:

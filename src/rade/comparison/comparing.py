@@ -69,6 +69,11 @@ def compare(
     """
     if is_a_copy_of_the_script():
         raise SystemExit(1)  # the process that started this one is told, and works alone
+    if isinstance(make_net, Module):
+        raise TypeError(
+            f"make_net must be a function that builds a new model on every call, got a {type(make_net).__name__}; pass "
+            "its class, or lambda: Net(...)"
+        )
     problem = problem_of(data)
     work = Work(make_net, problem, methods_of(methods, problem, training), training)
     numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)

@@ -27,13 +27,20 @@ def markdown(report: Report) -> str:
 
 
 def headline(report: Report) -> str:
-    """The README's table, from the fullest one with a plain backbone and RADE: scores, and paired gains over plain."""
-    for table in sorted(report.tables, key=lambda table: -len(table.filled)):
+    """The README's table, from the fullest one with a plain backbone and RADE: scores, and paired gains over plain.
+
+    Tables that also have baselines come first.
+    """
+    for table in sorted(report.tables, key=lambda table: (not _has_baselines(table), -len(table.filled))):
         ours = list(dict.fromkeys(cell.row.name for cell in table.filled if _is_rade(cell)))
         if table.is_score and ours and any(cell.is_plain for cell in table.filled):
             gains = [text for name in ours for text in (escape(name), "gain [95 % interval]")]
             return _grid(["data set, backbone", "plain", "best baseline", *gains], _gains(table, ours))
     return "No table with a plain backbone and RADE has been run yet.\n"
+
+
+def _has_baselines(table: Table) -> bool:
+    return any(not cell.is_plain and not _is_rade(cell) for cell in table.filled)
 
 
 def escape(text: object) -> str:

@@ -91,9 +91,7 @@ def stress(
     return Stress(found, datasets[0].metric)
 
 
-def _scores(
-    folder: Path, dataset: Dataset, number: int, conditions: Mapping[str, Corruption]
-) -> dict[str, float]:
+def _scores(folder: Path, dataset: Dataset, number: int, conditions: Mapping[str, Corruption]) -> dict[str, float]:
     trained, task = load_run(folder), Task.of(dataset)
     test, labels = split_of(dataset, number, trained.settings.seed).test, dataset.graphs[0].y
     logits = {name: trained.predict(damage.of_dataset(dataset)) for name, damage in conditions.items()}

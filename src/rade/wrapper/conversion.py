@@ -51,6 +51,8 @@ def convert(model: Module, strict: bool = True) -> Module:
             f"{SUPPORTED}"
         )
     plain = {path: module for path, module in model.named_modules() if type(module) in TWINS}
+    if not strict:
+        plain = {path: module for path, module in plain.items() if refused_option(module) is None}
     others = unsupported(model)
     for path, module in model.named_modules():
         if type(module).__name__ == "HeteroConv":
@@ -129,12 +131,24 @@ def register(layer: type[Module], twin: type[Module]) -> None:
     TWINS[layer], PLAIN[twin] = twin, layer
 
 
-def _become(module: Module, path: str) -> None:
-    module.__class__ = TWINS[type(module)]
+def refused_option(module: Module) -> str | None:
+    """Why a layer of a supported kind cannot take a view as it was built, None where it can; it stays as it is."""
+    plain = type(module)
+    module.__class__ = TWINS[plain]
     try:
         cast(CorrectedConv, module).check_options()
     except ValueError as error:
-        raise ValueError(f"layer {path or 'at the top'!r}: {error}") from None
+        return str(error)
+    finally:
+        module.__class__ = plain
+    return None
+
+
+def _become(module: Module, path: str) -> None:
+    refusal = refused_option(module)
+    if refusal is not None:
+        raise ValueError(f"layer {path or 'at the top'!r}: {refusal}")
+    module.__class__ = TWINS[type(module)]
 
 
 def _restore(modules: Iterable[Module]) -> None:

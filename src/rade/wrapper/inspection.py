@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 
 from rade.nn.base import convolutions
 from rade.wrapper.clean import clean_pass
-from rade.wrapper.conversion import TWINS, reason_against
+from rade.wrapper.conversion import TWINS, reason_against, refused_option
 from rade.wrapper.doubts import blocks, looks_like_a_batch
 from rade.wrapper.module import RADE
 from rade.wrapper.output import has_logits, logits_of
@@ -93,11 +93,12 @@ def _layers(net: Module, strict: bool) -> list[Seen]:
         if not isinstance(module, pyg.MessagePassing):
             continue
         what, name = f"layer {path or '(top)'}", type(module).__name__
-        if type(module) in TWINS or path in convolutions(net):
+        option = refused_option(module) if type(module) in TWINS else None
+        if option is None and (type(module) in TWINS or path in convolutions(net)):
             lines.append(Seen(what, f"{name}: on random views"))
         else:
             rest = "" if strict else "; strict=False leaves it on the clean graph"
-            lines.append(Seen(what, f"{name}: {reason_against(module)}{rest}", not strict))
+            lines.append(Seen(what, f"{name}: {option or reason_against(module)}{rest}", not strict))
     return lines or [Seen("layers", f"{type(net).__name__} has no graph convolution", False)]
 
 

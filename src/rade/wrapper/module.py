@@ -233,6 +233,12 @@ class RADE(Module):
         """
         if self.rule.adapts and self.rule.data_gradient == "clean":
             raise ValueError("data_gradient='clean' needs the loss itself: call adapt(..., labelled=...) by hand")
+        own = {id(parameter) for parameter in self.parameters()}
+        if not any(id(parameter) in own for group in optimizer.param_groups for parameter in group["params"]):
+            raise ValueError(
+                "the optimizer holds no parameter of this model, so its steps say nothing about it: follow the one "
+                "that was built of model.parameters()"
+            )
 
         def after_step(*_: Any) -> None:
             if self.rule.adapts and self._latest is not None:
@@ -281,6 +287,8 @@ class RADE(Module):
 
     def uncertainty(self, *args: Any, views: int = 64, rates: Rates | None = None, **kwargs: Any) -> Uncertainty:
         """How far predictions hang on single edges, at the present or other rates: an `Uncertainty`."""
+        if rates is not None:
+            _require(rates=(rates, Rates))
         with ordinary_tensors():
             call = self._call(args, kwargs)
             graph, running = self._graph(call), Running(self.wrapped, call)

@@ -93,6 +93,10 @@ def _split(y: Tensor, classes: int, labelled: int, held_out: int, generator: tor
 
 
 def _validate(nodes: int, classes: int, homophily: float, features: int, labelled: int, held_out: int) -> None:
+    if not isinstance(labelled, int) or labelled < 1:
+        raise DataError(
+            f"csbm needs labelled, training nodes per class, as a whole number of at least 1, got {labelled!r}"
+        )
     needed = classes * (labelled + 1) + held_out
     if nodes < needed or classes < 1 or features < classes:
         raise DataError(
