@@ -54,6 +54,13 @@ def test_unknown_benchmarks_are_refused_in_a_sentence(capsys):
     assert "no benchmark is called flying; there are sampling" in err
 
 
+def test_data_sets_of_other_names_are_refused(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["bench", "rate-step", "--quick", "--data", "csbm,kora"])
+    assert stopped.value.code == 2
+    assert "no benchmark runs on kora; there are cora, pubmed" in " ".join(capsys.readouterr().err.split())
+
+
 def test_contestants_take_turns_and_preparation_is_free():
     order = []
     contestants = {

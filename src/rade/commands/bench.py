@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from rade.commands.reproduce import names as separated
+
 REGRESSION = 1.2  # single runs differ by 10 to 20 %
 
 
@@ -48,15 +50,20 @@ def bench(
     import torch
 
     from rade.bench import BENCHMARKS, GROUPS, Setting
+    from rade.bench.epochs import CASES, TOY
 
     known = {**BENCHMARKS, **GROUPS}
     unknown = sorted(set(names or ()) - set(known))
     if unknown:
         raise typer.BadParameter(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(known)}")
+    only, sets = separated(data), list(dict.fromkeys(case.data for case in (*CASES, *TOY)))
+    strange = [name for name in only if name not in sets]
+    if strange:
+        raise typer.BadParameter(f"no benchmark runs on {', '.join(strange)}; there are {', '.join(sets)}")
     before = {} if compare is None else baseline(compare)
     if threads is not None:
         torch.set_num_threads(threads)
-    setting = Setting(1 if quick else repeats, seed, quick, data_root, tuple(data or ()))
+    setting = Setting(1 if quick else repeats, seed, quick, data_root, only)
     machine = {"torch": torch.__version__, "threads": torch.get_num_threads(), "quick": quick}
     rows = []
     if not json:
