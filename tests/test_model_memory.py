@@ -43,7 +43,7 @@ def test_only_two_laws_are_kept():
     model = model_of().eval()
     for factor in range(5):
         model.at(rade.Rates(0.1 * factor, 0.1))(X, EDGES)
-    assert len(model._laws) == 2
+    assert len(model._laws.memo) == 2
 
 
 def by_pickle(value: Any) -> Any:
@@ -55,7 +55,7 @@ def test_copies_start_with_empty_memories(way):
     model = model_of().train()
     model(X, EDGES)
     other = way(model)
-    assert (len(model._graphs), len(other._graphs), len(other._laws)) == (1, 0, 0)
+    assert (len(model._graphs), len(other._graphs), len(other._laws.memo)) == (1, 0, 0)
     graph = rade.Graph.from_edge_index(EDGES, NODES)
     model.eval()(X, graph)
     assert len(graph.memo) > 0

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch_geometric.data import Data
 
-from rade.wrapper.output import logits_of
+from rade.nn.output import logits_of
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 

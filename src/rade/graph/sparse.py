@@ -129,6 +129,11 @@ def _moved(pattern: Pattern, device: torch.device | str) -> _Fields:
     return rowptr, source, pattern.columns, transposition
 
 
+def is_sparse(x: Tensor) -> bool:
+    """Whether a matrix is in CSR form."""
+    return x.layout == torch.sparse_csr
+
+
 def row_pointer(row: Tensor, rows: int) -> Tensor:
     """CSR row pointer of the row index of every entry, [E] → [rows + 1]."""
     pointer = row.new_zeros(rows + 1)

@@ -18,8 +18,9 @@ from rade.correction import propagate
 from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.graph.messages import Messages
+from rade.graph.sparse import is_sparse
 from rade.moments.base import Coefficients, Sent
-from rade.nn.linear import is_sparse, linear
+from rade.nn.linear import linear
 
 
 class CorrectedConv:

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
+from rade.graph.sparse import is_sparse
 from rade.moments import Coefficients, Sent, Sum
 from rade.nn.base import CorrectedConv, linear_part, sums_first
-from rade.nn.linear import dense, is_sparse, lean, linear, matmul
+from rade.nn.linear import dense, lean, linear, matmul
 
 
 class GINConv(CorrectedConv, pyg.GINConv):

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import linear as dense_linear
 from torch.nn.parameter import is_lazy
 
-from rade.graph.sparse import Pattern, product
+from rade.graph.sparse import Pattern, is_sparse, product
 from rade.memory import Recall
 
 LOOK = 3  # the call at which dense features are looked at: those of a single step come once or twice
@@ -17,11 +17,6 @@ MANY = 2**18  # fewer numbers are multiplied as they are
 MOSTLY_ZERO = 0.1  # share of other numbers up to which sparse products were faster
 
 _patterns: Recall[Pattern] = Recall()
-
-
-def is_sparse(x: Tensor) -> bool:
-    """Whether features are a CSR matrix."""
-    return x.layout == torch.sparse_csr
 
 
 def linear(layer: Any, x: Tensor, bias: bool = True) -> Tensor:

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from rade.graph.adjacency import Adjacency
 from rade.graph.nodes import Nodes, nodes_of
-from rade.graph.sparse import rows_of
+from rade.graph.sparse import is_sparse, rows_of
 from rade.nn.base import CorrectedConv
-from rade.nn.linear import is_sparse
 from rade.view.rows import Restricted
 
 

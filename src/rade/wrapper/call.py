@@ -17,9 +17,9 @@ from torch_geometric.data import Data, HeteroData
 from rade.graph.adjacency import Adjacency
 from rade.graph.build import graph_of
 from rade.graph.graph import Graph
+from rade.graph.sparse import is_sparse
 from rade.memory import Recall
 from rade.nn.base import CorrectedConv
-from rade.nn.linear import is_sparse
 from rade.nn.rows import Wanted
 
 _NOT_FEATURES = ("batch", "ptr")
@@ -188,8 +188,8 @@ def _tensor(value: Any) -> Tensor | None:
 
 def find_graph(call: Call, model: Module, known: Recall[Graph]) -> Graph:
     """The graph of a call: sorted and validated once for every new ``edge_index``."""
-    require_finite(call.x)
     _refuse_matrices(call.edge_index)
+    require_finite(call.x)
     graph = graph_of(call.edge_index, call.num_nodes, call.batch, call.ptr, known)
     if graph.self_loops:
         graph.once(("self-loops", model), lambda: _warn_of_loops(graph, model))

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
-from torch.nn import Module
 
 from rade.control.readout import Readout
 from rade.control.regulariser import CleanPass
 from rade.graph.graph import Graph
 from rade.graph.nodes import nodes_of, picked
-from rade.moments.base import Sent
 from rade.nn.base import convolutions
-from rade.nn.head import head_matrix
-from rade.nn.trace import Trace, tracing
-from rade.wrapper.output import logits_of
-from rade.wrapper.running import Running, evaluating
+from rade.nn.last import Apart, logits_and_sent
+from rade.wrapper.running import Running
 
 
 def clean_pass(running: Running, graph: Graph, readout: Readout, labelled: Tensor | None = None) -> CleanPass:
@@ -25,25 +20,15 @@ def clean_pass(running: Running, graph: Graph, readout: Readout, labelled: Tenso
     these rows hear few of all, they are run apart, and everybody else without gradients.
     """
     nodes = running.call.rows
-    few = None if nodes is None or labelled is None else _few(running, graph, picked(nodes, labelled))
-    with torch.enable_grad(), evaluating(running.model):
-        with tracing(running.model) as trace, torch.set_grad_enabled(few is None):
-            logits = logits_of(running(graph))
-        if few is not None and labelled is not None:
-            logits = logits.index_copy(0, labelled, logits_of(few(graph)))
-        classes = readout.scores(logits, graph, nodes).shape[1]
-        return CleanPass(logits, graph, _sent(running.model, trace, graph, classes, readout), nodes)
+    apart = None if nodes is None or labelled is None else _apart(running, graph, nodes, labelled)
+    logits, sent = logits_and_sent(running.model, running.on(graph), graph, readout.head, apart)
+    return CleanPass(logits, graph, sent, nodes)
 
 
-def _few(running: Running, graph: Graph, nodes: Tensor) -> Running | None:
-    """A pass for these nodes alone, if gradients through what they hear are cheaper than through everybody."""
+def _apart(running: Running, graph: Graph, nodes: Tensor, labelled: Tensor) -> Apart | None:
+    """A pass for these rows alone, if gradients through what they hear are cheaper than through everybody."""
     if any(conv.hears_everybody for conv in convolutions(running.model).values()):
         return None
-    return running.asking(nodes) if graph.neighborhood(nodes_of(nodes, graph.num_nodes)).few else None
-
-
-@torch.no_grad()
-def _sent(model: Module, trace: Trace, graph: Graph, classes: int, readout: Readout) -> Sent:
-    head = model.get_submodule(readout.head) if isinstance(readout.head, str) else readout.head
-    conv, inputs = trace.last
-    return conv.sent(head_matrix(model, trace, classes, head), graph, inputs["x"], **trace.extras)
+    few = picked(nodes, labelled)
+    cheaper = graph.neighborhood(nodes_of(few, graph.num_nodes)).few
+    return Apart(labelled, running.asking(few).on(graph)) if cheaper else None

@@ -16,6 +16,7 @@ from rade.view.rows import Restricted
 from rade.view.sampling import FreshViews
 from rade.view.view import View
 from rade.wrapper.call import Call
+from rade.wrapper.latest import Latest
 
 BLOCKS, SMALLEST = 3, 3  # fewer blocks, or smaller ones, are common in one graph
 FEW = 0.1  # share of labelled rows under which additions were seen to hurt long training (docs/rates.md)
@@ -53,7 +54,14 @@ class Doubts:
         elif others:
             self._say("views", f"convolutions on a graph of their own, without random views: {', '.join(others)}")
 
-    def labels(self, reached: Tensor, rates: Rates) -> None:
+    def training(self, latest: Latest, rates: Rates, readout: Readout) -> None:
+        """What a training call tells of labels and outputs."""
+        if latest.reached is not None:
+            self._labels(latest.reached, rates)
+        if latest.logits is not None:
+            self._outputs(latest.logits, readout)
+
+    def _labels(self, reached: Tensor, rates: Rates) -> None:
         """Few labelled rows and additions: accuracy was seen to fall when training goes on."""
         share = float(reached.double().mean())
         if 0.0 < share < FEW and len(reached) >= 100 and float(rates.q) > 0.0:
@@ -64,7 +72,7 @@ class Doubts:
                 "to cost accuracy with few labels; stop early, or drop edges alone, rule=rade.GradNorm(rho=0)",
             )
 
-    def outputs(self, scores: Tensor, readout: Readout) -> None:
+    def _outputs(self, scores: Tensor, readout: Readout) -> None:
         """Probabilities where logits are wanted."""
         inside = scores.numel() >= 32 and bool(((scores >= 0) & (scores <= 1)).all())
         if inside and readout.task in ("binary", "multilabel"):
@@ -85,7 +93,7 @@ class Doubts:
     def _say(self, what: str, sentence: str) -> None:
         if what not in self._said:
             self._said.add(what)
-            warnings.warn(sentence, stacklevel=4)
+            warnings.warn(sentence, stacklevel=5)
 
     def __reduce__(self) -> tuple[type[Doubts], tuple[()]]:
         return type(self), ()

@@ -13,11 +13,11 @@ from torch.nn import Module
 from torch_geometric.data import Data
 
 from rade.nn.base import convolutions
+from rade.nn.output import has_logits, logits_of
 from rade.wrapper.clean import clean_pass
 from rade.wrapper.conversion import TWINS, reason_against, refused_option
 from rade.wrapper.doubts import blocks, looks_like_a_batch
 from rade.wrapper.module import RADE
-from rade.wrapper.output import has_logits, logits_of
 from rade.wrapper.running import Running
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from rade.control.labelled import Labelled
 from rade.control.readout import Readout
 from rade.graph.graph import Graph
-from rade.graph.nodes import nodes_of
+from rade.nn.output import has_logits, logits_of
 from rade.wrapper.call import Call
-from rade.wrapper.output import has_logits, logits_of
 
 SHIFT_FREE = 1e-3  # a softmax's gradient sums to 0 over classes, up to rounding
 
@@ -65,14 +63,3 @@ class Latest:
                 "say what they are, readout=rade.Readout(task='multiclass'|'binary'|'multilabel'|'regression') or "
                 "Readout(loss=...), or keep the rates, rule=rade.Constant()"
             )
-
-    def rows(self, graph: Graph, rows: Tensor) -> Tensor:
-        """The training logits of some nodes (or graphs), [k, C]; ``graph`` is the one that they must be of."""
-        if self.logits is None or self.graph is not graph:
-            raise RuntimeError(
-                "this rule compares with the logits of the last training call: call adapt() with the arguments of that "
-                "call, on a model that returns its logits"
-            )
-        scores = self.logits if self.logits.dim() == 2 else self.logits[:, None]
-        asked = self.call.rows
-        return torch.index_select(scores, 0, rows if asked is None else nodes_of(asked, graph.num_nodes).position[rows])

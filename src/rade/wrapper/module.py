@@ -19,11 +19,13 @@ from rade.control.rules import GradNorm, Rule
 from rade.control.state import RateState
 from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
-from rade.memory import Memo, Recall, ordinary_tensors
+from rade.memory import Recall, ordinary_tensors
 from rade.nn.head import path_of
+from rade.nn.modes import evaluating
 from rade.nn.trace import tracing
 from rade.view.law import Correction, Law, Variant, Views
-from rade.view.randomness import branch_off, moved, packed, seeded, unpack, unpacked
+from rade.view.laws import Laws
+from rade.view.randomness import branch_off, packed, unpack
 from rade.view.rates import Rates
 from rade.view.sampling import draw
 from rade.wrapper.call import Call, entry_of, find_graph, takes_graph
@@ -33,12 +35,10 @@ from rade.wrapper.explain import LayerReport, explain_layers
 from rade.wrapper.inference import Expected, Inference
 from rade.wrapper.latest import Latest
 from rade.wrapper.noise import NoiseReport, noise_report
-from rade.wrapper.rate_step import RateStep
-from rade.wrapper.running import Running, evaluating
+from rade.wrapper.rate_step import look_back
+from rade.wrapper.running import Running
 from rade.wrapper.settings import refusal
 from rade.wrapper.uncertainty import Uncertainty, uncertainty
-
-LAWS_KEPT = 2  # that of training and that of evaluation
 
 
 class RADE(Module):
@@ -105,16 +105,15 @@ class RADE(Module):
                 "error does not have (its "
                 "curvature is constant, and p would run away); use rule=rade.NoiseRatio() or rade.Constant()"
             )
-        self.variant, self.views, self.correction = Variant(variant), views, correction
+        self._laws = Laws(Variant(variant), correction, views, noise, generator)
+        self.variant, self.views, self.correction = self._laws.variant, views, correction
         self.readout = replace(readout, head=path_of(model, readout.head))
-        self.inference, self.noise_of_data, self.edge_index_arg = inference, noise, edge_index_arg
+        self.inference, self.edge_index_arg = inference, edge_index_arg
         entries = [entry_of(model, name, edge_index_arg, batch_arg) for name in ("forward", *methods)]
         self._entries = {entry.method: entry for entry in entries}
         self.controller = RateState(rule, density)
         self.wrapped = convert(model, strict)
-        self._generator = seeded() if generator is None else generator
         self._graphs: Recall[Graph] = Recall()
-        self._laws = Memo(LAWS_KEPT)
         self._latest: Latest | None = None
         self._doubts, self._first = Doubts(), True
 
@@ -131,7 +130,7 @@ class RADE(Module):
     @property
     def generator(self) -> torch.Generator:
         """Where views come from."""
-        return self._generator
+        return self._laws.generator
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The model's output on fresh views (training) or as `inference` says (evaluation)."""
@@ -208,9 +207,8 @@ class RADE(Module):
 
     def law(self, graph: Graph, rates: Rates | None = None) -> Law:
         """The distribution of views of a graph, at the current rates unless others are given."""
-        rates = self.controller.rates_at(graph.density) if rates is None else rates  # unseen density: this graph's
-        rest = (self.variant, self.correction, self.views, self._generator_for(graph.device), self.noise_of_data)
-        return self._laws.once((graph, rates), lambda: Law(graph, rates, *rest))
+        # As long as no density was seen, that of this graph serves.
+        return self._laws(graph, self.controller.rates_at(graph.density) if rates is None else rates)
 
     def adapt(self, *args: Any, labelled: Labelled | Tensor | None = None, **kwargs: Any) -> Tensor:
         """One step of the rate rule, with the gradients that ``loss.backward()`` left; returns the clean logits.
@@ -221,10 +219,10 @@ class RADE(Module):
                 that says more. By default all; without other arguments, those that the loss has reached.
         """
         if args or kwargs:
-            return self._adapt(self._call(args, kwargs), Labelled.of(labelled))
+            return self._adapt(self._call(args, kwargs), labelled)
         if self._latest is None:
             raise RuntimeError("adapt() without arguments repeats the last training call, but there was none")
-        return self._adapt(self._latest.call, self._latest.labelled if labelled is None else Labelled.of(labelled))
+        return self._adapt(self._latest.call, self._latest.labelled if labelled is None else labelled)
 
     def follow(self, optimizer: Optimizer) -> RADE:
         """Adapt the rates after every step of ``optimizer``, so that a training loop needs no other line; returns self.
@@ -247,26 +245,19 @@ class RADE(Module):
         optimizer.register_step_post_hook(after_step)
         return self
 
-    def _adapt(self, call: Call, labelled: Labelled) -> Tensor:
-        graph, controller = self._graph(call), self.controller
+    def _adapt(self, call: Call, labelled: Labelled | Tensor | None) -> Tensor:
+        controller, running = self.controller, Running(self.wrapped, call)
+        graph, rule = self._graph(call), controller.rule
         controller.see(graph)
-        if controller.rule.adapts and self._latest is not None:
-            self._look(self._latest)
-
-        step = RateStep(Running(self.wrapped, call), self.law(graph), self.readout, labelled, self._latest)
+        law, known = self._laws(graph, controller.rates_at(graph.density)), Labelled.of(labelled)
+        if rule.adapts and self._latest is not None:
+            self._doubts.training(self._latest, law.rates, self.readout)
         with torch.enable_grad():  # also where the caller has switched it off
-            seen, logits = step.look(controller.rule)
-            if controller.rule.adapts:
-                controller.step(seen)
+            step, logits = look_back(running, law, self.readout, known, self._latest, rule)
+            if rule.adapts:
+                controller.step(step.evidence(rule))
         self._latest = None  # one training call, one rate step; and nothing of it is kept alive
         return logits
-
-    def _look(self, latest: Latest) -> None:
-        """What the last training call tells of labels and outputs."""
-        if latest.reached is not None:
-            self._doubts.labels(latest.reached, self.rates)
-        if latest.logits is not None:
-            self._doubts.outputs(latest.logits, self.readout)
 
     def explain(self, *args: Any, **kwargs: Any) -> list[LayerReport]:
         """What RADE does to each convolution at the current rates: one `LayerReport` per convolution called."""
@@ -297,30 +288,22 @@ class RADE(Module):
 
     def get_extra_state(self) -> dict[str, Tensor]:
         """The generator's state; not a buffer, since those are broadcast and ranks must draw different views."""
-        return packed(self._generator)
+        return packed(self.generator)
 
     def set_extra_state(self, state: dict[str, Tensor]) -> None:
         """Continue the stream of views; ranks of a distributed run branch off into streams of their own."""
-        unpack(self._generator, state)
-        branch_off(self._generator)
+        unpack(self.generator, state)
+        branch_off(self.generator)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything, with the generator as its state: generators cannot be pickled."""
-        return self.__dict__ | {"_generator": packed(self._generator), "_latest": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state | {"_generator": unpacked(state["_generator"])})  # type: ignore[no-untyped-call]
+        """Everything but the last training call."""
+        return self.__dict__ | {"_latest": None}
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], method: str = "forward") -> Call:
         return self._entries[method].read(args, kwargs)
 
     def _graph(self, call: Call) -> Graph:
         return find_graph(call, self.wrapped, self._graphs)
-
-    def _generator_for(self, device: torch.device) -> torch.Generator:
-        if self._generator.device != device:
-            self._generator = moved(self._generator, device)
-        return self._generator
 
 
 def is_explaining(model: Module) -> bool:

@@ -12,11 +12,12 @@ from rade.control.labelled import Labelled
 from rade.control.readout import Readout
 from rade.control.recording import Recording
 from rade.control.regulariser import regulariser
+from rade.nn.modes import evaluating
 from rade.view.law import Law
 from rade.view.sampling import draw
 from rade.view.view import MeanView
 from rade.wrapper.clean import clean_pass
-from rade.wrapper.running import Running, evaluating
+from rade.wrapper.running import Running
 
 
 @dataclass(frozen=True)

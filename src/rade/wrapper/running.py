@@ -1,20 +1,19 @@
-"""A call of a model, to be repeated on any adjacency and in evaluation mode."""
+"""A call of a model, to be repeated on any adjacency."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor
-from torch.nn import Module
+from torch.nn import Module, Parameter
 
 from rade.graph.adjacency import Adjacency
+from rade.nn.modes import predicted
 from rade.wrapper.call import Call, on_clean
 from rade.wrapper.conversion import unsupported
-from rade.wrapper.output import logits_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,18 +25,23 @@ class Running:
 
     def __call__(self, adjacency: Adjacency | None) -> Any:
         """The model's output on an adjacency, or on the caller's own edge_index."""
+        return self.on(adjacency)()
+
+    def on(self, adjacency: Adjacency | None) -> Callable[[], Any]:
+        """The call on an adjacency, ready to be made."""
         model, call = self.model, self.call
         method = model if call.entry.method == "forward" else getattr(model, call.entry.method)
         args, kwargs = call.with_graph(call.edge_index if adjacency is None else adjacency)
-        if adjacency is None:
-            return method(*args, **kwargs)
+        ready = partial(method, *args, **kwargs)
         alone = unsupported(model)
-        hooks = [module.register_forward_pre_hook(on_clean(adjacency, call), with_kwargs=True) for module in alone]
-        try:
-            return method(*args, **kwargs)
-        finally:
-            for hook in hooks:
-                hook.remove()
+        if adjacency is None or not alone:
+            return ready
+        return partial(_with_hooks, ready, alone, on_clean(adjacency, call))
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        """Those that learn."""
+        return [parameter for parameter in self.model.parameters() if parameter.requires_grad]
 
     def asking(self, rows: Tensor) -> Running:
         """The same for the logits of other nodes; only where the call asks for some."""
@@ -45,17 +49,13 @@ class Running:
 
     def prediction(self, adjacency: Adjacency) -> Tensor:
         """The logits in evaluation mode and without gradients."""
-        with torch.no_grad(), evaluating(self.model):
-            return logits_of(self(adjacency))
+        return predicted(self.model, self.on(adjacency))
 
 
-@contextmanager
-def evaluating(model: Module) -> Iterator[None]:
-    """Evaluation mode for a while; afterwards every part has its own mode again, frozen layers too."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
+def _with_hooks(ready: Callable[[], Any], modules: Sequence[Module], hook: Any) -> Any:
+    hooks = [module.register_forward_pre_hook(hook, with_kwargs=True) for module in modules]
     try:
-        yield
+        return ready()
     finally:
-        for module, training in modes:
-            module.training = training
+        for handle in hooks:
+            handle.remove()

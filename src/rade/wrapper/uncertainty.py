@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from rade.control.readout import Readout
+from rade.nn.modes import evaluating
+from rade.nn.output import logits_of
 from rade.view.law import Law
 from rade.view.sampling import draw
 from rade.wrapper.clean import clean_pass
-from rade.wrapper.output import logits_of
-from rade.wrapper.running import Running, evaluating
+from rade.wrapper.running import Running
 
 OFTEN = 0.25
 

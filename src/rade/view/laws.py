@@ -1,0 +1,50 @@
+"""The distributions of views that one model draws from: alike in all but graph and rates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from rade.graph.graph import Graph
+from rade.memory import Memo
+from rade.view.law import Correction, Law, Variant, Views
+from rade.view.randomness import moved, packed, seeded, unpacked
+from rade.view.rates import Rates
+
+KEPT = 2  # the law of training and that of evaluation
+
+
+class Laws:
+    """``laws(graph, rates)``, one `Law` for the same two; copies and pickles go on from the generator's state.
+
+    Attributes:
+        variant, correction, views, noise: as in `Law`.
+        generator: source of all randomness; it moves to the device of the graph when first used.
+    """
+
+    def __init__(
+        self,
+        variant: Variant = Law.variant,
+        correction: Correction = Law.correction,
+        views: Views = Law.views,
+        noise: Rates = Law.noise,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        self.variant, self.correction, self.views, self.noise = variant, correction, views, noise
+        self.generator = seeded() if generator is None else generator
+        self.memo = Memo(KEPT)
+
+    def __call__(self, graph: Graph, rates: Rates) -> Law:
+        """The distribution of views of a graph."""
+        if self.generator.device != graph.device:
+            self.generator = moved(self.generator, graph.device)
+        rest = (self.variant, self.correction, self.views, self.generator, self.noise)
+        return self.memo.once((graph, rates), lambda: Law(graph, rates, *rest))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything, with the generator as its state: generators cannot be pickled."""
+        return self.__dict__ | {"generator": packed(self.generator)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state | {"generator": unpacked(state["generator"])})
