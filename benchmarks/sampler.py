@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from torch_geometric.loader.utils import index_select
 from torch_geometric.sampler import NodeSamplerInput
 
-from rade.data import neighbor_loader
+from rade.data import Sampling, neighbor_loader
 from rade.data.edges import clean_edges
 
 NODES, CITATIONS, FEATURES = 169_343, 1_166_243, 128
@@ -30,7 +30,7 @@ def arxiv_like() -> Data:
 
 
 def measure(data: Data, bidirectional: bool, batches: int) -> dict[str, float]:
-    loader = neighbor_loader(data, FANOUTS, SEEDS, bidirectional=bidirectional, backend="builtin")
+    loader = neighbor_loader(data, FANOUTS, SEEDS, sampling=Sampling(bidirectional=bidirectional), backend="builtin")
     generator = torch.Generator().manual_seed(0)
     sampling, slicing, nodes, edges = [], [], [], []
     for _ in range(batches + 2):

@@ -14,7 +14,7 @@ from torch_geometric.nn import GCN
 import rade
 from rade.noise import rates_of
 
-DATASET = rade.data.csbm(nodes=2000, degree=40, words=300, homophily=0.4, labelled=30, validation=0.2, classes=5)
+DATASET = rade.data.csbm(2000, 5, degree=40, homophily=0.4, labelled=30, validation=0.2, content=rade.data.Words(300))
 EPOCHS = 60
 
 

@@ -312,7 +312,7 @@ def test_data_gradient_of_the_clean_graph():
 
 def test_mini_batches_of_sampled_neighborhoods():
     """Labelled seeds come first in each sampled graph; every batch is a step, and the density is the data set's."""
-    dataset = rade.data.csbm(nodes=300, words=50)
+    dataset = rade.data.csbm(nodes=300, content=rade.data.Words(50))
     data = dataset.graphs[0]
     net = seeded(lambda: Net(LAYERS["SAGEConv"], features=dataset.features, classes=dataset.classes))
     model = rade.RADE(net, density=dataset.density)

@@ -17,6 +17,7 @@ def random_graph(nodes: int = 400, edges: int = 2400, seed: int = 0) -> Data:
 
 
 DATA = random_graph()
+SAMPLING = ("replace", "disjoint", "bidirectional")
 
 
 def keys(edge_index: Tensor, n_id: Tensor, nodes: int = DATA.num_nodes) -> Tensor:
@@ -26,8 +27,9 @@ def keys(edge_index: Tensor, n_id: Tensor, nodes: int = DATA.num_nodes) -> Tenso
 
 
 def loader(fanouts: list[int], **options):
+    sampling = rade.data.Sampling(**{key: options.pop(key) for key in SAMPLING if key in options})
     options = {"batch_size": 50, "shuffle": True, "seed": 3, "backend": "builtin"} | options
-    return rade.data.neighbor_loader(DATA, fanouts, **options)
+    return rade.data.neighbor_loader(DATA, fanouts, sampling=sampling, **options)
 
 
 CASES = {

@@ -11,7 +11,7 @@ from rade.data.neighbor import loader as module
 
 
 def test_sparse_features_stay_sparse_and_are_those_of_the_nodes():
-    dataset = rade.data.load("csbm", nodes=300, words=60)
+    dataset = rade.data.load("csbm", nodes=300, content=rade.data.Words(60))
     data = dataset.graphs[0]
     for batch in rade.data.neighbor_loader(data, [3, 3], 64, dataset.split(0).train, True, 0):
         assert batch.x.layout is torch.sparse_csr
@@ -33,9 +33,11 @@ def test_rows_of_a_sparse_matrix_are_taken_like_rows_of_a_dense_one():
 def test_edge_attributes_travel_in_one_direction_and_are_refused_in_both():
     data = DATA.clone()
     data.edge_attr = torch.arange(data.edge_index.size(1))
-    with pytest.raises(rade.data.DataError, match=r"edge attributes \['edge_attr'\] .* bidirectional=False"):
+    with pytest.raises(rade.data.DataError, match=r"edge attributes \['edge_attr'\] .*Sampling.bidirectional=False"):
         rade.data.neighbor_loader(data, [2], 10)
-    for batch in rade.data.neighbor_loader(data, [2], 50, bidirectional=False, backend="builtin"):
+    for batch in rade.data.neighbor_loader(
+        data, [2], 50, sampling=rade.data.Sampling(bidirectional=False), backend="builtin"
+    ):
         assert torch.equal(data.edge_index[:, batch.edge_attr], batch.n_id[batch.edge_index])
 
 
@@ -93,7 +95,9 @@ def test_a_changed_graph_is_noticed():
 def test_isolated_nodes_and_empty_graphs():
     empty = Data(x=torch.ones(4, 2), edge_index=torch.empty(2, 0, dtype=torch.long), num_nodes=4)
     for replace in (False, True):
-        batch = next(iter(rade.data.neighbor_loader(empty, [3, 2], 2, replace=replace, backend="builtin")))
+        batch = next(
+            iter(rade.data.neighbor_loader(empty, [3, 2], 2, sampling=rade.data.Sampling(replace), backend="builtin"))
+        )
         assert (batch.num_nodes, batch.edge_index.size(1), batch.batch_size) == (2, 0, 2)
 
 

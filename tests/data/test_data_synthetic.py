@@ -25,7 +25,7 @@ def test_the_default_csbm_is_the_one_that_was_fixed_before_looking():
 
 def test_csbm_follows_its_arguments():
     """Rates within five standard deviations: false alarm below 1e-6 each at a fresh seed."""
-    dataset = rade.data.csbm(nodes=4000, classes=4, degree=8, homophily=0.7, features=20, signal=3.0)
+    dataset = rade.data.csbm(nodes=4000, classes=4, degree=8, homophily=0.7, content=rade.data.Clouds(20, 3.0))
     data = dataset.graphs[0]
     source, target = data.edge_index
     inside = float((data.y[source] == data.y[target]).float().mean())
@@ -39,8 +39,8 @@ def test_csbm_follows_its_arguments():
 
 
 def test_csbm_has_bags_of_words_on_request():
-    assert rade.data.csbm(words=200).graphs[0].x.layout is torch.sparse_csr
-    data = rade.data.csbm(nodes=4000, words=200, topic=0.3, background=0.1).graphs[0]
+    assert rade.data.csbm(content=rade.data.Words(200)).graphs[0].x.layout is torch.sparse_csr
+    data = rade.data.csbm(nodes=4000, content=rade.data.Words(200, 0.3, 0.1)).graphs[0]
     own = torch.arange(200) % 4 == data.y[:, None]
     x = data.x.to_dense()
     for words, rate in ((x[own], 0.3), (x[~own], 0.1)):

@@ -38,9 +38,14 @@ def test_every_way_to_start_workers_gives_the_same_batches_and_draws_of_its_own(
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # PyTorch's own way of unpacking a CSR matrix
 def test_sparse_features_and_empty_tensors_reach_spawned_workers():
     """Two tensors on the same memory and an empty one: PyTorch's own way of sending them fails."""
-    data = rade.data.load("csbm", nodes=300, words=60).graphs[0]
+    data = rade.data.load("csbm", nodes=300, content=rade.data.Words(60)).graphs[0]
     data.twice, data.empty = data.y, torch.empty(300, 0)
-    options = {"backend": "builtin", "bidirectional": False, "num_workers": 1, "multiprocessing_context": "spawn"}
+    options = {
+        "backend": "builtin",
+        "sampling": rade.data.Sampling(bidirectional=False),
+        "num_workers": 1,
+        "multiprocessing_context": "spawn",
+    }
     for batch in rade.data.neighbor_loader(data, [3], 100, **options):
         assert batch.x.layout is torch.sparse_csr
         assert torch.equal(batch.x.to_dense(), data.x.to_dense()[batch.n_id])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from fuzz.outcome import rade, small
 from fuzz.values import value
 from rade.train import Interrupted, resolve, train_run
+from rade.train.checkpoint import Keeping
 from rade.train.files import load_tensors, save_tensors
 from rade.train.row import sealed
 
@@ -25,7 +26,13 @@ def stored(tmp_path_factory) -> Path:
     train_run(small("csbm", None), settings, 0, folder / "done/rade-of/run-0")
     asked = iter([False, True])
     with pytest.raises(Interrupted):
-        train_run(small("csbm", None), settings, 0, folder / "open/rade-of/run-0", stop_asked=lambda: next(asked))
+        train_run(
+            small("csbm", None),
+            settings,
+            0,
+            folder / "open/rade-of/run-0",
+            keeping=Keeping(stop_asked=lambda: next(asked)),
+        )
     return folder
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rade.data import Dataset, GraphList, load
+from rade.data import Dataset, GraphList, Words, load
 from rade.nn.backbones import ATOM_FEATURE_SIZES
 
 
@@ -18,7 +18,7 @@ def one_thread():
 @pytest.fixture(scope="session")
 def papers() -> Dataset:
     """A node task of a few hundred nodes with sparse features."""
-    return load("csbm", nodes=400, words=200, classes=5, labelled=30, validation=0.2)
+    return load("csbm", nodes=400, content=Words(200), classes=5, labelled=30, validation=0.2)
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from rade.augment import METHODS
 from rade.augment.drop_edge import DropEdge
 from rade.data import load
 from rade.train import Interrupted, SettingsError, resolve, train_run
+from rade.train.checkpoint import Keeping
 from rade.train.errors import RunError
 from rade.train.labels import few_of_each, shared_out
 from rade.train.quality import calibration_error, quality
@@ -110,7 +111,7 @@ def test_resuming_after_a_default_changed_is_refused(papers, tmp_path, monkeypat
         train_run(papers, plan, 0, tmp_path)
     else:
         with pytest.raises(Interrupted):
-            train_run(papers, plan, 0, tmp_path, stop_asked=lambda: True)
+            train_run(papers, plan, 0, tmp_path, keeping=Keeping(stop_asked=lambda: True))
     monkeypatch.setitem(METHODS, "drop-edge", replace(METHODS["drop-edge"], value=DropEdge(rate=0.25)))
     with pytest.raises(RunError, match="has these settings, but was made from other data, with other defaults"):
         train_run(papers, plan, 0, tmp_path, resume=True)

@@ -9,6 +9,7 @@ from scipy.stats import ttest_rel
 from torch.testing import assert_close
 
 from rade.train import resolve, train_run
+from rade.train.checkpoint import Keeping
 from rade.train.folds import best_common_epoch
 from rade.train.process import Solo
 from rade.train.steps import batches_of
@@ -166,6 +167,6 @@ def test_a_run_resumes_with_as_many_processes_as_wrote_it(paths, tmp_path):
 
     settings = resolve("far-pair", "gcn", "none", epochs=3, hidden=8, batch_size=32)
     with pytest.raises(Interrupted):
-        train_run(paths, settings, 0, tmp_path, stop_asked=lambda: True)
+        train_run(paths, settings, 0, tmp_path, keeping=Keeping(stop_asked=lambda: True))
     with pytest.raises(RunError, match=r"checkpoint.pt was written by 1 processes; resume with as many"):
-        train_run(paths, settings, 0, tmp_path, resume=True, process=Part(0, 2))
+        train_run(paths, settings, 0, tmp_path, resume=True, keeping=Keeping(process=Part(0, 2)))

@@ -12,6 +12,7 @@ import torch
 from rade.errors import EnvironmentFault
 from rade.train import Interrupted, RunError, load_run, resolve, summarise, train_run
 from rade.train import run as run_module
+from rade.train.checkpoint import Keeping
 from rade.train.compare import compare
 from rade.train.files import load_tensors, save_tensors
 from rade.train.lock import Locked, locked
@@ -36,7 +37,7 @@ def test_an_interrupted_repetition_leaves_the_result(papers, tmp_path):
     first = train_run(papers, settings(), 0, tmp_path)
     model = (tmp_path / "model.pt").read_bytes()
     with pytest.raises(Interrupted):
-        train_run(papers, settings(), 0, tmp_path, stop_asked=stopping_after(2))
+        train_run(papers, settings(), 0, tmp_path, keeping=Keeping(stop_asked=stopping_after(2)))
     assert scores(tmp_path) == first["history"]
     assert (tmp_path / "model.pt").read_bytes() == model
 
@@ -46,7 +47,7 @@ def test_an_interrupted_replacement_is_resumed_not_mistaken(papers, tmp_path):
     old, new = settings(), settings(epochs=5)
     train_run(papers, old, 0, tmp_path)
     with pytest.raises(Interrupted):
-        train_run(papers, new, 0, tmp_path, stop_asked=stopping_after(3))
+        train_run(papers, new, 0, tmp_path, keeping=Keeping(stop_asked=stopping_after(3)))
     assert len(scores(tmp_path)["val"]) == 4
     result = train_run(papers, new, 0, tmp_path, resume=True)
     whole = train_run(papers, new, 0, tmp_path / "whole")
@@ -86,7 +87,7 @@ def test_a_disk_that_fills_up_is_a_sentence_and_nothing_is_left(file, papers, tm
 
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(EnvironmentFault, match="No space left on device"):
-        train_run(papers, settings(), 0, tmp_path, checkpoint_every=2)
+        train_run(papers, settings(), 0, tmp_path, keeping=Keeping(every=2))
     monkeypatch.undo()
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
     whole = train_run(papers, settings(), 0, tmp_path / "whole")
@@ -105,7 +106,7 @@ def test_a_folder_in_use_is_refused_before_anything_is_touched(papers, tmp_path)
     compare(papers, [settings()], 1, tmp_path)
     before = scores(tmp_path / "none/run-0")
     with locked(tmp_path), pytest.raises(Locked, match="is in use by process"):
-        compare(papers, [settings(epochs=2)], 1, tmp_path, overwrite=True)
+        compare(papers, [settings(epochs=2)], 1, tmp_path, existing="overwrite")
     assert scores(tmp_path / "none/run-0") == before
 
 
@@ -121,7 +122,7 @@ def test_fewer_runs_or_methods_do_not_shrink_the_summary(papers, tmp_path):
     asked = compare(papers, [drop], 2, tmp_path)
     assert [len(one.scores) for one in asked.summaries] == [2]
     assert summary(tmp_path) == {"none": (3, False), "drop-edge": (3, True)}
-    compare(papers, [none], 4, tmp_path, resume=True)
+    compare(papers, [none], 4, tmp_path, existing="resume")
     assert summary(tmp_path) == {"none": (4, False), "drop-edge": (3, True)}
 
 
@@ -150,7 +151,7 @@ def test_differences_pair_runs_by_number():
 
 def test_the_summary_holds_no_runs_of_other_settings(papers, tmp_path):
     compare(papers, [settings(), settings("drop-edge")], 2, tmp_path)
-    compare(papers, [settings(epochs=3)], 1, tmp_path, overwrite=True)
+    compare(papers, [settings(epochs=3)], 1, tmp_path, existing="overwrite")
     assert summary(tmp_path) == {"none": (1, False)}
 
 
@@ -217,7 +218,7 @@ def test_a_checkpoint_edited_by_hand_is_a_sentence_or_taken(path, papers, tmp_pa
     """Wrong values and no value in each place, with a checksum that fits: nothing else ends the run."""
     plan = settings("rade-of", epochs=3)
     with pytest.raises(Interrupted):
-        train_run(papers, plan, 0, tmp_path, stop_asked=stopping_after(2))
+        train_run(papers, plan, 0, tmp_path, keeping=Keeping(stop_asked=stopping_after(2)))
     good = load_tensors(tmp_path / "checkpoint.pt")
     for value in [*WRONG, torch.zeros(3), "missing"]:
         save_tensors(tmp_path / "checkpoint.pt", _edited(good, path, value))
@@ -231,7 +232,7 @@ def test_a_checkpoint_edited_by_hand_is_a_sentence_or_taken(path, papers, tmp_pa
 def test_every_flipped_bit_of_a_checkpoint_and_a_model_is_noticed(papers, tmp_path):
     """50 places in each."""
     with pytest.raises(Interrupted):
-        train_run(papers, settings(), 0, tmp_path, stop_asked=stopping_after(2))
+        train_run(papers, settings(), 0, tmp_path, keeping=Keeping(stop_asked=stopping_after(2)))
     train_run(papers, settings(), 0, tmp_path / "done")
     checkpoint, model = (tmp_path / "checkpoint.pt").read_bytes(), (tmp_path / "done/model.pt").read_bytes()
     for number in range(50):

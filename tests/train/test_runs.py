@@ -9,6 +9,7 @@ from torch.testing import assert_close
 
 from rade.data.splits import FixedSplit, Split
 from rade.train import Interrupted, RunError, SettingsError, load_run, resolve, train_run
+from rade.train.checkpoint import Keeping
 
 METHODS = ("none", "dropout", "drop-edge", "drop-node", "drop-message", "rade-of", "rade-ofs")
 
@@ -49,7 +50,7 @@ def test_a_seed_gives_the_same_numbers_twice(method, papers, quick, tmp_path):
 def test_an_interrupted_run_resumes_to_the_same_numbers(method, papers, quick, tmp_path):
     whole = train_run(papers, quick(method), 0, tmp_path / "whole")
     with pytest.raises(Interrupted, match=r"stopped after epoch 4, state saved in .*checkpoint.pt"):
-        train_run(papers, quick(method), 0, tmp_path / "parts", stop_asked=stopping_after(4))
+        train_run(papers, quick(method), 0, tmp_path / "parts", keeping=Keeping(stop_asked=stopping_after(4)))
     parts = train_run(papers, quick(method), 0, tmp_path / "parts", resume=True)
     assert same(parts) == same(whole)
     assert not (tmp_path / "parts" / "checkpoint.pt").exists()
@@ -61,7 +62,7 @@ def test_an_interrupted_run_resumes_to_the_same_numbers(method, papers, quick, t
 def test_graph_batches_train_and_resume(method, paths, quick_graphs, tmp_path):
     whole = train_run(paths, quick_graphs(method), 0, tmp_path / "whole")
     with pytest.raises(Interrupted):
-        train_run(paths, quick_graphs(method), 0, tmp_path / "parts", stop_asked=stopping_after(2))
+        train_run(paths, quick_graphs(method), 0, tmp_path / "parts", keeping=Keeping(stop_asked=stopping_after(2)))
     assert same(train_run(paths, quick_graphs(method), 0, tmp_path / "parts", resume=True)) == same(whole)
 
 
@@ -81,7 +82,7 @@ def test_neighbor_batches_train_and_resume(method, papers, quick, tmp_path):
     settings = quick(method, batch_size=30, fanouts=(5, 5), epochs=3)
     whole = train_run(papers, settings, 0, tmp_path / "whole")
     with pytest.raises(Interrupted):
-        train_run(papers, settings, 0, tmp_path / "parts", stop_asked=stopping_after(2))
+        train_run(papers, settings, 0, tmp_path / "parts", keeping=Keeping(stop_asked=stopping_after(2)))
     assert same(train_run(papers, settings, 0, tmp_path / "parts", resume=True)) == same(whole)
 
 
@@ -96,7 +97,7 @@ def test_resuming_with_other_settings_is_refused(papers, quick, tmp_path):
     with pytest.raises(RunError, match=r"result.json was made with epochs = 6, not 9; repeat those settings"):
         train_run(papers, quick(epochs=9), 0, tmp_path / "done", resume=True)
     with pytest.raises(Interrupted):
-        train_run(papers, quick(), 0, tmp_path / "open", stop_asked=stopping_after(2))
+        train_run(papers, quick(), 0, tmp_path / "open", keeping=Keeping(stop_asked=stopping_after(2)))
     with pytest.raises(RunError, match=r"checkpoint.pt was made with hidden = 8, not 16"):
         train_run(papers, quick(hidden=16), 0, tmp_path / "open", resume=True)
 
@@ -104,7 +105,7 @@ def test_resuming_with_other_settings_is_refused(papers, quick, tmp_path):
 @pytest.mark.parametrize("damage", [b"", b"nonsense", "half", "other"])
 def test_a_damaged_checkpoint_is_a_sentence(damage, papers, quick, tmp_path):
     with pytest.raises(Interrupted):
-        train_run(papers, quick(), 0, tmp_path, stop_asked=stopping_after(2))
+        train_run(papers, quick(), 0, tmp_path, keeping=Keeping(stop_asked=stopping_after(2)))
     path = tmp_path / "checkpoint.pt"
     content = path.read_bytes()
     if damage == "other":
@@ -126,7 +127,7 @@ def test_a_checkpoint_cannot_run_code(papers, quick, tmp_path):
 
 
 def test_no_temporary_file_is_left(papers, quick, tmp_path):
-    train_run(papers, quick(), 0, tmp_path, checkpoint_every=1)
+    train_run(papers, quick(), 0, tmp_path, keeping=Keeping(every=1))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.pt", "result.json"]
 
 
@@ -186,5 +187,5 @@ def test_schedules_resume(optimizer, schedule, papers, quick, tmp_path):
     settings = quick(optimizer=optimizer, schedule=schedule, epochs=60, patience=0)
     whole = train_run(papers, settings, 0, tmp_path / "whole")
     with pytest.raises(Interrupted):
-        train_run(papers, settings, 0, tmp_path / "parts", stop_asked=stopping_after(52))
+        train_run(papers, settings, 0, tmp_path / "parts", keeping=Keeping(stop_asked=stopping_after(52)))
     assert same(train_run(papers, settings, 0, tmp_path / "parts", resume=True)) == same(whole)

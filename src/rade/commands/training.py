@@ -11,6 +11,7 @@ import typer
 from rade.commands.display import Display, choose_display
 from rade.commands.tensorboard import TensorBoard
 from rade.data import Dataset, load
+from rade.train.checkpoint import Keeping
 from rade.train.compare import Comparison, Together, Watcher, compare
 from rade.train.denoising import check_noise, corrupted, parse_noise, pilot
 from rade.train.errors import Interrupted, SettingsError
@@ -71,13 +72,10 @@ def execute(order: Order) -> None:
                     plan.settings,
                     plan.runs,
                     out,
-                    watcher=watcher,
-                    resume=order.resume,
-                    overwrite=order.overwrite,
-                    checkpoint_every=order.checkpoint_every,
-                    process=process,
-                    stop_asked=stop_asked,
                     first=plan.first,
+                    existing="resume" if order.resume else "overwrite" if order.overwrite else "refuse",
+                    watcher=watcher,
+                    keeping=Keeping(order.checkpoint_every, stop_asked, process),
                 )
         except Interrupted as stopped:
             if process.rank == 0:

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from rade.data.files.root import data_root
     from rade.data.graphs import GraphBatches, GraphList
     from rade.data.loading import load
-    from rade.data.neighbor.loader import mean_batch_nodes, neighbor_loader
+    from rade.data.neighbor.loader import Sampling, mean_batch_nodes, neighbor_loader
     from rade.data.neighbor.sampler import VectorisedNeighborSampler
     from rade.data.neighbor.workers import WorkerGenerator
     from rade.data.splits import Split
-    from rade.data.synthetic import csbm, far_pair, ring_transfer, tree_neighbors_match
+    from rade.data.synthetic import Clouds, Words, csbm, far_pair, ring_transfer, tree_neighbors_match
 
 # Loaded on first use: the table of data sets must not wait for PyTorch. No name here may equal a module of this
 # package, or importing that module would hide it.
@@ -26,24 +26,27 @@ _HOMES = {
     "rade.data.graphs": ("GraphBatches", "GraphList"),
     "rade.data.loading": ("load",),
     "rade.data.files.mirror": ("import_mirror",),
-    "rade.data.neighbor.loader": ("mean_batch_nodes", "neighbor_loader"),
+    "rade.data.neighbor.loader": ("Sampling", "mean_batch_nodes", "neighbor_loader"),
     "rade.data.neighbor.sampler": ("VectorisedNeighborSampler",),
     "rade.data.neighbor.workers": ("WorkerGenerator",),
     "rade.data.files.root": ("data_root",),
     "rade.data.splits": ("Split",),
-    "rade.data.synthetic": ("csbm", "far_pair", "ring_transfer", "tree_neighbors_match"),
+    "rade.data.synthetic": ("Clouds", "Words", "csbm", "far_pair", "ring_transfer", "tree_neighbors_match"),
 }
 _HOME = {name: home for home, members in _HOMES.items() for name in members}
 
 __all__ = [
+    "Clouds",
     "DataError",
     "Dataset",
     "Entry",
     "GraphBatches",
     "GraphList",
     "Provenance",
+    "Sampling",
     "Split",
     "VectorisedNeighborSampler",
+    "Words",
     "WorkerGenerator",
     "csbm",
     "data_root",

@@ -14,7 +14,7 @@ import torch
 from rade.data import Dataset, load
 from rade.experiment.jobs import Job
 from rade.experiment.store import Store
-from rade.train.checkpoint import StopAsked
+from rade.train.checkpoint import Keeping, StopAsked
 from rade.train.denoising import corrupted
 from rade.train.errors import RunError
 from rade.train.files import load_tensors
@@ -57,9 +57,8 @@ class Perform:
                 job.run,
                 folder,
                 resume=True,
-                checkpoint_every=self.place.checkpoint_every,
                 observe=lambda progress: observe(progress.epoch),
-                stop_asked=stop_asked,
+                keeping=Keeping(self.place.checkpoint_every, stop_asked),
             )
             if self.place.store.is_dir():
                 Store(self.place.store).put(row)
@@ -82,7 +81,7 @@ class Trial:
         dataset = prepared(job, self.place)
         short = job.settings.model_copy(update={"epochs": TRIAL_EPOCHS, "patience": 0})
         with _ONE_AT_A_TIME, tempfile.TemporaryDirectory() as folder:
-            train_run(dataset, short, job.run, Path(folder), observe=note, stop_asked=stop_asked)
+            train_run(dataset, short, job.run, Path(folder), observe=note, keeping=Keeping(stop_asked=stop_asked))
         return min(seconds[1:])
 
 

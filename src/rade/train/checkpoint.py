@@ -21,16 +21,34 @@ def never() -> bool:
     return False
 
 
+@dataclass(frozen=True)
+class Keeping:
+    """How a run is kept safe while it goes on.
+
+    Attributes:
+        every: epochs between checkpoints.
+        stop_asked: whether somebody wants the run to save its state and stop; asked after every epoch.
+        process: this process among those that train together.
+    """
+
+    every: int = 50
+    stop_asked: StopAsked = never
+    process: Solo = field(default_factory=Solo)
+
+
 @dataclass
 class Checkpoint:
-    """The state of one run in one file, renewed every `every` epochs and when somebody asks to stop."""
+    """The state of one run in one file, renewed as `keeping` says and when somebody asks to stop."""
 
     path: Path
     settings: dict[str, Any]
     key: str  # of the run, which also knows what is no setting: a method's own defaults, the data, the code's numbers
-    every: int
-    process: Solo = field(default_factory=Solo)
-    stop_asked: StopAsked = never
+    keeping: Keeping
+
+    @property
+    def process(self) -> Solo:
+        """This process among those that train together."""
+        return self.keeping.process
 
     def restore(self, trainee: Trainee) -> None:
         """Continue from the file, if there is one."""
@@ -60,8 +78,8 @@ class Checkpoint:
 
     def __call__(self, trainee: Trainee) -> None:
         """After an epoch: save if it is time, and stop here if somebody asked."""
-        stop = self.process.total(float(self.stop_asked())) > 0
-        if stop or trainee.progress.epoch % self.every == 0:
+        stop = self.process.total(float(self.keeping.stop_asked())) > 0
+        if stop or trainee.progress.epoch % self.keeping.every == 0:
             self.save(trainee)
         if stop:
             raise Interrupted(f"stopped after epoch {trainee.progress.epoch}, state saved in {self.path}")

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import torch
 
 from rade.data import Dataset
-from rade.train.checkpoint import StopAsked, never
+from rade.errors import choose
+from rade.train.checkpoint import Keeping
 from rade.train.files import save_json
 from rade.train.folder import refuse_to_lose, run_folder, sole_writer, with_earlier
 from rade.train.picture import draw_curves
@@ -19,6 +20,8 @@ from rade.train.result import Result
 from rade.train.run import check_folds, check_level, train_run
 from rade.train.settings import Settings
 from rade.train.summary import Difference, Summary, in_common, paired, summarise
+
+Existing = Literal["refuse", "resume", "overwrite"]
 
 
 class Watcher(Protocol):
@@ -91,27 +94,25 @@ def compare(
     runs: int,
     out: Path,
     *,
-    watcher: Watcher | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    checkpoint_every: int = 50,
-    process: Solo | None = None,
-    stop_asked: StopAsked = never,
     first: int = 0,
+    existing: Existing = "refuse",
+    watcher: Watcher | None = None,
+    keeping: Keeping = Keeping(),  # noqa: B008 - a frozen value
 ) -> Comparison:
     """Train every plan `runs` times below `out`, from run number `first`; leave `summary.json` and `curves.png` there.
 
-    Unless asked to `resume` or to `overwrite`, refuse a folder with unfinished runs or results of other settings.
-    Nobody else may write there meanwhile.
+    existing: what becomes of unfinished runs and results of other settings in `out`: they are refused, continued
+        (``"resume"``) or replaced (``"overwrite"``). Nobody else may write there meanwhile.
     """
-    process, watcher = process or Solo(), watcher or Together()
+    choose("existing", existing, get_args(Existing))
+    process, watcher = keeping.process, watcher or Together()
     for settings in plans:
         check_level(dataset, settings)
     numbers = range(first, first + runs)
     check_folds(dataset, numbers.stop)
     results: dict[str, list[Result]] = {settings.method: [] for settings in plans}
     with sole_writer(out, process):
-        if not resume and not overwrite:
+        if existing == "refuse":
             refuse_to_lose(out, plans, numbers)
         for settings, run in product(plans, numbers):
             if settings.threads:
@@ -122,11 +123,9 @@ def compare(
                 settings,
                 run,
                 run_folder(out, settings.method, run),
-                resume=resume,
-                checkpoint_every=checkpoint_every,
-                process=process,
+                resume=existing == "resume",
                 observe=watcher.epoch,
-                stop_asked=stop_asked,
+                keeping=keeping,
             )
             results[settings.method].append(result)
             watcher.end(result)

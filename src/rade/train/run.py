@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from rade.data import Dataset, Split
-from rade.train.checkpoint import Checkpoint, StopAsked, never
+from rade.train.checkpoint import Checkpoint, Keeping
 from rade.train.command import repeat_command
 from rade.train.errors import SettingsError
 from rade.train.files import ensure_writable, remove, write_whole
@@ -42,16 +42,14 @@ def train_run(
     folder: Path,
     *,
     resume: bool = False,
-    checkpoint_every: int = 50,
-    process: Solo | None = None,
     observe: Observer = lambda progress: None,
-    stop_asked: StopAsked = never,
+    keeping: Keeping = Keeping(),  # noqa: B008 - a frozen value
 ) -> Result:
     """Train run number `run` (seed `settings.seed + run`) into `folder` and return the content of its `result.json`.
 
     With `resume` a finished run is not repeated, and an unfinished one continues to the numbers it would have had.
     """
-    process = process or Solo()
+    process = keeping.process
     check_level(dataset, settings)
     check_test(dataset, settings)
     wanted = settings.model_dump(mode="json")
@@ -64,7 +62,7 @@ def train_run(
         # A result that is there stays until this run has one; of an earlier checkpoint nothing is needed.
         if not resume:
             remove(folder / "checkpoint.pt")
-    checkpoint = Checkpoint(folder / "checkpoint.pt", wanted, key(process.world), checkpoint_every, process, stop_asked)
+    checkpoint = Checkpoint(folder / "checkpoint.pt", wanted, key(process.world), keeping)
     trainee = _train(dataset, settings, run, checkpoint, resume, observe)
     result = _result(dataset, settings, run, trainee, process)
     # Killed between the two files below, the run is still known as unfinished and ends when it is resumed.

@@ -1,6 +1,7 @@
 """Mini-batches of sampled neighborhoods, and the rate that a full graph needs after them."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -19,6 +20,21 @@ from rade.data.neighbor.workers import SamplingLoader
 Backend = Literal["auto", "builtin", "pyg-lib"]
 
 
+@dataclass(frozen=True)
+class Sampling:
+    """How neighbors are drawn.
+
+    Attributes:
+        replace: the same neighbor may be drawn twice.
+        disjoint: keep the neighborhoods of different seeds apart.
+        bidirectional: add the reverse of every sampled edge.
+    """
+
+    replace: bool = False
+    disjoint: bool = False
+    bidirectional: bool = True
+
+
 def neighbor_loader(
     data: Data,
     fanouts: Sequence[int],
@@ -27,9 +43,7 @@ def neighbor_loader(
     shuffle: bool = False,
     seed: int = 0,
     *,
-    replace: bool = False,
-    disjoint: bool = False,
-    bidirectional: bool = True,
+    sampling: Sampling = Sampling(),  # noqa: B008 - a frozen value
     backend: Backend = "auto",
     **options: Any,
 ) -> NodeLoader:
@@ -39,7 +53,7 @@ def neighbor_loader(
     CSR features stay CSR. ``options`` go to PyG's loader (``num_workers``, ``drop_last``, ``transform``, …). With
     workers a ``transform`` runs in them: one that draws takes its generator from a `WorkerGenerator`.
     """
-    _require_no_edge_attributes(data, bidirectional)
+    _require_no_edge_attributes(data, sampling)
     slim, attach = _without_sparse_features(data)
     options |= {
         "batch_size": batch_size,
@@ -49,12 +63,12 @@ def neighbor_loader(
     if shuffle:
         options["sampler"] = _order(input_nodes, data.num_nodes, seed)
     if _use_pyg_lib(backend):
-        kind = "bidirectional" if bidirectional else "directional"
-        return NeighborLoader(
-            slim, list(fanouts), input_nodes, replace=replace, disjoint=disjoint, subgraph_type=kind, **options
-        )
+        options |= {"replace": sampling.replace, "disjoint": sampling.disjoint}
+        options["subgraph_type"] = "bidirectional" if sampling.bidirectional else "directional"
+        return NeighborLoader(slim, list(fanouts), input_nodes, **options)
     neighborhoods = Neighborhoods.of(data.edge_index, data.num_nodes)
-    sampler = VectorisedNeighborSampler(neighborhoods, list(fanouts), replace, disjoint, bidirectional, seed)
+    replace, disjoint, both_ways = sampling.replace, sampling.disjoint, sampling.bidirectional
+    sampler = VectorisedNeighborSampler(neighborhoods, list(fanouts), replace, disjoint, both_ways, seed)
     return SamplingLoader(slim, sampler, input_nodes, **options)
 
 
@@ -78,12 +92,12 @@ def _use_pyg_lib(backend: Backend) -> bool:
     return installed and backend != "builtin"
 
 
-def _require_no_edge_attributes(data: Data, bidirectional: bool) -> None:
+def _require_no_edge_attributes(data: Data, sampling: Sampling) -> None:
     attributes = [key for key in data.edge_attrs() if key != "edge_index"]
-    if bidirectional and attributes:
+    if sampling.bidirectional and attributes:
         raise DataError(
             f"the edge attributes {attributes} have no value on the reverse edges that bidirectional batches add; "
-            f"delete them from the data or pass bidirectional=False"
+            f"delete them from the data or pass sampling=rade.data.Sampling(bidirectional=False)"
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from rade.data.catalogue import Entry
 from rade.data.dataset import Dataset
 from rade.data.errors import DataError
-from rade.data.synthetic.csbm import csbm
+from rade.data.synthetic.csbm import Clouds, Words, csbm
 from rade.data.synthetic.far import far_pair
 from rade.data.synthetic.ring import ring_transfer
 from rade.data.synthetic.tree import tree_neighbors_match
@@ -30,4 +30,4 @@ def generate(entry: Entry, options: Mapping[str, Any]) -> Dataset:
     return generator(**options)
 
 
-__all__ = ["GENERATORS", "csbm", "far_pair", "generate", "ring_transfer", "tree_neighbors_match"]
+__all__ = ["GENERATORS", "Clouds", "Words", "csbm", "far_pair", "generate", "ring_transfer", "tree_neighbors_match"]

@@ -1,5 +1,7 @@
 """A citation-like node task: a stochastic block model whose nodes carry features of their class."""
 
+from dataclasses import asdict, dataclass
+
 import scipy.sparse as sp
 import torch
 from torch import Tensor
@@ -13,19 +15,58 @@ from rade.data.synthetic.common import synthetic_dataset
 from rade.data.tables import one_graph
 
 
+@dataclass(frozen=True)
+class Clouds:
+    """Features that are normal with unit variance around a random point of norm ``signal`` per class."""
+
+    features: int = 64
+    signal: float = 1.0
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return self.features
+
+    def draw(self, y: Tensor, classes: int, generator: torch.Generator) -> Tensor:
+        """Features [n, F] of nodes of the classes y."""
+        centre = torch.randn(classes, self.features, generator=generator)
+        centre = self.signal * centre / centre.norm(dim=1, keepdim=True)
+        x: Tensor = centre[y] + torch.randn(y.numel(), self.features, generator=generator)
+        return x
+
+
+@dataclass(frozen=True)
+class Words:
+    """Bags of words, which are sparse: each class owns words/classes of them, and a node has each word of its class
+    with probability ``topic``, any other with ``background``.
+    """
+
+    words: int
+    topic: float = 0.1
+    background: float = 0.02
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return self.words
+
+    def draw(self, y: Tensor, classes: int, generator: torch.Generator) -> Tensor:
+        """Features [n, F] of nodes of the classes y, as CSR where that is smaller."""
+        own = (torch.arange(self.words) % classes) == y[:, None]  # [n, F]
+        chance = torch.where(own, self.topic, self.background)
+        present = torch.rand(chance.shape, generator=generator) < chance
+        return choose_layout(sp.csr_matrix(present.float().numpy()))
+
+
 def csbm(
     nodes: int = 1000,
     classes: int = 4,
     degree: float = 5.0,
     homophily: float = 0.75,
-    features: int = 64,
-    signal: float = 1.0,
     labelled: int = 20,
     validation: float = 0.3,
     seed: int = 0,
-    words: int = 0,
-    topic: float = 0.1,
-    background: float = 0.02,
+    content: Clouds | Words = Clouds(),  # noqa: B008 - a frozen value
 ) -> Dataset:
     """Contextual stochastic block model (Deshpande et al. 2018): communities, and features that are normal around them.
 
@@ -36,24 +77,21 @@ def csbm(
     - ``degree`` = 5: citation graphs have about 4 (Cora 3.9, CiteSeer 2.7, PubMed 4.5); rounded up.
     - ``homophily`` = 0.75: the share of edges inside a class, between CiteSeer's 0.74 and Cora's 0.81. The others go to
       another class at random.
-    - ``features`` = 64, ``signal`` = 1: normal with unit variance around a random point of norm ``signal`` per class.
-      Weak: two classes are √2 apart, so that nobody tells them by features alone more often than Φ(√2/2) = 76 %.
+    - ``content`` = `Clouds`, 64 features, signal 1: normal with unit variance around a random point per class. Weak:
+      two classes are √2 apart, so that nobody tells them by features alone more often than Φ(√2/2) = 76 %.
     - ``labelled`` = 20 per class for training, as in the public splits of the citation graphs; ``validation`` = 0.3: of
       the others about one in three is for early stopping, as there, the rest for the test.
 
-    With ``words`` > 0 the features are bags of that many words instead, which are sparse: each class owns words/classes
-    of them, and a node has each word of its class with probability ``topic``, any other with ``background``.
+    With ``content`` = `Words(300)` the features are bags of that many words instead.
     """
-    options = dict(locals())
+    own = {name: value for name, value in locals().items() if name != "content"}
+    options = own | {"features": 64, "signal": 1.0, "words": 0, "topic": 0.1, "background": 0.02} | asdict(content)
     held_out = round(nodes * validation)
-    _validate(nodes, classes, homophily, words or features, labelled, held_out)
+    _validate(nodes, classes, homophily, content.width, labelled, held_out)
     generator = torch.Generator().manual_seed(seed)
     y = torch.arange(nodes) % classes
     edge_index = _edges(y, classes, round(nodes * degree / 2), homophily, generator)
-    if words:
-        x = _bags(y, classes, (words, topic, background), generator)
-    else:
-        x = _clouds(y, classes, features, signal, generator)
+    x = content.draw(y, classes, generator)
     splits = FixedSplit(_split(y, classes, labelled, held_out, generator))
     return synthetic_dataset("csbm", one_graph(x, edge_index, y), splits, classes, options)
 
@@ -68,21 +106,6 @@ def _edges(y: Tensor, classes: int, count: int, homophily: float, generator: tor
     members = (nodes - target_class + classes - 1) // classes
     rank = (torch.rand(count, generator=generator, dtype=torch.float64) * members).long()
     return clean_edges(source.numpy(), (target_class + rank * classes).numpy(), nodes)
-
-
-def _clouds(y: Tensor, classes: int, features: int, signal: float, generator: torch.Generator) -> Tensor:
-    centre = torch.randn(classes, features, generator=generator)
-    centre = signal * centre / centre.norm(dim=1, keepdim=True)
-    x: Tensor = centre[y] + torch.randn(y.numel(), features, generator=generator)
-    return x
-
-
-def _bags(y: Tensor, classes: int, bag: tuple[int, float, float], generator: torch.Generator) -> Tensor:
-    words, topic, background = bag
-    own = (torch.arange(words) % classes) == y[:, None]  # [n, F]
-    chance = torch.where(own, topic, background)
-    present = torch.rand(chance.shape, generator=generator) < chance
-    return choose_layout(sp.csr_matrix(present.float().numpy()))
 
 
 def _split(y: Tensor, classes: int, labelled: int, held_out: int, generator: torch.Generator) -> Split:
