@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from looping import looped
 from rade.control.evidence import Evidence
 from rade.control.gradients import gradient_norm
 from rade.control.labelled import Labelled
@@ -25,8 +26,8 @@ from rade.view import Law, Rates, Variant
 C = 3  # logits
 DENSITY, PENALTY, DATA_NORM = 0.3, 0.7, torch.tensor(0.05, dtype=torch.double)
 POINTS = [(0.3, 0.6), (0.8, 1.5), (0.05, 0.02)]  # (p, ρ)
-every_variant = pytest.mark.parametrize("variant", Variant)
-every_point = pytest.mark.parametrize(("p", "rho"), POINTS)
+every_variant = looped("variant", Variant)
+every_point = looped(("p", "rho"), POINTS)
 every_aggregator = pytest.mark.parametrize("aggregator", ALL, ids=str)
 
 

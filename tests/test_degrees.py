@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 from scipy.stats import binom
 from torch import Tensor
 
+from looping import looped
 from rade.moments.degrees import EDGE, RandomDegree, degree_moments, delta, exact, monte_carlo
 from rade.testing import GRAPHS
 from rade.view import Correction, Law, Rates
@@ -38,9 +38,9 @@ def summed(c: float, a: int, b: int, p: float, q: float) -> list[float]:
     return [float((chances * x**-s).sum()) for s in POWERS]
 
 
-@pytest.mark.parametrize("rho", [0.0, 0.5, 1.0, 3.0])
-@pytest.mark.parametrize("p", [0.0, 0.1, 0.5, 0.9, 0.99])
-@pytest.mark.parametrize("n", [12_000, 10**7])
+@looped("rho", [0.0, 0.5, 1.0, 3.0])
+@looped("p", [0.0, 0.1, 0.5, 0.9, 0.99])
+@looped("n", [12_000, 10**7])
 def test_exact_moments_are_the_exact_sum(n, p, rho):
     """Degrees 1 … 10,000, c = 1 and 2, q = ρ · mean degree / (n−1): relative error at most 1e-7 (found: 1e-12)."""
     worst = 0.0
@@ -58,8 +58,8 @@ def test_exact_moments_are_the_exact_sum(n, p, rho):
     assert worst <= 1e-7
 
 
-@pytest.mark.parametrize("n", range(1, 7))
-@pytest.mark.parametrize(("p", "q"), [(0.0, 0.0), (0.0, 1.0), (0.3, 0.2), (0.99, 1.0), (0.5, 0.0)])
+@looped("n", range(1, 7))
+@looped(("p", "q"), [(0.0, 0.0), (0.0, 1.0), (0.3, 0.2), (0.99, 1.0), (0.5, 0.0)])
 def test_tiny_graphs(n, p, q):
     """Every split of up to six other nodes into neighbors and non-neighbors, a = 0 and b = 0 included."""
     a = torch.arange(n + 1, dtype=torch.double)
@@ -69,8 +69,8 @@ def test_tiny_graphs(n, p, q):
         torch.testing.assert_close(torch.stack(found), expected, rtol=1e-11, atol=0)
 
 
-@pytest.mark.parametrize("method", [exact, delta])
-@pytest.mark.parametrize(("p", "q"), [(0.3, 0.2), (0.5, 0.001), (0.9, 0.01)])
+@looped("method", [exact, delta])
+@looped(("p", "q"), [(0.3, 0.2), (0.5, 0.001), (0.9, 0.01)])
 def test_derivatives_in_the_rates(method, p, q):
     """Reverse and forward mode, first and second order, against finite differences."""
     degree = RandomDegree(2.0, torch.tensor([0.0, 1, 5, 40]).double(), torch.tensor([7.0, 0, 100, 60]).double())
@@ -84,7 +84,7 @@ def test_derivatives_in_the_rates(method, p, q):
     assert torch.autograd.gradgradcheck(moments, rates, eps=eps, atol=1e-5, rtol=1e-3)
 
 
-@pytest.mark.parametrize(("p", "q"), [(0.0, 1.0), (0.0, 0.0), (0.5, 1.0), (0.0, 0.5)])
+@looped(("p", "q"), [(0.0, 1.0), (0.0, 0.0), (0.5, 1.0), (0.0, 0.5)])
 def test_no_rate_and_no_neighbor_give_a_number(p, q):
     """a = 0 with p = 0 and b = 0 with q = 1 are 0·∞ if written carelessly: values and derivatives are finite."""
     count = torch.tensor([0.0, 1, 1000]).double()
@@ -112,7 +112,7 @@ def test_delta_moments_err_as_stated():
         assert 1e-4 < float((other / one - 1).abs().max()) < 0.1
 
 
-@pytest.mark.parametrize("samples", [1_000, 100_000])
+@looped("samples", [1_000, 100_000])
 def test_monte_carlo_converges(samples):
     """The mean of N draws lies within 5 standard errors: false alarms 6e-7 per value, 24 values; seed fixed."""
     a = torch.tensor([0.0, 3, 50, 1000]).double()

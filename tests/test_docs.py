@@ -13,6 +13,7 @@ import torch
 from torch_geometric.nn import GCN
 
 import rade
+from looping import looped
 from zoo import normal, random_edges, seeded
 
 FOLDERS = ("comparison", "control", "graph", "moments", "nn", "view", "wrapper")
@@ -30,7 +31,7 @@ def own_methods(value: Any) -> list[tuple[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize(("module", "name"), PUBLIC)
+@looped(("module", "name"), PUBLIC)
 def test_public_names_have_docstrings(module, name):
     value = getattr(import_module(module), name)
     assert vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__, f"{module}.{name} has no docstring"

@@ -15,6 +15,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from torch_geometric.nn import GINConv, GraphConv, SGConv
 
 import rade
+from looping import looped
 from rade.control.labelled import Labelled
 from rade.control.regulariser import regulariser
 from rade.testing.oracle import copies
@@ -30,7 +31,7 @@ LARGEST_Z = 6.0
 X = normal(NODES, FEATURES, dtype=torch.double)
 EDGES = random_edges(NODES, 500)
 SCALES = {None: 0.03, "sum": 0.003, "mean": 0.3}  # of the linear model's weights
-every_variant = pytest.mark.parametrize("variant", ["of", "ofs"])
+every_variant = looped("variant", ["of", "ofs"])
 
 
 @cache

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import rade
+from looping import looped
 from rade.wrapper.explain import LayerReport
 from zoo import ATTENTION, LAYERS, Net, normal, random_edges, seeded, training_step
 
@@ -22,7 +23,7 @@ def explained(name: str = "GINConv", variant: str = "of", layers: int = 2, **opt
     return rade.RADE(seeded(lambda: Net(EVERY[name], layers=layers)), variant, **options).explain(X, EDGES)
 
 
-@pytest.mark.parametrize("variant", ["of", "ofs", "none"])
+@looped("variant", ["of", "ofs", "none"])
 @pytest.mark.parametrize("name", EVERY)
 def test_every_layer_is_reported_in_order(name, variant):
     reports = explained(name, variant, layers=3)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from looping import looped
 
 SOURCE = Path(__file__).parents[1] / "src" / "rade"
 
@@ -99,7 +99,7 @@ def test_the_tables_name_every_module():
         assert inside == set(names.split()), f"give a new module of rade.{folder} its place in SIBLINGS"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@looped("path", FILES, ids=name_of)
 def test_imports_point_down(path):
     own = home(path)
     for name in packages(path) - {own}:
@@ -107,7 +107,7 @@ def test_imports_point_down(path):
         assert RANK[name] < RANK[own], f"rade.{own} must not know rade.{name}"
 
 
-@pytest.mark.parametrize("path", ORDERED, ids=name_of)
+@looped("path", ORDERED, ids=name_of)
 def test_siblings_know_only_those_before_them(path):
     folder, own = home(path), path.relative_to(SOURCE).parts[1].removesuffix(".py")
     order = SIBLINGS[folder].split()
@@ -124,7 +124,7 @@ def test_type_checking_imports_are_exempt(tmp_path):
     assert imported(file) == {("nn", "gat"), ("view", "law")}
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if home(path) == "data"], ids=lambda path: path.name)
+@looped("path", [path for path in FILES if home(path) == "data"], ids=lambda path: path.name)
 def test_data_knows_graphs_only(path):
     assert packages(path) <= DATA_MAY_KNOW
 

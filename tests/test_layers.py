@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 import rade
+from looping import looped
 from rade.correction import propagate
 from rade.moments import Sent, Sum
 from rade.wrapper.conversion import PLAIN, TWINS, reason_against
@@ -67,7 +68,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("variant", ["of", "ofs"])
+@looped("variant", ["of", "ofs"])
 @pytest.mark.parametrize("name", MODELS)
 def test_models_train_adapt_and_predict(name, variant):
     net = seeded(MODELS[name])

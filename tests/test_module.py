@@ -12,6 +12,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from torch_geometric.nn import GCNConv, GINConv
 
 import rade
+from looping import looped
 from rade.control import CleanPass, pooled_variance, regulariser, variance
 from rade.control.gradients import clean_gradient_norm
 from rade.moments.base import Sent
@@ -75,7 +76,7 @@ def test_layers_have_views_of_their_own():
     assert not torch.equal(views_seen(model, X, EDGES)[0].for_layer((model.wrapped.convs[0], 0)).kept, first.kept)
 
 
-@pytest.mark.parametrize("variant", ["of", "ofs", "none"])
+@looped("variant", ["of", "ofs", "none"])
 @pytest.mark.parametrize("name", EVERY)
 def test_one_seed_one_stream_of_views(name, variant):
     outputs = [[wrapped(name, variant, seed).train()(X, EDGES) for seed in (1, 2)] for _ in range(2)]
@@ -152,7 +153,7 @@ def test_density_of_a_batch_is_pooled():
     assert float(model.controller.density) == pytest.approx(edges.shape[1] / (20 * 19 + 10 * 9))
 
 
-@pytest.mark.parametrize("variant", ["of", "ofs"])
+@looped("variant", ["of", "ofs"])
 @pytest.mark.parametrize("name", EVERY)
 def test_adapt_takes_one_step_and_returns_the_clean_logits(name, variant):
     model = wrapped(name, variant)

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import Linear, ReLU, Sequential
 
 import rade.nn
+from looping import looped
 from rade import Graph, Law, MeanView, Rates, sample_view
 from rade.nn.linear import lean
 from rade.testing import GRAPHS as NAMED
@@ -143,7 +144,7 @@ def features(graph: Graph, seed: int = 0) -> Tensor:
 
 
 @every_case
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.double, 1e-10), (torch.float, 1e-6)])
+@looped(("dtype", "tolerance"), [(torch.double, 1e-10), (torch.float, 1e-6)])
 def test_layers_compute_what_pyg_computes(case, dtype, tolerance):
     """On the edge_index, on the Graph and for RADE-OF inference; dense features and, where PyG has none, CSR."""
     ours, theirs = case.pair(dtype)
@@ -186,7 +187,7 @@ def test_an_uncorrected_view_is_pyg_on_its_edges(case):
         assert error(ours(x, view), theirs(x, view.edge_index)) <= case.allowed()
 
 
-@pytest.mark.parametrize("variant", ["of", "ofs", "none"])
+@looped("variant", ["of", "ofs", "none"])
 @every_case
 def test_corrected_steps_can_be_trained(case, variant):
     """Dense and CSR features agree on a view, and every parameter receives a finite gradient."""

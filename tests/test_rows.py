@@ -8,6 +8,7 @@ import weakref
 import pytest
 import torch
 
+from looping import looped
 from rade.graph import Graph
 from rade.graph.nodes import Nodes, nodes_of
 from rade.graph.sparse import product, rows_of
@@ -45,8 +46,8 @@ def adjacencies() -> dict[str, object]:
 ADJACENCIES = adjacencies()
 
 
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
-@pytest.mark.parametrize("name", ADJACENCIES)
+@looped("sparse", [False, True])
+@looped("name", ADJACENCIES)
 @pytest.mark.parametrize("backbone", BACKBONES)
 def test_wanted_rows_are_rows_of_the_whole(backbone, name, sparse):
     """Logits and gradients, to single precision."""

@@ -7,6 +7,7 @@ import copy
 import pytest
 import torch
 
+from looping import looped
 from rade.correction import propagate
 from rade.nn import GCNConv
 from rade.testing import AllViews, undirected
@@ -17,8 +18,8 @@ from rade.view import FreshViews, Law, MeanView, Rates, Variant, sample_view
 SQUARE_TAIL = undirected([(0, 1), (1, 2), (2, 0), (2, 3)], 4)  # 64 views: small enough to enumerate pairs of views
 
 
-@pytest.mark.parametrize("variant", [Variant.OF, Variant.OFS])
-@pytest.mark.parametrize(("p", "q"), [(0.5, 0.2), (0.3, 0.0), (0.0, 0.4)])
+@looped("variant", [Variant.OF, Variant.OFS])
+@looped(("p", "q"), [(0.5, 0.2), (0.3, 0.0), (0.0, 0.4)])
 @pytest.mark.parametrize("aggregator", EXACT, ids=str)
 def test_independent_views_make_two_layers_exact(aggregator, p, q, variant):
     """All 64 × 64 pairs of views of a four-node graph; the bias of one shared view is printed beside."""

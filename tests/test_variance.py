@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from looping import looped
 from rade.control.variance import pooled_variance, variance
 from rade.correction import propagate
 from rade.moments import Sent
@@ -19,8 +20,8 @@ C = 3  # logits
 SUMS = [aggregator for aggregator in EXACT if aggregator.name.endswith("sum")]
 
 
-@pytest.mark.parametrize("variant", Variant)
-@pytest.mark.parametrize("case", CASES, ids=str)
+@looped("variant", Variant)
+@looped("case", CASES, ids=str)
 @pytest.mark.parametrize("aggregator", SUMS, ids=str)
 def test_for_sums_it_is_the_variance_of_the_logits(aggregator, case, variant):
     """Coefficients of a sum are independent: nodes exactly, and graphs exactly with the exact pooling rule."""

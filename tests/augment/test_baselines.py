@@ -6,6 +6,7 @@ from torch.testing import assert_close
 from torch_geometric.nn import GCNConv as PyGGCNConv
 from torch_geometric.utils import erdos_renyi_graph
 
+from looping import looped
 from rade.augment import METHODS, Context, Wanted, make
 from rade.augment.drop_message import ThinnedMessages
 from rade.augment.drop_node import scale_rows
@@ -56,7 +57,7 @@ def test_training_is_random_and_repeats_for_a_seed(method, graph, x):
     assert not torch.allclose(one, other)
 
 
-@pytest.mark.parametrize("backbone", BACKBONES)
+@looped("backbone", BACKBONES)
 @pytest.mark.parametrize("method", METHODS)
 def test_every_backbone_trains_under_every_method(method, backbone, graph, x):
     few = {"samples": 16} if "sampled" in method else {}
@@ -213,7 +214,7 @@ def test_negative_rho_is_refused():
         make("rade-of", rho=-1.0)
 
 
-@pytest.mark.parametrize("backbone", BACKBONES)
+@looped("backbone", BACKBONES)
 def test_a_virtual_node_carries_the_mean_of_its_graph_to_everybody(backbone, x):
     """Two graphs without edges: with the convolution taken off, every node gets Θ · mean of its own graph."""
     apart = Graph.from_edge_index(torch.zeros(2, 0, dtype=torch.long), NODES, (torch.arange(NODES) >= 15).long())

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import rade.data
+from looping import looped
 from rade.data.catalogue import catalogue
 from rade.data.files import download, web
 from rade.data.files.manifest import raw_files, required_files
@@ -64,7 +65,7 @@ def test_without_network_the_sentence_names_file_and_reason(name: str, tmp_path:
     assert not files_below(tmp_path)
 
 
-@pytest.mark.parametrize("name", REAL)
+@looped("name", REAL)
 def test_every_data_set_has_an_encrypted_source(name: str):
     entry = rade.data.resolve(name)
     source = web.source_of(entry)

@@ -8,6 +8,7 @@ from data_facts import NUMBERED
 from torch_geometric.utils import contains_self_loops, is_undirected
 
 import rade.data
+from looping import looped
 from rade.data.catalogue import catalogue, members
 
 MEMBERS = [entry.name for entry in catalogue().values() if entry.group]
@@ -20,7 +21,7 @@ def undirected(name: str, root: Path) -> set[int]:
     return set((source * data.num_nodes + target)[source < target].tolist())
 
 
-@pytest.mark.parametrize("name", MEMBERS)
+@looped("name", MEMBERS)
 def test_perturbed_graphs_have_the_stated_sizes_and_are_simple(name: str, root: Path):
     entry, dataset = rade.data.resolve(name), rade.data.load(name, root, download=False)
     data, split = dataset.graphs[0], dataset.split(run=3)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from experiment.own import written
+from looping import looped
 from rade import experiment
 from rade.data.catalogue import catalogue
 from rade.experiment import Published
@@ -20,7 +21,7 @@ from rade.train.settings import BACKBONES, METHODS, PROTOCOLS, Settings, resolve
 
 DOCS = Path(__file__).parents[2] / "docs" / "experiments.md"
 TABLES = [experiment.load(name) for name in experiment.names()]
-named = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+named = looped("table", TABLES, ids=lambda table: table.name)
 # Data sets that a table may name before the catalogue has them.
 AWAITED = {"minesweeper", "tolokers", "chameleon-filtered", "squirrel-filtered", "nci1"}
 

@@ -9,6 +9,7 @@ import torch
 from dense_attention import SLOPE, Case, all_subsets, batched, fine_integral, found, normal, random_graph
 from torch import Tensor
 
+from looping import looped
 from rade.correction import terms
 from rade.graph.graph import Graph
 from rade.moments import Attention
@@ -48,8 +49,8 @@ def test_the_way_is_the_one_asked_for(way):
     assert isinstance(denominator.denominator(case.attention().scores, law_of(case)), way)
 
 
-@pytest.mark.parametrize("loops", [False, True])
-@pytest.mark.parametrize("std", [0.0, 1.0, 2.0])
+@looped("loops", [False, True])
+@looped("std", [0.0, 1.0, 2.0])
 def test_moments_are_those_of_all_subsets(way, std, loops):
     """Every pair and loop on its own, relative to its own value: means 2e-5, squares 3e-4."""
     for p, rho, heads in itertools.product((0.0, 0.5, 0.8), (0.5, 1.5), (1, 4)):
@@ -75,7 +76,7 @@ def bias(case: Case, true: Tensor, true_loop: Tensor, **correction: object) -> f
     return max(float(x.abs().max()) for x in (edges + added, of.loop * true_loop - loop))
 
 
-@pytest.mark.parametrize("loops", [False, True])
+@looped("loops", [False, True])
 @pytest.mark.parametrize("heads", [1, 4])
 def test_the_corrected_mean_is_the_clean_aggregation(way, heads, loops):
     """Within 1e-4 without a cap; the paper's expansion beside it, with and without its cap."""
@@ -116,9 +117,9 @@ def scores(kind: str, n: int, heads: int) -> tuple[Tensor, Tensor]:
     }[kind]
 
 
-@pytest.mark.parametrize("loops", [False, True])
-@pytest.mark.parametrize("kind", ["equal", "normal", "student", "outliers", "uniform"])
-@pytest.mark.parametrize("p", [0.0, 0.5])
+@looped("loops", [False, True])
+@looped("kind", ["equal", "normal", "student", "outliers", "uniform"])
+@looped("p", [0.0, 0.5])
 def test_all_that_a_node_hears_adds_up(way, kind, loops, p):
     """Σ_j E[α'_ij] + E[α'_ii] = 1 − P(nobody is heard), for any graph and any scores; no reference needed."""
     if way is CellLaw and kind == "uniform":
@@ -133,7 +134,7 @@ def test_all_that_a_node_hears_adds_up(way, kind, loops, p):
     assert float((total - 1 + nobody[:, None]).abs().max()) <= 2e-5
 
 
-@pytest.mark.parametrize("loops", [False, True])
+@looped("loops", [False, True])
 def test_of_scores_far_apart_the_heaviest_takes_all(loops):
     """Scores in ±800: E[α'_ij] = π_ij · P(nothing heavier is on), where no other weight is near."""
     graph = random_graph(40, 80)
