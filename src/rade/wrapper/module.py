@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 from torch.optim import Optimizer
-from torch_geometric.nn import MessagePassing
 
 from rade.control.labelled import Labelled
 from rade.control.readout import Readout
@@ -29,6 +28,7 @@ from rade.view.randomness import branch_off, packed, unpack
 from rade.view.rates import Rates
 from rade.view.sampling import draw
 from rade.wrapper.call import Call, entry_of, find_graph, takes_graph
+from rade.wrapper.checks import check_rule, is_explaining, require
 from rade.wrapper.conversion import convert, revert
 from rade.wrapper.doubts import Doubts
 from rade.wrapper.explain import LayerReport, explain_layers
@@ -94,17 +94,11 @@ class RADE(Module):
         super().__init__()
         for name, value in removed.items():
             raise TypeError(refusal(name, value))
-        _require(rule=(rule, Rule), views=(views, Views), correction=(correction, Correction),
-                 readout=(readout, Readout), inference=(inference, Inference), noise=(noise, Rates))  # fmt: skip
+        require(rule=(rule, Rule), views=(views, Views), correction=(correction, Correction),
+                readout=(readout, Readout), inference=(inference, Inference), noise=(noise, Rates))  # fmt: skip
         if isinstance(model, RADE):
             raise ValueError("the model is wrapped in RADE already; wrap what it wraps, RADE(rade.revert(model), ...)")
-        rule.check(correction)
-        if "regulariser" in rule.reads and readout.is_flat:
-            raise ValueError(
-                f"{type(rule).__name__} follows the gradient of the regulariser, which a squared "
-                "error does not have (its "
-                "curvature is constant, and p would run away); use rule=rade.NoiseRatio() or rade.Constant()"
-            )
+        check_rule(rule, correction, readout)
         self._laws = Laws(Variant(variant), correction, views, noise, generator)
         self.variant, self.views, self.correction = self._laws.variant, views, correction
         self.readout = replace(readout, head=path_of(model, readout.head))
@@ -279,7 +273,7 @@ class RADE(Module):
     def uncertainty(self, *args: Any, views: int = 64, rates: Rates | None = None, **kwargs: Any) -> Uncertainty:
         """How far predictions hang on single edges, at the present or other rates: an `Uncertainty`."""
         if rates is not None:
-            _require(rates=(rates, Rates))
+            require(rates=(rates, Rates))
         with ordinary_tensors():
             call = self._call(args, kwargs)
             graph, running = self._graph(call), Running(self.wrapped, call)
@@ -304,22 +298,6 @@ class RADE(Module):
 
     def _graph(self, call: Call) -> Graph:
         return find_graph(call, self.wrapped, self._graphs)
-
-
-def is_explaining(model: Module) -> bool:
-    """Whether torch_geometric.explain has put its masks into the layers: they then need the plain edge_index."""
-    masked = [module for module in model.modules() if isinstance(module, MessagePassing) and module.explain]
-    for module in masked:
-        # PyG keeps the `propagate` that knows masks per class; that of a subclass may be its parent's compiled one.
-        module.__dict__["propagate"] = MessagePassing.propagate.__get__(module, MessagePassing)
-    return bool(masked)
-
-
-def _require(**given: tuple[object, type]) -> None:
-    """Refuse what is not a value of the wanted kind."""
-    for name, (value, kind) in given.items():
-        if not isinstance(value, kind):
-            raise TypeError(f"{name} must be a rade.{kind.__name__}, got {value!r}")
 
 
 @revert.register
