@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from command_line import assert_refused
 from rade.augment import METHODS
 from rade.nn.backbones import BACKBONES
 from rade.train.row import sealed
@@ -208,12 +209,7 @@ def test_predict_says_what_it_did_as_json(rade):
 def test_bad_input_is_one_sentence_and_code_2(arguments, sentence, rade, tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "broken.toml").write_text("= =")
-    code, _, err = rade(*arguments.split())
-    assert code == 2
-    assert err.startswith("error: ")
-    assert sentence in err
-    assert err.count("\n") == 1
-    assert "Traceback" not in err
+    assert_refused(rade, arguments, sentence)
 
 
 def test_a_damaged_checkpoint_is_one_sentence_and_code_2(rade, tmp_path):

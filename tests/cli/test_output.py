@@ -4,33 +4,15 @@ import os
 import resource
 import signal
 import subprocess
-import sys
-import time
 
 import pytest
 
+from command_line import COMMAND, ENVIRONMENT, start, wait_for
 from rade.train.row import decode
 
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 QUICK = ("train", "--method", "rade-of", "--runs", "1", "--epochs", "3", "--hidden", "8", "--out", "out")
 LONG = ("train", "--method", "rade-of", "--runs", "1", "--epochs", "100000", "--patience", "0", "--hidden", "8")
 LONG += ("--checkpoint-every", "5", "--out", "out")
-COMMAND = [sys.executable, "-m", "rade"]
-
-
-def start(*arguments, cwd, env=None, **options):
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
-    return subprocess.Popen([*COMMAND, *arguments], cwd=cwd, env={**ENVIRONMENT, **(env or {})}, **pipes)
-
-
-def wait_for(path, process):
-    """Wait until a file appears, at most two minutes."""
-    for _ in range(12000):
-        if path.exists():
-            return
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
-    raise AssertionError(f"{path} did not appear")
 
 
 def finished(folder):

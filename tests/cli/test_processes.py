@@ -1,7 +1,6 @@
 """Training in processes of its own: killed, interrupted, and shared by two."""
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -11,16 +10,10 @@ import time
 import psutil
 import pytest
 
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+from command_line import ENVIRONMENT, start, wait_for
+
 RUN = ("train", "--method", "rade-of", "--runs", "1", "--epochs", "60", "--patience", "0", "--hidden", "8")
 RUN += ("--checkpoint-every", "5")
-
-
-def start(*arguments, cwd):
-    command = [sys.executable, "-m", "rade", *arguments]
-    return subprocess.Popen(
-        command, cwd=cwd, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
 
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "rade"]
@@ -37,16 +30,6 @@ def result(folder):
     """A result file without what may differ: the times, and the commit, which an edit changes."""
     content = json.loads((folder / "run-0/result.json").read_text())
     return {name: value for name, value in content.items() if name not in ("timing", "commit", "dirty", "checksum")}
-
-
-def wait_for(path, process):
-    """Wait until a file appears, at most two minutes."""
-    for _ in range(12000):
-        if path.exists():
-            return
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
-    raise AssertionError(f"{path} did not appear")
 
 
 @pytest.mark.slow

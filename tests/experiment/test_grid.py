@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from command_line import assert_refused
 from rade.experiment import failures
 from rade.experiment.jobs import Job
 from rade.experiment.store import Store
@@ -161,11 +162,7 @@ def test_bad_input_is_one_sentence_and_code_2(arguments, sentence, rade, table, 
     table()
     (tmp_path / "file").write_text("")
     (tmp_path / "broken.toml").write_text("= =")
-    code, _, err = rade(*arguments.split())
-    assert code == 2
-    assert err.startswith("error: ")
-    assert sentence in err
-    assert err.count("\n") == 1
+    assert_refused(rade, arguments, sentence)
 
 
 def test_data_that_are_not_there_are_told(rade, table, tmp_path):

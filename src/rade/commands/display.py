@@ -14,6 +14,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from rade.commands.narrow import fitting, printable
+from rade.commands.shown import Shown
 from rade.data import Dataset
 from rade.train.compare import Comparison
 from rade.train.plan import Plan
@@ -28,18 +29,10 @@ PATIENCE = 15.0
 SAMPLING = {"eval_batch_size", "fanouts"}
 
 
-class Display:
+class Display(Shown):
     """Shows nothing; the base of the others."""
 
     visible = False
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        pass
 
     def plan(self, plan: Plan, dataset: Dataset, out: Path) -> None:
         """Before anything runs: the settings that will be used."""

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from rade.commands.shown import Shown
 from rade.experiment.engine import Event
 from rade.experiment.grid import Grid
 
@@ -19,16 +20,8 @@ from rade.experiment.grid import Grid
 _PATIENCE = 60.0
 
 
-class GridDisplay:
+class GridDisplay(Shown):
     """Shows nothing; the base of the others."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        pass
 
     def trial(self, count: int) -> None:
         """A few epochs are timed first."""

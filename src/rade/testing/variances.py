@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
@@ -21,32 +23,32 @@ ROUNDING = 1e-12  # of sums that are equal but for their order
 
 def variance_is_that_of_all_views(aggregator: Aggregator) -> None:
     """Var(δ_i) = Σ_j m̃_ij² Var(α'_ij) with enumerated moments, head by head, under every variant (Prop. 3)."""
-    for case in SMALL:
-        alpha, _ = case.views().coefficients(aggregator.on(case.graph))
-        for variant in Variant:
-            views, coefficients = case.views(variant), aggregator.alone(case.graph)
-            for head in _heads(aggregator):
-                m, messages = _one_head(aggregator, case, head)
-                own = _head(alpha, head)
-                corrected = corrected_messages(views, _head(coefficients.clean().edges, head), own, m)
-                moments = views.variance(own), views.mean(own.square())
-                expected, scale = (torch.einsum("ij,ijc->ic", moment, corrected.square()) for moment in moments)
-                found = variance(Sent(coefficients, messages), views.law)
-                what = f"variance of logits of {called(variant)}"
-                expect(found.total, expected, aggregator.tolerance, what, case, scale)
-                if not bool((torch.minimum(found.drop, found.add) >= -ROUNDING * scale.max()).all()):
-                    raise AssertionError(f"{what}, {case}: a part of the variance is negative")
+    for case, views, sent, (own, m, head) in _single_heads(aggregator):
+        corrected = corrected_messages(views, _head(sent.coefficients.clean().edges, head), own, m)
+        moments = views.variance(own), views.mean(own.square())
+        expected, scale = (torch.einsum("ij,ijc->ic", moment, corrected.square()) for moment in moments)
+        found = variance(sent, views.law)
+        what = f"variance of logits of {called(views.law.variant)}"
+        expect(found.total, expected, aggregator.tolerance, what, case, scale)
+        if not bool((torch.minimum(found.drop, found.add) >= -ROUNDING * scale.max()).all()):
+            raise AssertionError(f"{what}, {case}: a part of the variance is negative")
 
 
 def pooled_variance_lets_both_ends_meet(aggregator: Aggregator) -> None:
     """Σ_{i<j} Var(α'_ij m̃_ij + α'_ji m̃_ji), enumerated; the paper's rule is the sum of node variances."""
+    for case, views, sent, single in _single_heads(aggregator):
+        _pooled(aggregator, case, views, sent, single)
+
+
+def _single_heads(aggregator: Aggregator) -> Iterator[tuple[Case, AllViews, Sent, tuple[Tensor, Tensor, int | None]]]:
+    """Every small graph, variant and head: all views, what is sent, and the head's own α', messages and number."""
     for case in SMALL:
         alpha, _ = case.views().coefficients(aggregator.on(case.graph))
         for variant in Variant:
             views, coefficients = case.views(variant), aggregator.alone(case.graph)
             for head in _heads(aggregator):
                 m, messages = _one_head(aggregator, case, head)
-                _pooled(aggregator, case, views, Sent(coefficients, messages), (_head(alpha, head), m, head))
+                yield case, views, Sent(coefficients, messages), (_head(alpha, head), m, head)
 
 
 def edges_may_send_messages_of_their_own(aggregator: Aggregator) -> None:
