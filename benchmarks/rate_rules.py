@@ -33,8 +33,8 @@ HEAD = """# Rate rules, compared
 
 Written by `benchmarks/rate_rules.py` from the runs in `results/` (`rade reproduce rules-node rules-graph`): RADE-OF
 with a GCN under the released protocol, with independent views. Differences to plain training are paired, in points,
-with 95 % intervals: the test score at the epoch of the best validation score, and the validation score as the mean of the
-last ten epochs, long after it. What it means for you stands in [rates](rates.md).
+with 95 % intervals: the test score at the epoch of the best validation score, and the validation score as the mean of
+the last ten epochs, long after it. What it means for you stands in [rates](rates.md).
 
 ![p over epochs from three starts, by rule and data set](pictures/rate-rules-light.svg)
 """
