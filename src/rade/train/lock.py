@@ -56,7 +56,7 @@ def locked(folder: Path) -> Iterator[None]:
         if not _create(path, me):
             _take_over(path, me)
     except OSError as error:
-        kind = EnvironmentFault if is_machine(error) else RadeError
+        kind = EnvironmentFault if is_machine(error, writing=True) else RadeError
         raise kind(f"cannot write to {folder}: {error.strerror or error}; choose another folder with --out") from None
     ended = threading.Event()
     threading.Thread(target=_touch, args=(path, ended), daemon=True).start()
