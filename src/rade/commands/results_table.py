@@ -3,6 +3,7 @@
 import json
 import shlex
 import sys
+from itertools import pairwise
 from statistics import mean, stdev
 from typing import Any
 
@@ -72,7 +73,7 @@ def means(rows: list[Row]) -> list[dict[str, str]]:
 def changed(row: Row) -> set[str]:
     """Settings that differ from the protocol's: those that the command which repeats the run has to name."""
     words = shlex.split(row["command"])
-    return {value.partition("=")[0] for option, value in zip(words, words[1:]) if option == "--set"}
+    return {value.partition("=")[0] for option, value in pairwise(words) if option == "--set"}
 
 
 def _kind(row: Row) -> dict[str, Any]:
