@@ -33,7 +33,8 @@ def times(folder):
 def test_a_grid_is_planned_run_and_not_run_again(rade, table, tmp_path, monkeypatch):
     """One poisoned row among three: the others are done once, and the exit code tells."""
     store = tmp_path / "results"
-    monkeypatch.setattr("rade.experiment.pilots.PATIENCE", 600.0)  # however busy the machine
+    for name in ("PATIENCE", "START"):
+        monkeypatch.setattr(f"rade.experiment.pilots.{name}", 600.0)  # however busy the machine
     code, out, err = rade("reproduce", table(), "--dry-run", "--json")
     assert (code, err) == (0, "")
     plan = json.loads(out)
@@ -45,7 +46,7 @@ def test_a_grid_is_planned_run_and_not_run_again(rade, table, tmp_path, monkeypa
     assert not store.exists()
     timed = json.loads((tmp_path / ".results.pilots.json").read_text())["pilots"]
     assert [one["settings"]["method"] for one in timed] == ["none"]  # stands for DropEdge, too
-    monkeypatch.setattr("rade.experiment.pilots.PATIENCE", -1.0)  # no second pilot, since the first is remembered
+    monkeypatch.setattr("rade.experiment.pilots.START", -1.0)  # no second pilot, since the first is remembered
 
     code, out, err = rade("reproduce", table(poison=True), "--seeds", 2)
     assert (code, err) == (1, "")
@@ -217,13 +218,14 @@ def test_settings_that_are_not_the_protocols_are_told(options, rade, row, tmp_pa
 
 def test_a_dry_run_takes_no_longer_than_its_patience(rade, table, tmp_path, monkeypatch):
     """Nothing could be timed: the plan is there all the same, and says that it is a guess."""
-    monkeypatch.setattr("rade.experiment.pilots.PATIENCE", -1.0)
+    monkeypatch.setattr("rade.experiment.pilots.START", -1.0)
     code, out, _ = rade("reproduce", table(), "--dry-run")
     assert code == 0
     assert "timing a few epochs of 1 kind of runs" in out
     assert "6 runs to do, 6 in all; ~ " in out
     assert "~ is guessed from sizes of data and model" in out
-    monkeypatch.setattr("rade.experiment.pilots.PATIENCE", 600.0)
+    for name in ("PATIENCE", "START"):
+        monkeypatch.setattr(f"rade.experiment.pilots.{name}", 600.0)
     assert json.loads(rade("reproduce", table(), "--methods", "none", "--dry-run", "--json")[1])["rough"] is False
 
 

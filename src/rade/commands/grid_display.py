@@ -13,6 +13,7 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from rade.commands.narrow import printable
 from rade.experiment.engine import Event
 from rade.experiment.grid import Grid
 from rade.experiment.jobs import Job
@@ -81,7 +82,7 @@ class GridLines(GridDisplay):
             counts = (len(task.jobs), len(task.jobs) - grid.missing(task), len(mine))
             names = (task.cell.experiment.name, task.cell.dataset, task.cell.backbone, task.cell.row.name)
             table.add_row(*map(escape, names), *map(str, counts), _total(grid, mine))
-        self.console.print(table)
+        printable(self.console).print(table)
         for problem in problems:
             self.console.print(escape(f"cannot run {problem}"))
         left = _total(grid, list(grid.expected), workers)

@@ -16,8 +16,9 @@ from rade.train.checkpoint import StopAsked
 from rade.train.files import save_json
 from rade.train.provenance import commit, machine, versions
 
-# Seconds after which no pilot is waited for: a plan is wanted now, and sizes tell the rest roughly.
-PATIENCE = 20.0
+# Seconds after which no pilot is waited for: a plan is wanted now, and sizes tell the rest roughly. Processes that
+# have yet to start, which on a busy machine takes long, are waited for longer.
+PATIENCE, START = 15.0, 60.0
 
 
 class _TimeUp(Exception):
@@ -64,7 +65,8 @@ def fly(
 ) -> list[Timed]:
     """Time a few epochs of each job until `PATIENCE` is over; one that fails here will tell why when it is run."""
     found: list[Timed] = []
-    until = time.monotonic() + PATIENCE
+    begun = time.monotonic()
+    until = begun + START
 
     def stop() -> bool:
         if time.monotonic() > until:
@@ -73,6 +75,8 @@ def fly(
 
     with suppress(_TimeUp):
         for event in engine.run(iter(jobs), Trial(place), stop):
+            if event.kind != "started" and until == begun + START:  # the first sign of work
+                until = time.monotonic() + PATIENCE
             if event.kind == "done":
                 found.append(Timed(event.job.settings.model_dump(mode="json"), event.value))
                 told(event.job, event.value)
