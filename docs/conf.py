@@ -84,8 +84,16 @@ def _readable(app, what, name, value, options, lines) -> None:
         lines.append(line if example else _literally(line))
 
 
+def _linked(app, name, source) -> None:
+    """Links that work in the repository lead to the pages that are copied from there."""
+    for original, page in COPIES.items():
+        source[0] = source[0].replace(f"](../{original})", f"]({page})")
+    source[0] = re.sub(r"\]\(\.\./examples/(\w+\.ipynb)\)", r"](notebooks/\1)", source[0])
+
+
 def setup(app) -> None:
     """Called by Sphinx."""
+    app.connect("source-read", _linked)
     app.connect("autodoc-process-docstring", _readable, priority=400)  # before napoleon reads Args and Attributes
 
 

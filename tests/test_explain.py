@@ -51,6 +51,13 @@ def test_expected_edges_are_the_mean_of_sampled_views():
         assert abs(float(sample.mean()) - expected) < 5 * float(sample.std()) / len(views) ** 0.5
 
 
+def test_reports_print_four_digits_and_keep_all():
+    report = explained(rule=rade.GradNorm(p=1 / 3))[0]
+    assert "p=0.3333, q=" in str([report])
+    assert "factor_quantiles=(1.5, 1.5, 1.5, 1.5, 1.5)" in repr(report)
+    assert report.p == 1 / 3
+
+
 def test_correction_factors():
     """Sums: 1/(1−p) on every edge. GCN: different between degrees. Attention: the share above the cap."""
     assert explained("GINConv", rule=rade.GradNorm(p=0.2))[0].factor_quantiles == pytest.approx((1.25,) * 5)

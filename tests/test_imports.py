@@ -41,8 +41,8 @@ SIBLINGS = {
     "monte_carlo attention",
     "control": "labelled curvature variance readout regulariser gradients evidence rules noise_ratio training state "
     "recording all_layers",
-    "wrapper": "checks call conversion running clean latest doubts rate_step inference explain noise uncertainty "
-    "settings module inspection",
+    "wrapper": "checks rounded call conversion running clean latest doubts rate_step inference explain noise "
+    "uncertainty settings module inspection",
     "comparison": "training goal calling problems learner steps methods run workers store picture outcome comparing",
     "noise": "similarity two_groups edges estimate",
     "diagnose": "network spectrum resistance sample sensitivity interchange flips subject diagnosis picture stored",

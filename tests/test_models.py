@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pytest
+import torch_geometric.nn as pyg
 from benchmarks.model_list import MODELS
 from benchmarks.models import BEGIN, DOCUMENT, REFUSED, WRONG, counted, document, outcome
 
 
 @pytest.fixture(scope="module")
 def outcomes():
+    if not hasattr(pyg, "SGFormer"):
+        pytest.skip("this version of PyG lacks one of the models")
     return [outcome(entry) for entry in MODELS]
 
 

@@ -97,6 +97,14 @@ def test_a_model_without_a_linear_head_still_has_a_noise():
     assert found.sampled / found.all_layers == pytest.approx(1.0, abs=0.5)
 
 
+def test_looking_at_the_noise_changes_no_later_view():
+    model = model_of("gcn", 2)
+    before = model.generator.get_state()
+    found = model.noise(X, EDGES, views=8, signs=1)
+    assert torch.equal(model.generator.get_state(), before)
+    assert f"sampled={found.sampled:.4g}, " in str(found)
+
+
 def test_a_variance_needs_views():
     with pytest.raises(ValueError, match="at least 8 views, got 3"):
         model_of("gcn", 1).noise(X, EDGES, views=3)

@@ -30,14 +30,15 @@ def run(*command, cwd, **environment):
 def dist(tmp_path_factory):
     """Wheel and source archive, built by the backend itself from a copy of the sources: no network, no leftovers."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in", "constraints.txt"):
         (source / name).write_bytes((ROOT / name).read_bytes())
     for file in (ROOT / "src").rglob("*"):
         if file.is_file() and "__pycache__" not in file.parts and ".egg-info" not in str(file):
             (source / file.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
             (source / file.relative_to(ROOT)).write_bytes(file.read_bytes())
     build = f"from setuptools import build_meta as b; b.build_wheel({str(out)!r}); b.build_sdist({str(out)!r})"
-    run(sys.executable, "-c", build, cwd=source)
+    told = run(sys.executable, "-c", f"import sys; sys.stderr = sys.stdout; {build}", cwd=source)
+    assert "deprecated" not in told, told
     (wheel,), (archive,) = out.glob("*.whl"), out.glob("*.tar.gz")
     return wheel, archive
 
@@ -67,7 +68,8 @@ def test_the_wheel_and_the_archive_hold_every_file_of_the_package(dist):
     with tarfile.open(archive) as content:
         names = {name.split("/", 1)[-1] for name in content.getnames()}
     assert {f"src/{name}" for name in expected} <= names
-    assert {"pyproject.toml", "README.md", "LICENSE"} <= names
+    assert {"pyproject.toml", "README.md", "LICENSE", "constraints.txt"} <= names
+    assert not any("__pycache__" in name for name in names)
     assert "rade/py.typed" in expected
 
 

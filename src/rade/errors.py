@@ -22,13 +22,15 @@ class EnvironmentFault(RadeError):
     code = 3
 
 
-def is_machine(error: OSError) -> bool:
+def is_machine(error: OSError, writing: bool = False) -> bool:
     """Whether the machine refused, rather than a path being wrong.
+
+    writing: folders are made on the way, so one that is not found after that cannot be made, as in /proc.
 
     >>> is_machine(OSError(errno.ENOSPC, "No space left on device")), is_machine(FileNotFoundError(errno.ENOENT, ""))
     (True, False)
     """
-    return errno.errorcode.get(error.errno or 0) in _MACHINE
+    return errno.errorcode.get(error.errno or 0) in _MACHINE or (writing and error.errno == errno.ENOENT)
 
 
 def choose(what: str, value: object, allowed: tuple[str, ...]) -> None:

@@ -22,6 +22,7 @@ def test_train_compares_and_leaves_a_picture(rade, tmp_path):
     assert (code, err) == (0, "")
     for word in ("none", "rade-of", "rade-ofs", "±", "runs/csbm-gcn/curves.png", "hidden 8", "epochs 3", "p 0.5"):
         assert word in out
+    assert "corrupt" not in out  # and other settings without a value
     assert "difference [95 %]" in out
     assert "differences to none, run by run" in out
     assert (tmp_path / "runs/csbm-gcn/curves.png").read_bytes().startswith(b"\x89PNG")
@@ -172,6 +173,17 @@ def test_predict_writes_a_table(rade, tmp_path):
     rows = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
     assert len(rows) == 1000
     assert set(rows[0]) == {"node", "prediction", *(f"probability_{c}" for c in range(4))}
+
+
+def test_predict_overwrites_only_if_asked(rade, tmp_path):
+    rade("train", *QUICK, "--method", "none", "--out", "here")
+    (tmp_path / "p.csv").write_text("mine")
+    code, _, err = rade("predict", "here/none/run-0", "--out", "p.csv")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "p.csv is there already; --overwrite replaces it" in err
+    assert (tmp_path / "p.csv").read_text() == "mine"
+    assert rade("predict", "here/none/run-0", "--out", "p.csv", "--overwrite")[0] == 0
+    assert (tmp_path / "p.csv").read_text().startswith("node,")
 
 
 def test_predict_says_what_it_did_as_json(rade):

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -94,6 +95,14 @@ def test_a_folder_without_permission_is_the_machines_refusal(mode, rade, tmp_pat
     (tmp_path / "out").chmod(0o700)
     assert (code, err.count("\n")) == (3, 1)
     assert "Permission denied" in err
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="a file system in which no folder can be made")
+@pytest.mark.parametrize("command", [("demo",), ("train", *QUICK)])
+def test_a_folder_that_cannot_be_made_is_the_machines_refusal(command, rade):
+    code, _, err = rade(*command, "--out", "/proc/nowhere")
+    assert (code, err.count("\n")) == (3, 1)
+    assert "cannot write to /proc/nowhere" in err
 
 
 def test_refusals_of_the_machine_have_a_code_of_their_own(rade, monkeypatch):

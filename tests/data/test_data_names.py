@@ -68,6 +68,11 @@ def test_an_unknown_name_is_answered_with_the_nearest_one(wrong: str, right: str
         rade.data.load(wrong)
 
 
+def test_a_name_that_is_near_to_none_gets_the_list_alone():
+    with pytest.raises(rade.data.DataError, match=r"unknown data set 'nosuch'\. Known names: cora, citeseer"):
+        rade.data.load("nosuch")
+
+
 def test_data_errors_are_user_errors_and_value_errors():
     assert issubclass(rade.data.DataError, RadeError)
     assert issubclass(rade.data.DataError, ValueError)

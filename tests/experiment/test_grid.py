@@ -14,6 +14,7 @@ from command_line import assert_refused
 from rade.experiment import failures
 from rade.experiment.jobs import Job
 from rade.experiment.store import Store
+from rade.train.lock import holding
 from rade.train.settings import resolve
 
 DROP = ("timing", "checksum", "commit", "dirty")
@@ -30,9 +31,11 @@ def times(folder):
     return {path.name: path.stat().st_mtime_ns for path in folder.glob("*.json")}
 
 
-def test_a_grid_is_planned_run_and_not_run_again(rade, table, tmp_path):
+def test_a_grid_is_planned_run_and_not_run_again(rade, table, tmp_path, monkeypatch):
     """One poisoned row among three: the others are done once, and the exit code tells."""
     store = tmp_path / "results"
+    for name in ("PATIENCE", "START"):
+        monkeypatch.setattr(f"rade.experiment.pilots.{name}", 600.0)  # however busy the machine
     code, out, err = rade("reproduce", table(), "--dry-run", "--json")
     assert (code, err) == (0, "")
     plan = json.loads(out)
@@ -42,6 +45,9 @@ def test_a_grid_is_planned_run_and_not_run_again(rade, table, tmp_path):
     ]
     assert plan["seconds_left"] > 0
     assert not store.exists()
+    timed = json.loads((tmp_path / ".results.pilots.json").read_text())["pilots"]
+    assert [one["settings"]["method"] for one in timed] == ["none"]  # stands for DropEdge, too
+    monkeypatch.setattr("rade.experiment.pilots.START", -1.0)  # no second pilot, since the first is remembered
 
     code, out, err = rade("reproduce", table(poison=True), "--seeds", 2)
     assert (code, err) == (1, "")
@@ -56,7 +62,7 @@ def test_a_grid_is_planned_run_and_not_run_again(rade, table, tmp_path):
         "rade train --dataset csbm --backbone gcn --method none --protocol released --run 0 --seed 0 --threads 1 "
         "--set hidden=4 --set epochs=4"
     )
-    assert [path.name for path in (store / ".work").iterdir()] == ["trials.json"]
+    assert not list((store / ".work").iterdir())
 
     before = times(store)
     code, out, err = rade("reproduce", table())
@@ -70,7 +76,7 @@ def test_a_grid_is_planned_run_and_not_run_again(rade, table, tmp_path):
     code, out, err = rade("reproduce", table(), "--budget", 0)
     assert code == 0
     assert err == f"skipped: results/{torn} is torn or no JSON\n"
-    assert "1 runs to do" in out
+    assert "1 run to do" in out
     assert "0 runs done, 0 failed, 1 left" in out
     assert {name: time for name, time in times(store).items() if name != torn} == {
         name: time for name, time in before.items() if name != torn
@@ -119,7 +125,7 @@ def test_a_grid_that_is_stopped_and_killed_ends_with_the_same_rows(rade, table, 
     assert len(stored(store)) == 2
     assert stored(store) == stored(tmp_path / "calm")
     assert finished.items() <= times(store).items()
-    assert [path.name for path in (store / ".work").iterdir()] == ["trials.json"]
+    assert not list((store / ".work").iterdir())
 
 
 def _modified(path):
@@ -183,15 +189,55 @@ def test_results_are_listed_exported_and_merged(rade, row, tmp_path):
     assert err == "skipped: results/notes.json is not a run of rade\n"
     assert "25.10 ± 0.14" in out  # of 25.0 and 25.2, in %
     assert "3 runs" in out
-    code, out, _ = rade("results", "results", "--method", "rade-of", "--csv", "runs.csv", "--json", "runs.json")
-    assert (code, out) == (0, "1 runs in runs.csv\n1 runs in runs.json\n")
+    code, out, _ = rade("results", "results", "--method", "rade-of", "--csv", "runs.csv")
+    assert (code, out) == (0, "1 run in runs.csv\n")
     (line,) = csv.DictReader((tmp_path / "runs.csv").read_text().splitlines())
     assert (line["dataset"], line["method"], line["test"], line["run"]) == ("cora", "rade-of", "0.251", "1")
-    assert json.loads((tmp_path / "runs.json").read_text()) == [row(1, settings={"method": "rade-of"})]
-    assert json.loads(rade("results", "--dataset", "Cora", "--method", "none", "--json", "-")[1])[0]["run"] in (0, 2)
+    assert json.loads(rade("results", "--method", "rade-of", "--json")[1]) == [row(1, settings={"method": "rade-of"})]
+    assert json.loads(rade("results", "--dataset", "Cora", "--method", "none", "--json")[1])[0]["run"] in (0, 2)
     (tmp_path / "results" / "notes.json").unlink()
     assert rade("results", "other", "merge", "results")[1] == "results: 3 new runs in other\n"
     assert rade("results", "other", "merge", "results")[1] == "results: 0 new runs in other\n"
+    merged = json.loads(rade("results", "other", "merge", "results", "--json")[1])
+    assert merged == {"store": "other", "merged": [{"folder": "results", "new": 0}]}
+
+
+@pytest.mark.parametrize("options", [(), ("--runs",)])
+def test_settings_that_are_not_the_protocols_are_told(options, rade, row, tmp_path):
+    """A run of ten epochs must not look like a whole one, also where it is alone in the list."""
+    command = "rade train --dataset cora --set epochs=10 --set hidden=8"
+    Store(tmp_path / "results").put(row(settings={"epochs": 10, "hidden": 8, "layers": 2}, command=command))
+    code, out, _ = rade("results", *options)
+    assert code == 0
+    assert "epochs 10, hidden 8" in out
+    assert "layers" not in out
+
+
+def test_a_dry_run_takes_no_longer_than_its_patience(rade, table, tmp_path, monkeypatch):
+    """Nothing could be timed: the plan is there all the same, and says that it is a guess."""
+    monkeypatch.setattr("rade.experiment.pilots.START", -1.0)
+    code, out, _ = rade("reproduce", table(), "--dry-run")
+    assert code == 0
+    assert "timing a few epochs of 1 kind of runs" in out
+    assert "6 runs to do, 6 in all; ~ " in out
+    assert "~ is guessed from sizes of data and model" in out
+    for name in ("PATIENCE", "START"):
+        monkeypatch.setattr(f"rade.experiment.pilots.{name}", 600.0)
+    assert json.loads(rade("reproduce", table(), "--methods", "none", "--dry-run", "--json")[1])["rough"] is False
+
+
+def test_a_run_that_another_grid_is_doing_is_left_to_it(rade, table, tmp_path):
+    plan = json.loads(rade("reproduce", table(), "--methods", "none", "--dry-run", "--json")[1])
+    first, second = plan["cells"][0]["keys"]
+    with holding(tmp_path / "results" / ".work" / f"{first}.lock"):
+        code, out, err = rade("reproduce", table(), "--methods", "none")
+        assert (code, err) == (0, "")
+        assert "1 run done, 0 failed, 1 left" in out
+        assert f"1 run left to another grid on this store: process {os.getpid()} on " in out
+        assert set(stored(tmp_path / "results")) == {second}
+    code, out, _ = rade("reproduce", table(), "--methods", "none", "--json")
+    assert (code, json.loads(out)["elsewhere"], json.loads(out)["finished"]) == (0, {}, 1)
+    assert set(stored(tmp_path / "results")) == {first, second}
 
 
 def test_a_run_that_finishes_after_all_is_no_failure(tmp_path):

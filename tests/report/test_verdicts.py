@@ -4,7 +4,8 @@ import pytest
 from tests.report.synthetic import MAIN, Experiment, Row, cell, row, store
 
 from rade.report import build, read_rows
-from rade.report.verdict import HINT, SAME
+from rade.report.verdict import HINT, SAME, Verdict
+from rade.statistics import paired
 
 
 def report(rows, *experiments):
@@ -39,6 +40,13 @@ def test_no_effect_is_not_told_apart():
     one = next(one for one in report(rows).comparisons if one.code == SAME and one.cell.row.name == "RADE-OFS")
     assert "RADE-OFS cannot be told apart from the " in one.verdict
     assert f"would need {one.needed:,} seeds for 80 % power." in one.verdict
+
+
+@pytest.mark.parametrize(("seeds", "rough"), [(2, True), (9, True), (10, False)])
+def test_a_power_estimate_from_few_seeds_is_called_rough(seeds, rough):
+    one = Verdict("A", "B", paired([0.0, 1.0, -1.0, 0.5, 0.2, -0.3, 0.4, 0.1, -0.6, 0.3][:seeds]), 0.9)
+    assert one.rough is rough
+    assert (f"a rough number: {seeds} seeds say little about its size." in str(one)) is rough
 
 
 def test_false_alarms_stay_within_five_percent_of_tables():

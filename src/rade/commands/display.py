@@ -27,6 +27,8 @@ from rade.train.settings import Settings
 PATIENCE = 15.0
 # Settings without a meaning where every step takes whole graphs.
 SAMPLING = {"eval_batch_size", "fanouts"}
+# Settings that are told where somebody asked for them.
+UNUSUAL = {"corrupt", "test_corrupt", "labels_per_class", "train_share"}
 
 
 class Display(Shown):
@@ -72,8 +74,8 @@ class Lines(Display):
         self.console.print(f"[bold]{dataset.name}[/], {runs} per method, results in {out}", markup=True)
         sampled = plan.settings[0].batch_size > 0 and dataset.level == "node"
         hidden = {"dataset", "method", "options"} | (set() if sampled else SAMPLING)
-        hidden |= set() if plan.settings[0].corrupt else {"corrupt"}
         shared = plan.settings[0].model_dump(mode="json", exclude=hidden)
+        shared = {name: value for name, value in shared.items() if name not in UNUSUAL or value}
         shared["threads"] = shared["threads"] or torch.get_num_threads()
         self.console.print("  " + ", ".join(f"{name} {_short(value)}" for name, value in shared.items()))
         for settings in plan.settings:

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -12,9 +13,13 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from rade.commands.narrow import printable
 from rade.commands.shown import Shown
 from rade.experiment.engine import Event
 from rade.experiment.grid import Grid
+from rade.experiment.jobs import Job
+from rade.experiment.pilots import PATIENCE
+from rade.report.numbers import many
 
 # Seconds between two plain lines about progress.
 _PATIENCE = 60.0
@@ -23,8 +28,11 @@ _PATIENCE = 60.0
 class GridDisplay(Shown):
     """Shows nothing; the base of the others."""
 
-    def trial(self, count: int) -> None:
+    def pilots(self, count: int) -> None:
         """A few epochs are timed first."""
+
+    def timed(self, job: Job, seconds: float) -> None:
+        """One of them is done."""
 
     def plan(self, grid: Grid, workers: int, store: Path, problems: list[str]) -> None:
         """Before anything runs: the cells and how long they will take."""
@@ -43,9 +51,16 @@ class GridLines(GridDisplay):
         self.console = Console(highlight=False, soft_wrap=True)
         self.told = time.monotonic()
 
-    def trial(self, count: int) -> None:
+    def pilots(self, count: int) -> None:
         """Say why nothing seems to happen."""
-        self.console.print(f"timing a few epochs of {count} kinds of runs, for the estimate")
+        kinds = "1 kind" if count == 1 else f"{count} kinds"
+        self.console.print(f"timing a few epochs of {kinds} of runs for the estimate, {PATIENCE:.0f} s at most")
+
+    def timed(self, job: Job, seconds: float) -> None:
+        """A line for each."""
+        settings = job.settings
+        what = f"{settings.dataset} {settings.backbone} {settings.method}"
+        self.console.print(escape(f"  {what}: {seconds:.2g} s an epoch"))
 
     def plan(self, grid: Grid, workers: int, store: Path, problems: list[str]) -> None:
         """A table of cells, then the total."""
@@ -56,17 +71,19 @@ class GridLines(GridDisplay):
             table.add_column(heading, justify="right", no_wrap=True)
         queued = {job.key for job in grid.queue}
         for task in grid.tasks:
-            mine = [grid.expected[job.key] for job in task.jobs if job.key in queued]
+            mine = [job.key for job in task.jobs if job.key in queued]
             counts = (len(task.jobs), len(task.jobs) - grid.missing(task), len(mine))
             names = (task.cell.experiment.name, task.cell.dataset, task.cell.backbone, task.cell.row.name)
-            table.add_row(*map(escape, names), *map(str, counts), _total(mine))
-        self.console.print(table)
+            table.add_row(*map(escape, names), *map(str, counts), _total(grid, mine))
+        printable(self.console).print(table)
         for problem in problems:
             self.console.print(escape(f"cannot run {problem}"))
-        left = _total(list(grid.expected.values()), workers)
-        what = f"{len(grid.queue)} runs to do" if grid.queue else "nothing to do"
+        left = _total(grid, list(grid.expected), workers)
+        what = f"{many(len(grid.queue), 'run')} to do" if grid.queue else "nothing to do"
         time_left = f"; {left} with {workers} at a time" if left else ""
         self.console.print(escape(f"{what}, {len(grid.jobs)} in all{time_left}; store: {store}"))
+        if grid.rough:
+            self.console.print("~ is guessed from sizes of data and model: the true time may be a third or three times")
 
     def event(self, event: Event, grid: Grid, workers: int) -> None:
         """A line when a run ends, and now and then for those under way."""
@@ -81,7 +98,9 @@ class GridLines(GridDisplay):
         """What was done, what failed, what is left."""
         left = sum(job.key not in grid.done and job.key not in grid.failed for job in grid.queue)
         if not dry_run:
-            self.console.print(f"{grid.finished} runs done, {len(grid.failed)} failed, {left} left")
+            self.console.print(f"{many(grid.finished, 'run')} done, {len(grid.failed)} failed, {left} left")
+        for who, count in Counter(grid.elsewhere.values()).items():
+            self.console.print(escape(f"{many(count, 'run')} left to another grid on this store: {who}"))
         for job, reason in grid.failed.values():
             self.console.print(escape(f"failed: {job} ({job.key[:12]}): {reason}"))
 
@@ -132,8 +151,7 @@ def status(grid: Grid, workers: int) -> str:
     """Cells, runs, failures and time left in a line."""
     whole = sum(grid.missing(task) == 0 for task in grid.tasks)
     text = f"cells {whole}/{len(grid.tasks)}, runs {grid.finished}/{len(grid.queue)}"
-    left = grid.seconds_left(workers)
-    text += "" if left is None else f", {duration(left)} left"
+    text += f", {duration(grid.seconds_left(workers))} left"
     return text + (f", {len(grid.failed)} failed" if grid.failed else "")
 
 
@@ -149,11 +167,12 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02d} h"
 
 
-def _total(seconds: list[float | None], workers: int = 1) -> str:
-    known = [value for value in seconds if value is not None]
-    if len(known) < len(seconds):
-        return "unknown"
-    return f"about {duration(sum(known) / workers)}" if seconds else ""
+def _total(grid: Grid, keys: list[str], workers: int = 1) -> str:
+    """The time of some runs, with a mark if that of one of them is a guess."""
+    if not keys:
+        return ""
+    mark = "~" if grid.rough.intersection(keys) else "about"
+    return f"{mark} {duration(sum(grid.expected[key] for key in keys) / workers)}"
 
 
 def _sentence(event: Event) -> str:

@@ -18,6 +18,7 @@ def predict(
     corrupt: Annotated[
         str | None, typer.Option(help="DROP,ADD[,SEED]: first drop edges, add others (1 = as many as real ones).")
     ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out if it is there.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
     """Write the predictions of a trained model as CSV: one row per node or graph, one probability per class.
@@ -34,8 +35,11 @@ def predict(
     from rade.train import load_run
     from rade.train.corruption import Corruption
     from rade.train.denoising import denoised
+    from rade.train.errors import RunError
     from rade.train.predictions import write_predictions
 
+    if out.is_file() and not overwrite:
+        raise RunError(f"{out} is there already; --overwrite replaces it, or name another file with --out")
     trained = load_run(run)
     data = load(dataset or trained.settings.dataset, data_root)
     data = Corruption.parse(corrupt).of_dataset(data) if corrupt else data

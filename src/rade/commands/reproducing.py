@@ -15,9 +15,10 @@ from rade.commands.grid_display import GridDisplay, choose_grid_display
 from rade.data import DataError, load
 from rade.experiment.cluster import Cluster
 from rade.experiment.engine import Engine
-from rade.experiment.estimate import Timings, stored_trials, try_out, unknown_jobs
+from rade.experiment.estimate import Timed, Timings
 from rade.experiment.grid import Grid, Shard, missing_jobs, ready, work_off
 from rade.experiment.jobs import Facts, Task, Wish, plan, select
+from rade.experiment.pilots import Notebook, fly
 from rade.experiment.pool import LocalPool
 from rade.experiment.store import Store
 from rade.experiment.table import cells, read
@@ -96,8 +97,8 @@ def execute(order: Order) -> None:
         typer.echo(f"skipped: {problem}", err=True)
     done = {row["key"] for row in rows}
     with closing(engine), stop_on_signal() as stop_asked:
-        trials = _trials(order, missing_jobs(tasks, done, shard), rows, engine, display, stop_asked)
-        grid = ready(tasks, done, shard, Timings.of(rows, trials), store)
+        pilots = _pilots(order, missing_jobs(tasks, done, shard), rows, engine, display, stop_asked)
+        grid = ready(tasks, done, shard, Timings.of(rows, pilots), store)
         display.plan(grid, engine.workers, store.folder, problems)
         if not order.dry_run and not stop_asked():
             with display:
@@ -113,15 +114,18 @@ def execute(order: Order) -> None:
         raise typer.Exit(1)
 
 
-def _trials(
+def _pilots(
     order: Order, jobs: list[Any], rows: list[Any], engine: Engine, display: GridDisplay, stop_asked: StopAsked
-) -> dict[str, float]:
-    trials = stored_trials(Store(order.store))
-    unknown = unknown_jobs(jobs, Timings.of(rows, trials))
+) -> list[Timed]:
+    """Epochs that were timed for plans before, and those that are timed now."""
+    notebook = Notebook.beside(order.place())
+    pilots = notebook.read()
+    unknown = Timings.of(rows, pilots).unknown(jobs)
     if unknown:
-        display.trial(len(unknown))
-        trials = try_out(unknown, engine, order.place(), trials, stop_asked)
-    return trials
+        display.pilots(len(unknown))
+        pilots += fly(unknown, engine, order.place(), stop_asked, display.timed)
+        notebook.write(pilots)
+    return pilots
 
 
 def _report(order: Order, grid: Grid, problems: list[str], display: GridDisplay) -> None:
@@ -142,6 +146,8 @@ def _report(order: Order, grid: Grid, problems: list[str], display: GridDisplay)
         "finished": grid.finished,
         "failures": [{"run": str(job), "key": job.key, "reason": reason} for job, reason in grid.failed.values()],
         "problems": problems,
+        "elsewhere": grid.elsewhere,
         "seconds_left": grid.seconds_left(order.workers),
+        "rough": bool(grid.rough),
     }
     typer.echo(json.dumps(document, indent=1))

@@ -1,7 +1,6 @@
 """`rade results`: what a store of finished runs holds; export it, merge others into it."""
 
 import json as jsonlib
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,11 +23,12 @@ def results(
     runs: Annotated[bool, typer.Option("--runs", help="List single runs instead of their means.")] = False,
     csv: Annotated[Path | None, typer.Option(help="Write the runs, one per line, to this file.")] = None,
     json: Annotated[
-        Path | None, typer.Option(help="Write the runs with their curves to this file; - prints them.")
-    ] = None,
+        bool, typer.Option("--json", help="Print one JSON document and nothing else: the runs with their curves.")
+    ] = False,
 ) -> None:
     """List the finished runs of a store, export them, or merge other stores and folders of `rade train` into it.
 
+    Settings that differ from the protocol's, or between kinds of runs that are listed, are shown.
     A file that is damaged or no run is named and skipped. Scores are in %; those of folds are each fold's own best,
     while the paper's rule (one epoch for all folds) is what `rade report` applies.
 
@@ -38,25 +38,31 @@ def results(
 
         rade results results --dataset cora --method none,rade-of --runs
 
-        rade results results --csv runs.csv --json runs.json
+        rade results results --csv runs.csv
+
+        rade results results --json > runs.json
 
         rade results results merge ../other/results runs/cora-gcn
     """
+    from rade.commands.results_table import print_table
     from rade.experiment.store import Store
+    from rade.report.numbers import many
 
     store, others = _parts(words or [])
     if others is not None:
-        _merge(Store(store), others)
+        _merge(Store(store), others, json)
         return
     wanted = {"dataset": _datasets(dataset), "method": names(method), "backbone": names(backbone)}
-    rows, problems = Store(store).existing().rows(**wanted, protocol=names(protocol), curves=json is not None)
+    rows, problems = Store(store).existing().rows(**wanted, protocol=names(protocol), curves=json)
     _tell(problems)
     if csv is not None:
         _write_csv(csv, rows)
-    if json is not None:
-        _write_json(json, rows)
-    if csv is None and json is None:
-        _print_table(rows, runs)
+    if json:
+        typer.echo(jsonlib.dumps(rows, indent=1))
+    elif csv is not None:
+        typer.echo(f"{many(len(rows), 'run')} in {csv}")
+    else:
+        print_table(rows, runs)
 
 
 def _parts(words: list[str]) -> tuple[Path, list[Path] | None]:
@@ -78,11 +84,18 @@ def _datasets(given: list[str] | None) -> tuple[str, ...]:
     return tuple(resolve(name).name for name in names(given))
 
 
-def _merge(store: Any, others: list[Path]) -> None:
+def _merge(store: Any, others: list[Path], json: bool) -> None:
+    from rade.report.numbers import many
+
+    merged = []
     for other in others:
         new, problems = store.merge(other)
         _tell(problems)
-        typer.echo(f"{other}: {new} new runs in {store.folder}")
+        merged.append({"folder": str(other), "new": new})
+        if not json:
+            typer.echo(f"{other}: {many(new, 'new run')} in {store.folder}")
+    if json:
+        typer.echo(jsonlib.dumps({"store": str(store.folder), "merged": merged}, indent=1))
 
 
 def _tell(problems: list[str]) -> None:
@@ -116,73 +129,3 @@ def _write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
     writer.writeheader()
     writer.writerows(flat_row(row) for row in rows)
     write_whole(path, lambda file: file.write(text.getvalue().encode()))
-    typer.echo(f"{len(rows)} runs in {path}")
-
-
-def _write_json(path: Path, rows: list[dict[str, Any]]) -> None:
-    from rade.train.files import save_json
-
-    if str(path) == "-":
-        typer.echo(jsonlib.dumps(rows, indent=1))
-        return
-    save_json(path, rows)
-    typer.echo(f"{len(rows)} runs in {path}")
-
-
-def _print_table(rows: list[dict[str, Any]], single: bool) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    lines = [_single(row) for row in rows] if single else _means(rows)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in lines[0] if lines else ():
-        text = name in (*COLUMNS[:5], "settings")
-        table.add_column(name, justify="left" if text else "right", no_wrap=not text, overflow="fold")
-    for line in lines:
-        table.add_row(*(escape(value) for value in line.values()))
-    # A pipe has no width to keep to.
-    console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=240)
-    console.print(table)
-    console.print(f"{len(rows)} runs")
-
-
-def _single(row: dict[str, Any]) -> dict[str, str]:
-    names = {"key": row["key"][:12], **{name: row["settings"][name] for name in ("dataset", "backbone", "method")}}
-    scores = {name: f"{100 * row[name]:.2f}" for name in ("val", "test")}
-    epochs = f"{row['best_epoch']}/{row['epochs']}"
-    timing = f"{row['timing']['seconds']:.1f}"
-    return {**names, "protocol": row["protocol"], "run": str(row["run"]), "seed": str(row["seed"])} | {
-        **scores,
-        "epoch": epochs,
-        "seconds": timing,
-    }
-
-
-def _means(rows: list[dict[str, Any]]) -> list[dict[str, str]]:
-    """Runs that differ by their seed only, together; settings that differ within the list tell them apart."""
-    from statistics import mean, stdev
-
-    from rade.train.row import LATER
-
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        settings = {**LATER, **row["settings"], **row["settings"].get("options", {}), "protocol": row["protocol"]}
-        same = {
-            name: settings[name] for name in sorted(settings) if name not in ("seed", "threads", "device", "options")
-        }
-        groups.setdefault(jsonlib.dumps(same), []).append(row)
-    kinds = [jsonlib.loads(kind) for kind in groups]
-    lines = []
-    for kind, group in zip(kinds, groups.values()):
-        cell = ("dataset", "backbone", "method", "protocol")
-        rivals = [other for other in kinds if all(other[name] == kind[name] for name in cell)]
-        varied = [name for name in kind if any(other.get(name) != kind[name] for other in rivals)]
-        line = {name: str(kind[name]) for name in cell}
-        line["settings"] = ", ".join(f"{name} {kind[name]}" for name in varied)
-        for name in ("val", "test"):
-            scores = [100 * row[name] for row in group]
-            line[name] = f"{mean(scores):.2f}" + (f" ± {stdev(scores):.2f}" if len(scores) > 1 else "")
-        line |= {"runs": str(len(group)), "seconds": f"{mean(row['timing']['seconds'] for row in group):.1f}"}
-        lines.append(line)
-    return sorted(lines, key=lambda line: tuple(line.values())[:5])

@@ -99,11 +99,11 @@ def resolve(name: str) -> Entry:
         return catalogue()[spellings[key]]
     if key in _groups():
         raise DataError(f"{name} is a group; name one of {', '.join(entry.name for entry in _groups()[key])}")
-    close = difflib.get_close_matches(key, spellings, n=1, cutoff=0.0)
+    close = difflib.get_close_matches(key, spellings, n=1, cutoff=0.6)
+    hint = f"; did you mean '{spellings[close[0]]}'?" if close else "."
     groups = ", ".join(f"{group[0].name}…" for group in _groups().values())
     raise DataError(
-        f"unknown data set '{name}'; did you mean '{spellings[close[0]]}'? "
-        f"Known names: {', '.join(names())}, and of perturbed graphs {groups}"
+        f"unknown data set '{name}'{hint} Known names: {', '.join(names())}, and of perturbed graphs {groups}"
     )
 
 

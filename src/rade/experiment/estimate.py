@@ -1,17 +1,13 @@
-"""How long runs will take: from stored runs of the same settings, else of similar ones, else from a trial."""
+"""How long runs will take: from stored runs of the same settings, else of similar ones, else roughly, from sizes."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from statistics import median
 from typing import Any
 
-from rade.experiment.engine import Engine
+from rade.experiment.guess import family, guess
 from rade.experiment.jobs import Job
-from rade.experiment.store import WORK, Store
-from rade.experiment.work import Place, Trial
-from rade.train.checkpoint import StopAsked
-from rade.train.files import save_json
 from rade.train.row import Row
 
 # What makes epochs of two runs take about the same time, and what does not.
@@ -21,38 +17,68 @@ _NOT_THE_SAME = ("seed", "threads", "device")
 
 
 @dataclass(frozen=True)
-class Timings:
-    """What is known so far: seconds of whole runs by their settings, of an epoch by what makes it long; epochs run."""
+class Timed:
+    """The seconds of an epoch with some settings."""
 
-    whole: Mapping[str, float]
-    epoch: Mapping[str, float]
+    settings: Mapping[str, Any]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Timings:
+    """What is known so far: seconds of whole runs by their settings, of an epoch by what makes it long; epochs run.
+
+    speed: seconds over those guessed from sizes, by kind, by data set, and of all ("").
+    """
+
+    whole: Mapping[str, float] = field(default_factory=dict)
+    epoch: Mapping[str, float] = field(default_factory=dict)
     epochs: Mapping[str, float] = field(default_factory=dict)
+    speed: Mapping[str, float] = field(default_factory=dict)
 
     @staticmethod
-    def of(rows: Iterable[Row], trials: Mapping[str, float]) -> "Timings":
-        """Averages over stored rows, and trials where there are none."""
+    def of(rows: Iterable[Row], pilots: Sequence[Timed] = ()) -> "Timings":
+        """Averages over stored rows, and pilots where there are none."""
         whole: dict[str, list[float]] = {}
-        epoch: dict[str, list[float]] = {name: [seconds] for name, seconds in trials.items()}
         epochs: dict[str, list[float]] = {}
-        seen = set()
+        timed: list[Timed] = []
         for row in rows:
-            epochs.setdefault(ending(row["settings"]), []).append(row.get("epochs", row["settings"]["epochs"]))
-            whole.setdefault(same(row["settings"]), []).append(row["timing"]["seconds"])
-            name = similar(row["settings"])
-            if name not in seen:  # real runs replace a trial
-                seen.add(name)
-                epoch[name] = []
-            epoch[name].append(row["timing"]["seconds_per_epoch"])
-        return Timings(_means(whole), _means(epoch), _means(epochs))
+            settings, timing = row["settings"], row["timing"]
+            epochs.setdefault(ending(settings), []).append(row.get("epochs", settings["epochs"]))
+            whole.setdefault(same(settings), []).append(timing["seconds"])
+            timed.append(Timed(settings, timing["seconds_per_epoch"]))
+        real = {similar(one.settings) for one in timed}
+        timed += [pilot for pilot in pilots if similar(pilot.settings) not in real]  # real runs replace a pilot
+        epoch: dict[str, list[float]] = {}
+        for one in timed:
+            epoch.setdefault(similar(one.settings), []).append(one.seconds)
+        return Timings(_means(whole), _means(epoch), _means(epochs), _speeds(timed))
 
-    def seconds(self, job: Job) -> float | None:
+    def seconds(self, job: Job) -> float:
         """Of one run; at most, where it may stop early and none of its kind has yet."""
         settings = job.settings.model_dump(mode="json")
         known = self.whole.get(same(settings))
         if known is not None:
             return known
         per_epoch = self.epoch.get(similar(settings))
-        return None if per_epoch is None else per_epoch * self.epochs.get(ending(settings), job.settings.epochs)
+        if per_epoch is None:
+            places = (kind(settings), job.settings.dataset, "")
+            per_epoch = guess(settings) * next((self.speed[place] for place in places if place in self.speed), 1.0)
+        return per_epoch * self.epochs.get(ending(settings), job.settings.epochs)
+
+    def is_rough(self, job: Job) -> bool:
+        """Whether nothing like this run was timed."""
+        settings = job.settings.model_dump(mode="json")
+        return same(settings) not in self.whole and similar(settings) not in self.epoch
+
+    def unknown(self, jobs: Iterable[Job]) -> list[Job]:
+        """One job of each kind of which nothing was timed, the shortest first."""
+        first: dict[str, Job] = {}
+        for job in jobs:
+            place = kind(job.settings.model_dump(mode="json"))
+            if self.is_rough(job) and place not in self.speed:
+                first.setdefault(place, job)
+        return sorted(first.values(), key=lambda job: guess(job.settings.model_dump(mode="json")))
 
 
 def same(settings: Mapping[str, Any]) -> str:
@@ -70,38 +96,19 @@ def ending(settings: Mapping[str, Any]) -> str:
     return json.dumps([settings.get(name) for name in _STOPPING])
 
 
-def stored_trials(store: Store) -> dict[str, float]:
-    """The results of earlier trials; none where the file is missing or damaged."""
-    try:
-        found = json.loads(_path(store).read_text("utf-8"))
-        return {str(name): float(seconds) for name, seconds in found.items()}
-    except (OSError, ValueError, AttributeError, TypeError):
-        return {}
+def kind(settings: Mapping[str, Any]) -> str:
+    """Equal for runs that one pilot stands for."""
+    return json.dumps([settings["dataset"], settings["backbone"], family(settings["method"])])
 
 
-def unknown_jobs(jobs: Sequence[Job], timings: Timings) -> list[Job]:
-    """One job of each kind whose time is not known."""
-    first: dict[str, Job] = {}
-    for job in jobs:
-        if timings.seconds(job) is None:
-            first.setdefault(similar(job.settings.model_dump(mode="json")), job)
-    return list(first.values())
-
-
-def try_out(
-    jobs: Sequence[Job], engine: Engine, place: Place, trials: dict[str, float], stop_asked: StopAsked
-) -> dict[str, float]:
-    """Time a few epochs of each job and remember them; a job that fails here will tell why when it is run."""
-    for event in engine.run(iter(jobs), Trial(place), stop_asked):
-        if event.kind == "done":
-            trials = trials | {similar(event.job.settings.model_dump(mode="json")): event.value}
-            if place.store.is_dir():  # at once, so that a grid that is killed here begins where it was
-                save_json(_path(Store(place.store)), trials)
-    return trials
-
-
-def _path(store: Store) -> Path:
-    return store.folder / WORK / "trials.json"
+def _speeds(timed: Iterable[Timed]) -> dict[str, float]:
+    groups: dict[str, list[float]] = {}
+    for one in timed:
+        if "hidden" in one.settings:  # a row of a store may have been made by hand
+            ratio = one.seconds / guess(one.settings)
+            for place in (kind(one.settings), one.settings["dataset"], ""):
+                groups.setdefault(place, []).append(ratio)
+    return {place: median(ratios) for place, ratios in groups.items()}
 
 
 def _means(groups: Mapping[str, Sequence[float]]) -> dict[str, float]:

@@ -1,11 +1,13 @@
 """The grid: which runs of a plan are missing, in which order, and doing them until they are done or time is up."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from math import inf
 
 from rade.experiment import failures
+from rade.experiment.claims import Claims
 from rade.experiment.engine import Engine, Event
 from rade.experiment.estimate import Timings, same
 from rade.experiment.jobs import Job, Task
@@ -50,10 +52,12 @@ class Grid:
     tasks: Sequence[Task]
     done: set[str]
     queue: list[Job]
-    expected: dict[str, float | None]  # seconds by key
+    expected: dict[str, float]  # seconds by key
     kinds: Mapping[str, str]  # by key: equal where only the seed differs
     running: dict[str, float] = field(default_factory=dict)  # since when, by key
     failed: dict[str, tuple[Job, str]] = field(default_factory=dict)
+    elsewhere: dict[str, str] = field(default_factory=dict)  # by key: which other grid on the store has it
+    rough: set[str] = field(default_factory=set)  # keys whose time is guessed from sizes
     finished: int = 0  # by this grid
 
     @property
@@ -65,17 +69,13 @@ class Grid:
         """Runs of a cell that are not in the store."""
         return sum(job.key not in self.done for job in task.jobs)
 
-    def seconds_left(self, workers: int) -> float | None:
-        """For all that is in the queue or under way, shared by so many workers; None while something is unknown."""
+    def seconds_left(self, workers: int) -> float:
+        """For all that is in the queue or under way, shared by so many workers."""
         now = time.monotonic()
         left = 0.0
         for job in self.queue:
-            if job.key in self.done or job.key in self.failed:
-                continue
-            seconds = self.expected[job.key]
-            if seconds is None:
-                return None
-            left += max(0.0, seconds - (now - self.running.get(job.key, now)))
+            if job.key not in self.done and job.key not in self.failed and job.key not in self.elsewhere:
+                left += max(0.0, self.expected[job.key] - (now - self.running.get(job.key, now)))
         return left / workers
 
     def note(self, event: Event) -> None:
@@ -97,6 +97,7 @@ class Grid:
         for other, kind in self.kinds.items():
             if kind == self.kinds[key]:
                 self.expected[other] = seconds
+                self.rough.discard(other)
 
 
 def missing_jobs(tasks: Iterable[Task], done: set[str], shard: Shard) -> list[Job]:
@@ -110,11 +111,12 @@ def ready(tasks: Sequence[Task], done: set[str], shard: Shard, timings: Timings,
     jobs = missing_jobs(tasks, done, shard)
     expected = {job.key: timings.seconds(job) for job in jobs}
     kinds = {job.key: same(job.settings.model_dump(mode="json")) for job in jobs}
-    return Grid(tasks, set(done), ordered(tasks, jobs, expected, store, done), expected, kinds)
+    rough = {job.key for job in jobs if timings.is_rough(job)}
+    return Grid(tasks, set(done), ordered(tasks, jobs, expected, store, done), expected, kinds, rough=rough)
 
 
 def ordered(
-    tasks: Sequence[Task], jobs: Sequence[Job], expected: Mapping[str, float | None], store: Store, done: set[str]
+    tasks: Sequence[Task], jobs: Sequence[Job], expected: Mapping[str, float], store: Store, done: set[str]
 ) -> list[Job]:
     """Runs with a checkpoint first, then cell by cell: those begun before, and of them the soonest done."""
     wanted = {job.key: job for job in jobs}
@@ -123,7 +125,7 @@ def ordered(
     def rank(task: Task) -> tuple[bool, float]:
         fresh = not any(job.key in done or job.key in begun for job in task.jobs)
         seconds = [expected[job.key] for job in task.jobs if job.key in wanted]
-        return fresh, sum(inf if value is None else value for value in seconds)
+        return fresh, sum(seconds)
 
     queue = {key: wanted[key] for key in sorted(begun & set(wanted))}
     for task in sorted(tasks, key=rank):
@@ -133,23 +135,39 @@ def ordered(
 
 def work_off(grid: Grid, engine: Engine, place: Place, stop_asked: StopAsked, budget: float = inf) -> Iterator[Event]:
     """Do the queue, taking account of every event before it is passed on; after `budget` seconds nothing new starts."""
-    started = time.monotonic()
-    store = Store(place.store)
+    store, until = Store(place.store), time.monotonic() + budget
+    with closing(Claims(store)) as claims:
+        jobs = _open_jobs(grid, store, claims, lambda: time.monotonic() >= until)
+        for event in engine.run(jobs, Perform(place), stop_asked):
+            grid.note(event)
+            if event.kind == "done":
+                store.put(event.value)  # from a worker that does not see the store; otherwise it is there
+                failures.forget(store, event.job.key)
+            elif event.kind == "failed":
+                failures.note(store, event.job, str(event.value), place.threads)
+            if event.kind in ("done", "failed", "stopped"):
+                claims.release(event.job.key)
+            yield event
 
-    def within_budget() -> Iterator[Job]:
-        for job in grid.queue:
-            if time.monotonic() - started >= budget:
-                return
-            if not store.has(job.key):  # another grid on the same store may have been faster
-                yield job
-            else:
-                grid.done.add(job.key)
 
-    for event in engine.run(within_budget(), Perform(place), stop_asked):
-        grid.note(event)
-        if event.kind == "done":
-            store.put(event.value)  # from a worker that does not see the store; otherwise it is there
-            failures.forget(store, event.job.key)
-        elif event.kind == "failed":
-            failures.note(store, event.job, str(event.value), place.threads)
-        yield event
+def _open_jobs(grid: Grid, store: Store, claims: Claims, over: Callable[[], bool]) -> Iterator[Job]:
+    """Runs of the queue that no other grid on the store has done or is doing, each claimed before it is given out."""
+    for job in _twice(grid):
+        if over():
+            return
+        other = "" if store.has(job.key) else claims.take(job.key)
+        if other:
+            grid.elsewhere[job.key] = other
+            continue
+        grid.elsewhere.pop(job.key, None)
+        if store.has(job.key):  # looked at again under the claim: the other grid may just have ended it
+            claims.release(job.key)
+            grid.done.add(job.key)
+        else:
+            yield job
+
+
+def _twice(grid: Grid) -> Iterator[Job]:
+    """The queue, and then once more those that others had: they may have given up."""
+    yield from grid.queue
+    yield from [job for job in grid.queue if job.key in grid.elsewhere]

@@ -32,6 +32,11 @@ class Comparison:
         return self._judged.needed
 
     @property
+    def rough(self) -> bool:
+        """Whether that number is an order of magnitude only."""
+        return self._judged.rough
+
+    @property
     def against(self) -> str:
         """The other side, in words."""
         words = AGAINST[self.kind]

@@ -108,7 +108,7 @@ def _differences(table: Table) -> Iterable[list[str]]:
             signed(found.effect),
             p_value(one.adjusted),
             str(found.count),
-            seeds(one.needed, found.effect, one.folds),
+            seeds(one.needed, found.effect, one.folds, one.rough),
         ]
 
 

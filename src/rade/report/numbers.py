@@ -71,8 +71,12 @@ def many(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def seeds(needed: int | None, effect: float | None, folds: int) -> str:
-    """Seeds for 80 % power in a table's field."""
+def seeds(needed: int | None, effect: float | None, folds: int, rough: bool = False) -> str:
+    """Seeds for 80 % power in a table's field.
+
+    >>> seeds(34, 0.5, 0), seeds(34, 0.5, 0, rough=True)
+    ('34', '≈ 34')
+    """
     if folds or effect is None:
         return "–"
-    return "> 10,000" if needed is None else f"{needed:,}"
+    return "> 10,000" if needed is None else f"{'≈ ' if rough else ''}{needed:,}"

@@ -6,6 +6,8 @@ from rade.report.numbers import minus, number
 from rade.statistics import Paired, seeds_needed
 
 ALPHA = 0.05
+# Fewer pairs than this leave an effect size so uncertain that the seeds it needs are only an order of magnitude.
+FEW = 10
 BETTER, WORSE, HINT, SAME, UNJUDGED = "better", "worse", "hint", "same", "unjudged"
 
 
@@ -45,6 +47,11 @@ class Verdict:
         return None if self.pairs or self.result.effect is None else seeds_needed(self.result.effect)
 
     @property
+    def rough(self) -> bool:
+        """Whether there are too few pairs for `needed` to be more than an order of magnitude."""
+        return self.result.count < FEW
+
+    @property
     def count(self) -> str:
         """How many pairs, in words."""
         return self.pairs or f"{self.result.count} seeds"
@@ -79,6 +86,6 @@ class Verdict:
     def _more(self) -> str:
         if self.pairs:
             return self.given
-        if self.needed is None:
-            return "An effect of the observed size would need more than 10,000 seeds for 80 % power."
-        return f"An effect of the observed size would need {self.needed:,} seeds for 80 % power."
+        seeds = "more than 10,000" if self.needed is None else f"{self.needed:,}"
+        few = f", a rough number: {self.result.count} seeds say little about its size" if self.rough else ""
+        return f"An effect of the observed size would need {seeds} seeds for 80 % power{few}."

@@ -148,7 +148,7 @@ def _read(path: Path) -> bytes:
 
 def _cannot(do: str, path: Path, error: OSError, advice: str) -> RunError | EnvironmentFault:
     """The sentence for a file system that refuses; what is wrong with the machine differs from a wrong path."""
-    kind = EnvironmentFault if is_machine(error) else RunError
+    kind = EnvironmentFault if is_machine(error, writing=do == "write to") else RunError
     return kind(f"cannot {do} {path}: {error.strerror or error}{advice}")
 
 

@@ -24,7 +24,11 @@ STALE = 15 * TOUCH  # silence after which the holder on another machine, or an u
 
 
 class Locked(RadeError):
-    """Somebody else writes here."""
+    """Somebody else writes here; ``by`` says who."""
+
+    def __init__(self, sentence: str, by: str = "another process") -> None:
+        super().__init__(sentence)
+        self.by = by
 
 
 @dataclass(frozen=True)
@@ -50,14 +54,22 @@ class Holder:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder, which is created if it is not there; refuse while somebody else holds it."""
-    path, me = folder / NAME, Holder()
+    with holding(folder / NAME):
+        yield
+
+
+@contextmanager
+def holding(path: Path) -> Iterator[None]:
+    """Hold the lock that a file is, in a folder that is created if it is not there."""
+    me = Holder()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         if not _create(path, me):
             _take_over(path, me)
     except OSError as error:
-        kind = EnvironmentFault if is_machine(error) else RadeError
-        raise kind(f"cannot write to {folder}: {error.strerror or error}; choose another folder with --out") from None
+        kind = EnvironmentFault if is_machine(error, writing=True) else RadeError
+        why = f"cannot write to {path.parent}: {error.strerror or error}"
+        raise kind(f"{why}; choose another folder with --out") from None
     ended = threading.Event()
     threading.Thread(target=_touch, args=(path, ended), daemon=True).start()
     try:
@@ -86,7 +98,7 @@ def _create(path: Path, me: Holder) -> bool:
 def _take_over(path: Path, me: Holder) -> None:
     """Replace the lock of somebody who is gone; one process at a time may try."""
     _refuse_the_living(path)
-    guard = path.with_name(f"{NAME}.takeover")
+    guard = path.with_name(f"{path.name}.takeover")
     if _silence(guard, path.parent) > TOUCH:
         guard.unlink(missing_ok=True)
     if not _create(guard, me):
@@ -96,19 +108,21 @@ def _take_over(path: Path, me: Holder) -> None:
         _refuse_the_living(path)
         path.unlink(missing_ok=True)
         if not _create(path, me):
-            raise Locked(f"{path.parent} is in use by {_holder(path) or 'another process'}; {_ADVICE}")
+            raise _in_use(path, _holder(path))
     finally:
         guard.unlink(missing_ok=True)
 
 
-_ADVICE = "wait for it, or choose another folder with --out"
+def _in_use(path: Path, holder: Holder | None) -> Locked:
+    who = str(holder or "another process")
+    return Locked(f"{path.parent} is in use by {who}; wait for it, or choose another folder with --out", who)
 
 
 def _refuse_the_living(path: Path) -> None:
     silence, holder = _silence(path, path.parent), _holder(path)
     gone = silence > STALE if holder is None else holder.gone(silence)
     if path.exists() and not gone:
-        raise Locked(f"{path.parent} is in use by {holder or 'another process'}; {_ADVICE}")
+        raise _in_use(path, holder)
 
 
 def _holder(path: Path) -> Holder | None:

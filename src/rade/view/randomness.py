@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 
@@ -21,6 +24,17 @@ def branch_off(generator: torch.Generator) -> None:
     if rank() > 0:
         drawn = int(torch.randint(2**62, (1,), generator=generator))
         generator.manual_seed((generator.initial_seed() + drawn + rank()) % 2**63)
+
+
+@contextmanager
+def returning(generator: torch.Generator | None) -> Iterator[None]:
+    """Afterwards the generator (torch's own for None) stands where it stood: looking at a model must not train it."""
+    used = torch.default_generator if generator is None else generator
+    state = used.get_state()
+    try:
+        yield
+    finally:
+        used.set_state(state)
 
 
 def packed(generator: torch.Generator) -> dict[str, Tensor]:

@@ -14,12 +14,13 @@ from rade.nn.base import CorrectedConv
 from rade.nn.trace import Trace, extras
 from rade.view.law import Law
 from rade.view.rates import Rates
+from rade.wrapper.rounded import Rounded
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
-@dataclass(frozen=True)
-class LayerReport:
+@dataclass(frozen=True, repr=False)
+class LayerReport(Rounded):
     """One convolution under the current rates.
 
     ``interchange`` is the variation over nodes, std/mean, of Σ_nonedges m̃² / Σ_edges m² (Prop. 4): 0 would mean that

@@ -118,7 +118,7 @@ class RADE(Module):
 
     @property
     def rates(self) -> Rates:
-        """Current drop rate p and add rate q."""
+        """Current drop rate p and add rate q = ρ·density, which is 0 until ``density`` is given or a graph was seen."""
         return self.controller.rates
 
     @property

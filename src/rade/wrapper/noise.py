@@ -14,14 +14,16 @@ from rade.control.recording import Recording
 from rade.control.regulariser import regulariser
 from rade.nn.modes import evaluating
 from rade.view.law import Law
+from rade.view.randomness import returning
 from rade.view.sampling import draw
 from rade.view.view import MeanView
 from rade.wrapper.clean import clean_pass
+from rade.wrapper.rounded import Rounded
 from rade.wrapper.running import Running
 
 
-@dataclass(frozen=True)
-class NoiseReport:
+@dataclass(frozen=True, repr=False)
+class NoiseReport(Rounded):
     """R = 1/(2|B|) Σ w Var(δ) of a model at its present rates, three times.
 
     ``sampled`` is the truth to within ``error`` (one standard error over groups of views); ``all_layers`` the formula
@@ -44,10 +46,10 @@ class NoiseReport:
 def noise_report(
     running: Running, law: Law, readout: Readout, labelled: Labelled, views: int, signs: int
 ) -> NoiseReport:
-    """Sample ``views`` views and set both formulas beside them; in evaluation mode, so that only views are random."""
+    """Sample ``views`` views and set both formulas beside them; only views are random, and the generator returns."""
     if views < 8:
         raise ValueError(f"a variance needs at least 8 views, got {views}")
-    with evaluating(running.model), torch.enable_grad():
+    with evaluating(running.model), torch.enable_grad(), returning(law.generator):
         recorded, training = Recording(MeanView(law)), Recording(draw(law))
         logits = running(recorded)
         with torch.no_grad():
@@ -72,7 +74,7 @@ def _sampled(
     running: Running, law: Law, readout: Readout, rows: Tensor, weight: Tensor, mean: Tensor, views: int
 ) -> tuple[float, float, float]:
     seen = torch.stack([readout.scores(running(draw(law)), law.graph)[rows] for _ in range(views)])
-    groups = [part for part in seen.chunk(8) if len(part) > 1]
+    groups = [part for part in seen.chunk(min(8, views // 2)) if len(part) > 1]
     found = torch.stack([0.5 * (weight * part.var(0)).sum() / len(rows) for part in groups]).double()
     total = 0.5 * (weight * seen.var(0)).sum() / len(rows)
     bias = 0.5 * (weight * (seen.mean(0) - mean).square()).sum() / len(rows)

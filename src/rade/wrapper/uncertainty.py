@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +13,7 @@ from rade.control.readout import Readout
 from rade.nn.modes import evaluating
 from rade.nn.output import logits_of
 from rade.view.law import Law
+from rade.view.randomness import returning
 from rade.view.sampling import draw
 from rade.wrapper.clean import clean_pass
 from rade.wrapper.running import Running
@@ -64,7 +64,7 @@ def uncertainty(running: Running, law: Law, readout: Readout, predict: Callable[
     """In evaluation mode, so that only views are random; the generator goes on as if nothing had been drawn."""
     if views < 2:
         raise ValueError(f"a standard deviation needs at least 2 views, got views = {views}")
-    with evaluating(running.model), torch.no_grad(), _returning(law.generator or torch.default_generator):
+    with evaluating(running.model), torch.no_grad(), returning(law.generator):
         mean = _matrix(predict())
         flips, sampled = _sampled(running, law, readout, mean, views)
         closed, note = _closed_form(running, law, readout)
@@ -107,13 +107,3 @@ def _decisions(logits: Tensor, readout: Readout) -> Tensor:
 def _matrix(output: Any) -> Tensor:
     logits = logits_of(output)
     return logits if logits.dim() == 2 else logits[:, None]
-
-
-@contextmanager
-def _returning(generator: torch.Generator) -> Iterator[None]:
-    """Afterwards the generator stands where it stood."""
-    state = generator.get_state()
-    try:
-        yield
-    finally:
-        generator.set_state(state)
