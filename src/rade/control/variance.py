@@ -115,7 +115,7 @@ def _corrected(sent: Sent, law: Law, nodes: Nodes | None = None) -> _Corrected:
 
 
 def _node_variance(corrected: _Corrected, coefficients: Coefficients, law: Law) -> LogitVariance:
-    of = coefficients.variance(law)
+    of = coefficients.spread(law)
     edges = _edge_part(corrected, _per_head(of.edges), law)
     return LogitVariance(edges, _nonedge_part(corrected, corrected.rows(of.nonedges), of.edges.dim() == 2))
 

@@ -50,14 +50,11 @@ class Symmetric(Coefficients):
         return Moments(edges.index_select(0, self._pair), self._mean_loop(law), over_nonedges(self.graph, kernel))
 
     def variance(self, law: Law) -> Moments:
-        """π [v_i u_j + f_i² v_j + (1−π) f_i² f_j²] with v = u − f²: no difference of nearly equal numbers."""
+        """π [v_i u_j + f_i² (v_j + (1−π) f_j²)] with v = u − f²: no difference of nearly equal numbers."""
         p, q = law.rates.p, law.rates.q
-        f, u = self._moments(law, EDGE)
-        v, f2 = u - f.square(), f.square()
-        edges = (1.0 - p) * (self._pairs(v, u) + self._pairs(f2, v) + p * self._pairs(f2, f2))
-        f, u = self._moments(law, NONEDGE)
-        v, f2 = u - f.square(), f.square()
-        left, right = torch.stack([v, f2, (1.0 - q) * f2], 1), torch.stack([u, v, f2], 1)
+        left, right = _spread(*self._moments(law, EDGE), p)
+        edges = (1.0 - p) * self._pairs(left, right).sum(-1)
+        left, right = _spread(*self._moments(law, NONEDGE), 1.0 - q)
         kernel = LowRank(self.graph, q * left, right, by_degree=True)
         return Moments(edges.index_select(0, self._pair), self.no_loop(), over_nonedges(self.graph, kernel))
 
@@ -79,7 +76,7 @@ class Symmetric(Coefficients):
 
     def covariance(self, law: Law) -> Moments:
         """α'_ij = α'_ji: the variance."""
-        return self.variance(law)
+        return self.spread(law)
 
     def response(self, view: View, pulls: Pulls) -> tuple[Tensor, Tensor]:
         """A pair's own message, and what one more neighbor of i takes from all that i receives and sends."""
@@ -142,3 +139,10 @@ class Symmetric(Coefficients):
             return Weights(self._ends(root, root), loop, self.nothing_added())
         added = root.index_select(0, view.added.target) * root.index_select(0, view.added.source)
         return Weights(self._ends(root, root) * view.kept, loop, added)
+
+
+def _spread(f: Tensor, u: Tensor, absent: float | Tensor) -> tuple[Tensor, Tensor]:
+    """Factors [U, 2] of v_i u_j + f_i² (v_j + (1−π) f_j²), the variance given a chance π = 1 − ``absent``, over π."""
+    square = f.square()
+    v = u - square
+    return torch.stack([v, square], 1), torch.stack([u, v + absent * square], 1)
