@@ -39,8 +39,8 @@ SIBLINGS = {
     "view": "rates trust law observed view rows sampling randomness",
     "moments": "base inverse degrees denoising sum symmetric mean weighted weighted_degrees weighted_symmetric "
     "monte_carlo attention",
-    "control": "labelled curvature variance readout regulariser gradients evidence rules noise_ratio state recording "
-    "all_layers",
+    "control": "labelled curvature variance pooled readout regulariser gradients evidence rules noise_ratio state "
+    "recording all_layers",
     "wrapper": "call output conversion running clean latest doubts rate_step inference explain noise uncertainty "
     "settings module inspection",
     "comparison": "training goal calling problems learner steps methods run workers store picture outcome comparing",

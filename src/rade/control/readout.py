@@ -9,7 +9,8 @@ from torch import Generator, Tensor
 from torch.nn import Module
 
 from rade.control.curvature import Curvature, Loss, of_loss, of_sigmoid, of_softmax, of_square
-from rade.control.variance import LogitVariance, pooled_variance, variance
+from rade.control.pooled import pooled_variance
+from rade.control.variance import LogitVariance, variance
 from rade.errors import choose
 from rade.graph.graph import Graph
 from rade.moments.base import Sent

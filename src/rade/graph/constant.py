@@ -19,7 +19,7 @@ from rade.memory import Memo, remembered
 
 def is_constant(*values: Tensor) -> bool:
     """Whether no derivative is asked for, in either mode."""
-    return not any(value.requires_grad or unpack_dual(value).tangent is not None for value in values)
+    return not any(value.requires_grad or unpack_dual(value).tangent is not None for value in values)  # type: ignore[no-untyped-call]
 
 
 class Constant(Protocol):
@@ -113,7 +113,7 @@ class Outer(Constant):
         total = x.new_zeros(len(self.left), x.shape[1]) if total is None else total
         if self.graphs == 1:
             return total.addmm_(self.left, self.right.t() @ x)
-        for left, right in zip(self.left.split(1, 1), self.right.split(1, 1)):
+        for left, right in zip(torch.split(self.left, 1, 1), torch.split(self.right, 1, 1)):
             sums = x.new_zeros(self.graphs, x.shape[1]).index_add_(0, self.right_graph, right * x)
             total.addcmul_(left, sums.index_select(0, self.left_graph))
         return total

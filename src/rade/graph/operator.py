@@ -217,7 +217,6 @@ class Operator:
             total = part.added_to(total, x)
         return total
 
-
     @remembered
     def constants(self) -> Constants | None:
         """The parts with constant weights, if they are such: applied as one, by all layers that share the operator."""

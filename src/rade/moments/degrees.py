@@ -43,9 +43,13 @@ class RandomDegree:
 
     def integral(self, law: Law) -> Integral:
         """∫ E[e^(−tX)] … of a law, kept for its rates: their derivatives come from the same numbers."""
-        rates = number(law.rates.p), number(law.rates.q)
-        here = law.at(Rates(*rates))
-        return self.memo.once(rates, lambda: Integral(self.a, self.b, self.c, *rates, *points(self.mean(here))))
+        p, q = number(law.rates.p), number(law.rates.q)
+        return self.memo.once((p, q), lambda: Integral(self.a, self.b, self.c, p, q, *points(self._scale(law, p, q))))
+
+    def _scale(self, law: Law, p: float, q: float) -> Tensor:
+        """The mean, the largest of a column: rows then look at the same t, and share what depends on it alone."""
+        mean = self.mean(law.at(Rates(p, q)))
+        return mean if mean.dim() == 1 else mean.amax(0)
 
     def draws(self, law: Law, count: int) -> Tensor:
         """``count`` independent degrees, [count, U]."""

@@ -66,8 +66,8 @@ class Integral:
     def slopes(self, powers: tuple[float, ...], p: Tensor, q: Tensor) -> list[tuple[Tensor, Tensor]]:
         """The derivatives of each in p and q; differentiable again where the rates are."""
         again = torch.is_grad_enabled() and (p.requires_grad or q.requires_grad)
-        lost = (self.weight(p, q) if again else self.here) * self.gone
-        in_p, in_q = lost / (1.0 + (p - 1.0) * self.gone), lost / (1.0 - q * self.gone)
+        weight, gone = self.weight(p, q) if again else self.here, self.gone
+        in_p, in_q = weight * (gone / (1.0 + (p - 1.0) * gone)), weight * (gone / (1.0 - q * gone))
         scaled = [self._power(s) for s in powers]
         return [(self.a * (in_p * one).sum(-1), -self.b * (in_q * one).sum(-1)) for one in scaled]
 

@@ -52,9 +52,11 @@ class Symmetric(Coefficients):
     def variance(self, law: Law) -> Moments:
         """π [v_i u_j + f_i² (v_j + (1−π) f_j²)] with v = u − f²: no difference of nearly equal numbers."""
         p, q = law.rates.p, law.rates.q
-        left, right = _spread(*self._moments(law, EDGE), p)
+        f, u = self._moments(law, EDGE)
+        left, right = _spread(f, u, p)
         edges = (1.0 - p) * self._pairs(left, right).sum(-1)
-        left, right = _spread(*self._moments(law, NONEDGE), 1.0 - q)
+        f, u = self._moments(law, NONEDGE)
+        left, right = _spread(f, u, 1.0 - q)
         kernel = LowRank(self.graph, q * left, right, by_degree=True)
         return Moments(edges.index_select(0, self._pair), self.no_loop(), over_nonedges(self.graph, kernel))
 
