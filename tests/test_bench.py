@@ -11,10 +11,15 @@ import pytest
 import torch
 
 from rade.bench import BENCHMARKS, Row, Setting
+from rade.bench.authors import Checkout, lend
+from rade.bench.cases import Case
 from rade.bench.graphs import random_graph
 from rade.bench.measure import Contestant, interleaved, peak_bytes
+from rade.bench.paper import published
+from rade.bench.parallel import parallel
 from rade.cli import main
 from rade.commands.bench import baseline, line, slower
+from rade.errors import RadeError
 
 
 def rade(capsys, *arguments: str) -> tuple[object, str, str]:
@@ -59,6 +64,74 @@ def test_data_sets_of_other_names_are_refused(capsys):
         main(["bench", "rate-step", "--quick", "--data", "csbm,kora"])
     assert stopped.value.code == 2
     assert "no benchmark runs on kora; there are cora, pubmed" in " ".join(capsys.readouterr().err.split())
+
+
+SCRIPT = """
+import argparse, time
+parser = argparse.ArgumentParser()
+for name in ("dataset", "gnn", "data_dir", "epochs", "runs", "patience"):
+    parser.add_argument("--" + name)
+parser.add_argument("--cpu", action="store_true")
+given = parser.parse_args()
+assert given.gnn == "gcn", "only gcn here"
+open("result.csv", "w").close()  # like the authors' script, it leaves a file where it runs
+time.sleep(0.05 * int(given.epochs))
+"""
+
+
+@pytest.fixture
+def authors(tmp_path):
+    """A folder that looks like a checkout of the authors' repository; its epochs take 50 ms."""
+    script = tmp_path / "RADE" / "RADE_Node_Classification" / "full_batch" / "main.py"
+    script.parent.mkdir(parents=True)
+    script.write_text(SCRIPT)
+    return tmp_path / "RADE"
+
+
+def test_the_authors_scripts_are_timed_in_the_same_run(capsys, authors):
+    code, out, err = rade(capsys, "bench", "epoch", "--quick", "--authors", str(authors))
+    assert (code, err) == (0, "")
+    assert "authors' RADE-OF, gcn on csbm" in out
+    assert "x the authors' RADE-OF" in out
+    assert [path.name for path in authors.rglob("*") if path.is_file()] == ["main.py"]
+
+
+def test_what_the_runs_share_cancels_out(authors, tmp_path, monkeypatch):
+    monkeypatch.setattr(Checkout, "_run", lambda self, data, backbone, root, epochs: 30.0 + 0.5 * epochs)
+    assert Checkout(authors).seconds_per_epoch("cora", "gcn", tmp_path, 20) == pytest.approx(0.5)
+
+
+def test_a_failing_script_is_told_in_a_sentence(authors, tmp_path):
+    with pytest.raises(RadeError, match="failed with gin on cora: AssertionError: only gcn here"):
+        Checkout(authors).seconds_per_epoch("cora", "gin", tmp_path, 1)
+
+
+def test_a_folder_that_is_no_checkout_is_refused(capsys, tmp_path):
+    code, _, err = rade(capsys, "bench", "epoch", "--quick", "--authors", str(tmp_path))
+    assert code == 2
+    assert "is no checkout of the authors' scripts: it has no RADE_Node_Classification/full_batch/main.py" in err
+
+
+def test_raw_files_are_lent_and_nothing_is_written_beside_them(tmp_path):
+    raw = tmp_path / "data" / "Cora" / "raw"
+    raw.mkdir(parents=True)
+    (raw / "ind.cora.x").write_text("x")
+    lend("cora", tmp_path / "root", str(tmp_path / "data"))
+    assert (tmp_path / "root" / "Planetoid" / "Cora" / "raw" / "ind.cora.x").read_text() == "x"
+    assert not (tmp_path / "root" / "Planetoid" / "Cora").is_symlink()
+
+
+def test_the_papers_ratios_stand_beside_ours():
+    """Table of run times: GCN on Cora takes 0.018 s plain, 0.103 s with RADE-OF."""
+    assert published("rade-of", Case("cora", "gcn", 2.0)) == {"x plain in the paper": pytest.approx(0.103 / 0.018)}
+    assert published("rade-of", Case("cora", "gin", 2.0)) == {}
+    assert published("rade-of", Case("csbm", "gcn", 2.0)) == {}
+
+
+def test_processes_that_cannot_run_are_told_in_a_sentence(monkeypatch):
+    monkeypatch.setattr(sys.modules["rade.bench.parallel"], "WORKER", "no_such_worker")
+    with pytest.raises(RadeError, match=r"1 process could not be run: .*no_such_worker"):
+        list(parallel(Setting(quick=True)))
 
 
 def test_contestants_take_turns_and_preparation_is_free():

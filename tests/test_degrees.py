@@ -8,7 +8,17 @@ from scipy.stats import binom
 from torch import Tensor
 
 from looping import looped
-from rade.moments.degrees import EDGE, RandomDegree, degree_moments, delta, exact, monte_carlo
+from rade.moments.degrees import (
+    EDGE,
+    LOOP,
+    NONEDGE,
+    RandomDegree,
+    degree_moments,
+    degree_tables,
+    delta,
+    exact,
+    monte_carlo,
+)
 from rade.testing import GRAPHS
 from rade.view import Correction, Law, Rates
 
@@ -133,3 +143,25 @@ def test_moments_are_evaluated_once_per_degree_and_gathered():
     per_node = found[batch.degree_classes[2]]
     torch.testing.assert_close(per_node, torch.tensor(expected, dtype=torch.double), rtol=1e-11, atol=0)
     assert len(batch.degree_classes[0]) == 4
+
+
+@pytest.mark.parametrize(("p", "q"), [(0.0, 0.0), (0.5, 0.1), (0.99, 0.001), (0.3, 1.0)])
+def test_what_is_asked_for_together_is_as_if_asked_for_alone(p, q):
+    """Edges, non-edges and loops look at common nodes of the rule; values and derivatives agree with those apart."""
+    given = ((2.0, EDGE), (2.0, NONEDGE), (1.0, LOOP))
+    rates = [torch.tensor(rate, dtype=torch.double, requires_grad=True) for rate in (p, q)]
+    together = degree_tables(law(*rates), given, POWERS, torch.double)
+    for of, (c, spent) in zip(together, given):
+        for one, other in zip(of, degree_moments(law(*rates), c, spent, POWERS, torch.double)):
+            torch.testing.assert_close(one, other, rtol=1e-10, atol=0)
+            slopes = (torch.autograd.grad(value.sum(), rates, retain_graph=True) for value in (one, other))
+            torch.testing.assert_close(*slopes, rtol=1e-9, atol=1e-12)
+
+
+def test_an_integral_serves_all_laws_at_its_rates():
+    """The rate step after a training step finds what that has computed; other rates find their own."""
+    first = degree_tables(law(0.3, 0.2), ((2.0, EDGE),), (0.5,), torch.double)[0][0]
+    again = degree_tables(law(0.3, 0.2), ((2.0, EDGE),), (0.5,), torch.double)[0][0]
+    other = degree_tables(law(0.4, 0.2), ((2.0, EDGE),), (0.5,), torch.double)[0][0]
+    assert first.data_ptr() == again.data_ptr()
+    assert bool((first != other).any())

@@ -7,7 +7,7 @@ import torch
 from torch_geometric.nn import GCN, GraphSAGE
 
 import rade
-from rade.control.variance import pooled_variance
+from rade.control.pooled import pooled_variance
 from rade.correction import propagate
 from rade.moments import Sum, Weighted
 from rade.moments.base import Sent

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from looping import looped
-from rade.control.variance import pooled_variance, variance
+from rade.control.pooled import pooled_variance
+from rade.control.variance import variance
 from rade.correction import propagate
 from rade.moments import Sent
 from rade.testing import CASES, GRAPHS, Aggregator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any, Protocol
@@ -30,10 +31,15 @@ class Terms:
 
     graph: Graph
     mean: Moments  # E[α']
-    edges: Tensor  # factor α/E[α'] on edges; 1 without correction
+    edges: Tensor  # factor α/E[α'] on edges, at most the cap; 1 without correction
     loop: Tensor  # the same on loops
-    clipped: Tensor  # which edge factors were cut at the cap
+    uncut: Tensor  # the factor on edges before
     memo: Memo = field(default_factory=Memo, init=False, repr=False)
+
+    @property
+    def clipped(self) -> Tensor:
+        """Which edge factors were cut at the cap, [E] or [E, H]."""
+        return self.uncut.detach() > self.edges.detach()
 
     @remembered
     def total(self) -> Tensor:
@@ -52,11 +58,13 @@ def terms(coefficients: Coefficients, law: Law) -> Terms:
 def _terms(coefficients: Coefficients, law: Law) -> Terms:
     mean = coefficients.expected(law)
     if not law.variant.corrects:
-        edges, loop = torch.ones_like(mean.edges), torch.ones_like(mean.loop)
-        return Terms(law.graph, mean, edges, loop, torch.zeros_like(edges, dtype=torch.bool))
+        edges = torch.ones_like(mean.edges)
+        return Terms(law.graph, mean, edges, torch.ones_like(mean.loop), edges)
     edges, loop = coefficients.ratio(law)
     cap = coefficients.cap(law)
-    return Terms(law.graph, mean, edges.clamp(max=cap), loop.clamp(max=cap), (edges > cap).detach())
+    if cap == math.inf:
+        return Terms(law.graph, mean, edges, loop, edges)
+    return Terms(law.graph, mean, edges.clamp(max=cap), loop.clamp(max=cap), edges)
 
 
 class Aggregation(Protocol):

@@ -7,6 +7,7 @@ from rade.bench.epochs import epoch, phases, rate_step
 from rade.bench.growth import growth
 from rade.bench.loops import inference, wrapped
 from rade.bench.measure import Benchmark, Row, Setting
+from rade.bench.parallel import parallel
 from rade.bench.sampling import sampling
 from rade.bench.scale import scale
 
@@ -20,6 +21,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "wrapped": wrapped,
     "inference": inference,
     "scale": scale,
+    "parallel": parallel,
 }
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch_geometric.loader import DataLoader
-from torch_geometric.utils import dropout_edge
 
+from rade.bench.authors import against_authors
+from rade.bench.cases import Case, cases
 from rade.bench.measure import Contestant, Row, Setting, interleaved, peak_bytes
-from rade.data import Dataset, load
-from rade.nn.backbones import build_backbone
-from rade.nn.linear import dense
+from rade.bench.paper import published
+from rade.bench.pyg import MOST_BYTES, PyG, message_bytes
+from rade.data import Dataset
 from rade.train.loop import Trainee, fit
 from rade.train.model import Shape, build_learner
 from rade.train.process import Solo
@@ -25,38 +24,8 @@ from rade.train.schedule import SCHEDULES
 from rade.train.settings import Settings, resolve
 from rade.train.steps import batches_of
 from rade.train.task import Task
-from rade.wrapper.conversion import revert
 
-MOST_BYTES = 4e9  # of PyG's messages, of which a step holds several copies: GIN on Physics has 17 GB of them
 METHODS = ("none", "rade-of-uncorrected", "rade-of-fixed", "rade-of", "rade-ofs")
-
-
-@dataclass(frozen=True)
-class Case:
-    """A data set and backbone with our goals: full RADE-OF over our plain epoch, and ours over PyG's plain epoch."""
-
-    data: str
-    backbone: str
-    rade: float
-    plain: float | None = None
-
-
-CASES = (
-    *(Case("cora", name, 2.0, 0.2 if name == "gcn" else None) for name in ("gcn", "gin")),
-    *(Case("pubmed", name, 2.0, 0.05 if name == "gcn" else None) for name in ("gcn", "gin")),
-    *(Case(data, "gcn", 2.0, 0.08) for data in ("cs", "computer", "physics")),
-    *(Case(data, "gin", 2.0) for data in ("cs", "computer", "physics")),
-    *(Case(data, "gat", 3.0) for data in ("cora", "computer")),
-    *(Case(data, "gcn", 2.5, 0.7) for data in ("mutag", "proteins")),
-)
-TOY = (Case("csbm", "gcn", 2.0, 1.0),)
-
-
-def cases(setting: Setting) -> Iterator[tuple[Case, Dataset]]:
-    """Those that are asked for, with their data."""
-    for case in TOY if setting.quick else CASES:
-        if not setting.only or case.data in setting.only:
-            yield case, load(case.data, root=setting.data_root)
 
 
 class Ours:
@@ -99,55 +68,6 @@ class Ours:
         return spent
 
 
-class PyG:
-    """The same model of PyG's own layers, in a loop as people write it: dense features, whole passes."""
-
-    def __init__(self, case: Case, data: Dataset, settings: Settings, drop: float = 0.0) -> None:
-        self.data, self.task, self.drop = data, Task.of(data), drop
-        split = split_of(data, 0, 0)
-        rest: dict[str, Any] = {"layers": settings.layers, "pool": settings.pool, "encoder": data.encoder}
-        net = build_backbone(case.backbone, data.features, settings.hidden, self.task.outputs, **rest)
-        self.net = revert(net)
-        self.optimizer = torch.optim.Adam(net.parameters(), lr=settings.lr)
-        if data.level == "node":
-            self.x, self.train = dense(data.graphs[0].x), split.train
-        else:
-            parts = [[data.graphs[int(i)] for i in part] for part in (split.train, split.val)]
-            self.loaders = [DataLoader(part, settings.batch_size, shuffle=k == 0) for k, part in enumerate(parts)]
-
-    def epoch(self, *_: object) -> None:
-        """Training steps and an evaluation pass."""
-        self.net.train()
-        if self.data.level == "graph":
-            for batch in self.loaders[0]:
-                self._step(batch.x, batch.edge_index, batch.batch, slice(None), batch.y)
-            self.net.eval()
-            with torch.no_grad():
-                for batch in self.loaders[1]:
-                    self.net(batch.x, batch.edge_index, batch.batch)
-            return
-        graph = self.data.graphs[0]
-        self._step(self.x, graph.edge_index, None, self.train, graph.y[self.train])
-        self.net.eval()
-        with torch.no_grad():
-            self.net(self.x, graph.edge_index)
-
-    def _step(self, x: Tensor, edge_index: Tensor, batch: Tensor | None, rows: Any, labels: Tensor) -> None:
-        self.optimizer.zero_grad()
-        if self.drop > 0.0:
-            edge_index = dropout_edge(edge_index, self.drop, force_undirected=True)[0]
-        torch.autograd.backward(self.task.loss(self.net(x, edge_index, batch)[rows], labels))
-        self.optimizer.step()
-
-
-def message_bytes(case: Case, data: Dataset) -> int:
-    """What PyG's layers keep of the first layer's messages: one per edge, of the features' width before any map."""
-    if data.level == "graph" or case.backbone in ("gcn", "gat"):  # these map first, to the hidden width
-        return 0
-    graph = data.graphs[0]
-    return 4 * data.features * int(graph.edge_index.shape[1])
-
-
 def epoch(setting: Setting) -> Iterator[Row]:
     """Every backbone and method: plain against PyG's plain and PyG with dropout_edge, the others against plain."""
     for case, data in cases(setting):
@@ -170,7 +90,9 @@ def epoch(setting: Setting) -> Iterator[Row]:
             yield Row("epoch", f"plain, {where}", seconds["none"], figures=figures)
         for name in METHODS[1:]:
             target = case.rade if name == "rade-of" else None
-            yield Row("epoch", f"{name}, {where}", seconds[name], "plain", seconds[name] / seconds["none"], target)
+            row = Row("epoch", f"{name}, {where}", seconds[name], "plain", seconds[name] / seconds["none"], target)
+            yield replace(row, figures=published(name, case))
+        yield from against_authors(setting, case, seconds["rade-of"])
 
 
 def phases(setting: Setting) -> Iterator[Row]:

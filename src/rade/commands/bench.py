@@ -28,6 +28,9 @@ def bench(
     compare: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="A file of --json: flag ratios grown by a fifth.")
     ] = None,
+    authors: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A checkout of the authors' scripts: epoch times them, too.")
+    ] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw the ratios and their goals into this file.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**62, help="Seed of the random graphs and views.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
@@ -45,12 +48,15 @@ def bench(
         rade bench goals --threads 1 --picture goals.png
 
         rade bench epoch --data cora --compare before.json
+
+        rade bench epoch --data cora,cs,computer --authors ../RADE
     """
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # the profiler, which counts memory, otherwise talks on stderr
     import torch
 
     from rade.bench import BENCHMARKS, GROUPS, Setting
-    from rade.bench.epochs import CASES, TOY
+    from rade.bench.authors import Checkout
+    from rade.bench.cases import CASES, TOY
 
     known = {**BENCHMARKS, **GROUPS}
     unknown = sorted(set(names or ()) - set(known))
@@ -63,7 +69,8 @@ def bench(
     before = {} if compare is None else baseline(compare)
     if threads is not None:
         torch.set_num_threads(threads)
-    setting = Setting(1 if quick else repeats, seed, quick, data_root, only)
+    checkout = None if authors is None else str(Checkout(authors).folder)
+    setting = Setting(1 if quick else repeats, seed, quick, data_root, only, checkout)
     machine = {"torch": torch.__version__, "threads": torch.get_num_threads(), "quick": quick}
     rows = []
     if not json:

@@ -3,11 +3,12 @@
 from rade.control.evidence import Evidence, Logits
 from rade.control.labelled import Labelled
 from rade.control.noise_ratio import NoiseRatio
+from rade.control.pooled import pooled_variance
 from rade.control.readout import Readout
 from rade.control.regulariser import CleanPass, Regulariser, regulariser
 from rade.control.rules import Constant, GradNorm, Rule
 from rade.control.state import RateState
-from rade.control.variance import LogitVariance, pooled_variance, variance
+from rade.control.variance import LogitVariance, variance
 
 __all__ = [
     "CleanPass",

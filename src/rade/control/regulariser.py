@@ -99,7 +99,7 @@ def regulariser(
     """R of a clean pass over its labelled rows, as a function of the rates; in closed form where there is one."""
     scores = readout.scores(clean.logits, clean.graph, clean.nodes)
     chosen = labelled.chosen(scores.shape[0], scores.device)
-    weight = labelled.masked(readout.curvature(scores[chosen], chosen, law.generator))
+    weight = labelled.masked(readout.curvature(scores.index_select(0, chosen), chosen, law.generator))
     if scores.requires_grad and not weight.requires_grad:
         raise ValueError(
             "the curvature of this loss does not depend on the model (a squared, absolute or hinge loss), so its "

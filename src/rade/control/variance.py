@@ -1,4 +1,4 @@
-"""Variance of the logits under random views (Prop. 3), at nodes and after pooling, for every aggregator."""
+"""Variance of the logits under random views (Prop. 3) at nodes, for every aggregator."""
 
 from __future__ import annotations
 
@@ -41,34 +41,13 @@ def variance(sent: Sent, law: Law, rows: Tensor | None = None) -> LogitVariance:
     """
     nodes = None if rows is None else _some(rows, law.graph.num_nodes)
     if rows is None or nodes is None:
-        found = _node_variance(_corrected(sent, law), sent.coefficients, law)
+        found = node_variance(corrected_messages(sent, law), sent.coefficients, law)
         return found if rows is None else found.rows(rows)
-    return _node_variance(_corrected(sent, law, nodes), sent.coefficients, law)
-
-
-def pooled_variance(sent: Sent, law: Law, mean: bool, exact: bool, rows: Tensor | None = None) -> LogitVariance:
-    """Variance of the graph logit under sum or ``mean`` pooling, [B, C], or of some ``rows``.
-
-    An undirected edge reaches both endpoints, so the exact rule adds Cov(α'_ij, α'_ji) m̃_ij m̃_ji over ordered pairs
-    to the sum of node variances, which alone is the paper's rule.
-    """
-    corrected = _corrected(sent, law)
-    graph = corrected.graph
-    node = _node_variance(corrected, sent.coefficients, law)
-    drop, add = graph.pool(node.drop), graph.pool(node.add)
-    if exact:
-        covariance = sent.coefficients.covariance(law)
-        drop = drop + graph.pool(_edge_cross(corrected, _per_head(covariance.edges)))
-        add = add + graph.pool(_nonedge_cross(corrected, covariance.nonedges))
-    if mean:
-        scale = graph.sizes.clamp(min=1).to(drop.dtype).square()[:, None]
-        drop, add = drop / scale, add / scale
-    found = LogitVariance(drop, add)
-    return found if rows is None else found.rows(rows)
+    return node_variance(corrected_messages(sent, law, nodes), sent.coefficients, law)
 
 
 @dataclass(frozen=True, eq=False)
-class _Corrected:
+class Corrected:
     """The corrected messages m̃: of edges (as factors) and of non-edges (as a centre μ_i)."""
 
     graph: Graph
@@ -97,7 +76,8 @@ def _some(rows: Tensor, total: int) -> Nodes | None:
     return nodes if nodes.few else None
 
 
-def _corrected(sent: Sent, law: Law, nodes: Nodes | None = None) -> _Corrected:
+def corrected_messages(sent: Sent, law: Law, nodes: Nodes | None = None) -> Corrected:
+    """What the last convolution sends, as it varies: at every node, or at some."""
     graph, messages = law.graph, sent.per_head
     m = to_anybody(messages)
     of = terms(sent.coefficients, law)
@@ -111,16 +91,18 @@ def _corrected(sent: Sent, law: Law, nodes: Nodes | None = None) -> _Corrected:
         others = graph.nonneighbors if nodes is None else graph.nonneighbors[nodes.index]
         has = others[:, None, None] > 0  # elsewhere only rounding error is left
         centre = torch.where(has, sums / torch.where(has & (total != 0), total, 1.0), 0.0)
-    return _Corrected(graph, messages, _per_head(of.edges), _per_head(of.mean.edges), away, centre, nodes)
+    return Corrected(graph, messages, per_head(of.edges), per_head(of.mean.edges), away, centre, nodes)
 
 
-def _node_variance(corrected: _Corrected, coefficients: Coefficients, law: Law) -> LogitVariance:
-    of = coefficients.variance(law)
-    edges = _edge_part(corrected, _per_head(of.edges), law)
+def node_variance(corrected: Corrected, coefficients: Coefficients, law: Law) -> LogitVariance:
+    """Var(δ_ic) of corrected messages."""
+    of = coefficients.spread(law)
+    edges = _edge_part(corrected, per_head(of.edges), law)
     return LogitVariance(edges, _nonedge_part(corrected, corrected.rows(of.nonedges), of.edges.dim() == 2))
 
 
-def _per_head(values: Tensor) -> Tensor:
+def per_head(values: Tensor) -> Tensor:
+    """Coefficients [E] or [E, H] with a head axis."""
     return values if values.dim() == 2 else values[:, None]
 
 
@@ -129,7 +111,7 @@ def _apply(operator: Operator, x: Tensor, heads: bool) -> Tensor:
     return operator.apply(x) if heads else operator.apply(x.squeeze(1)).unsqueeze(1)
 
 
-def _edge_part(corrected: _Corrected, variance: Tensor, law: Law) -> Tensor:
+def _edge_part(corrected: Corrected, variance: Tensor, law: Law) -> Tensor:
     """Σ_edges over j, heads: F² Var m², and for several heads the covariance through the shared edge."""
     pattern = corrected.graph.pattern
     m, squares = corrected.messages, corrected.factor.square() * variance
@@ -145,37 +127,10 @@ def _edge_part(corrected: _Corrected, variance: Tensor, law: Law) -> Tensor:
     return own + corrected.chosen(between)
 
 
-def _nonedge_part(corrected: _Corrected, operator: Operator, heads: bool) -> Tensor:
+def _nonedge_part(corrected: Corrected, operator: Operator, heads: bool) -> Tensor:
     """Σ_non-edges Var (m_j − μ_i)² = V m² − 2 μ V m + μ² V 1."""
     m, mu = corrected.away, corrected.centre
     columns = torch.cat([m.square(), m, torch.ones_like(m[..., :1])], -1)
     square, linear, weight = torch.split(_apply(operator, columns, heads), [m.shape[-1], m.shape[-1], 1], -1)
     out = square - 2.0 * mu * linear + mu.square() * weight
     return out.clamp(min=0).sum(1)  # rounding may leave a tiny negative where nothing is left of all pairs
-
-
-def _edge_cross(corrected: _Corrected, covariance: Tensor) -> Tensor:
-    """Σ_j Cov_ij F_ij F_ji m_i m_j on edges; several heads meet as sums over heads of what they send."""
-    pattern = corrected.graph.pattern
-    if corrected.factor.shape[1] == 1:
-        m = corrected.messages
-        both = (covariance * corrected.factor * corrected.factor[pattern.transposition]).squeeze(1)
-        if isinstance(m, Messages):
-            return pattern.row_sum(both[:, None] * (m.edges * m.edges[pattern.transposition]).squeeze(1))
-        return m.squeeze(1) * Sparse(pattern, both).apply(m.squeeze(1))
-    # Cov_hk = (1−π)/π E_h E_k for every pair of heads, and the diagonal of ``covariance`` tells (1−π)/π.
-    product = (corrected.mean * corrected.mean[pattern.transposition]).sum(1)
-    odds = covariance.sum(1) / torch.where(product != 0, product, 1.0)
-    sent = (corrected.factor * corrected.mean)[..., None] * along_edges(corrected.messages, pattern)
-    sent = sent.sum(1)  # [E, C]
-    return pattern.row_sum(odds[:, None] * sent * sent[pattern.transposition])
-
-
-def _nonedge_cross(corrected: _Corrected, covariance: Operator) -> Tensor:
-    """Σ_j C_ij (m_j − μ_i)(m_i − μ_j) = m_i (C m)_i − 2 m_i μ_i (C 1)_i + μ_i (C μ)_i, summed over the graph."""
-    if not covariance.parts:
-        return torch.zeros_like(corrected.away[:, 0])
-    m, mu = corrected.away.squeeze(1), corrected.centre.squeeze(1)
-    columns = covariance.apply(torch.cat([m, mu, torch.ones_like(m[:, :1])], -1))
-    to_m, to_mu, to_one = torch.split(columns, [m.shape[1], m.shape[1], 1], -1)
-    return m * to_m - 2.0 * m * mu * to_one + mu * to_mu

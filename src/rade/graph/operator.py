@@ -6,37 +6,20 @@ and scale), then apply it once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from rade.graph.constant import Constant, Constants, Gather, Matrix, Scale, is_constant
 from rade.graph.graph import Graph
+from rade.graph.kernels import Kernel, LowRank
 from rade.graph.nodes import Nodes
 from rade.graph.sparse import Pattern, product
+from rade.memory import Memo, remembered
 
-
-class Kernel(Protocol):
-    """A function K of ordered pairs (i, j) of one graph that can be summed over all j without a list of pairs."""
-
-    def apply(self, x: Tensor) -> Tensor:
-        """Σ_j K_ij x_j over all nodes j of i's graph, i itself included."""
-
-    def edges(self) -> Tensor:
-        """K on the clean edges, [E] or [E, H]."""
-
-    def loops(self) -> Tensor:
-        """K_ii, [n] or [n, H]."""
-
-    def added_to(self, total: Tensor, x: Tensor, factor: Tensor | None) -> Tensor:
-        """total + diag(factor) K x; a kernel may know a way with fewer passes over the features."""
-        sums = self.apply(x)
-        return total + sums if factor is None else torch.addcmul(total, factor.unsqueeze(-1), sums)
-
-    def rows(self, nodes: Nodes) -> Kernel:
-        """The sums of some nodes; a kernel may know how to leave the others out."""
-        return _SomeRows(self, nodes)
+__all__ = ["AllPairs", "Diagonal", "Kernel", "LowRank", "Operator", "Part", "Picked", "Sparse", "at", "over_nonedges"]
 
 
 class Part(Protocol):
@@ -56,6 +39,9 @@ class Part(Protocol):
 
     def rows(self, nodes: Nodes, given: Nodes | None) -> Part:
         """The rows of some nodes, as a summand that takes the features of the nodes ``given``, all if None."""
+
+    def constant(self) -> Constant | None:
+        """The same with constant weights, if they are constants without a head axis."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +76,9 @@ class Sparse(Part):
         pattern, entries = self.pattern.block(nodes, given)
         return Sparse(pattern, self.values.index_select(0, entries))
 
+    def constant(self) -> Matrix | None:
+        return Matrix(self.pattern, self.values) if _is_constant(self.values) else None
+
 
 @dataclass(frozen=True, eq=False)
 class Diagonal(Part):
@@ -111,7 +100,11 @@ class Diagonal(Part):
         return Diagonal(self.values + other.values) if isinstance(other, Diagonal) else None
 
     def rows(self, nodes: Nodes, given: Nodes | None) -> Picked:
-        return Picked(self.values.index_select(0, nodes.index), at(nodes, given))
+        size = nodes.total if given is None else given.count
+        return Picked(self.values.index_select(0, nodes.index), at(nodes, given), size)
+
+    def constant(self) -> Scale | None:
+        return Scale(self.values[:, None]) if _is_constant(self.values) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +113,7 @@ class Picked(Part):
 
     values: Tensor
     nodes: Tensor  # [k] place of each among the given features
+    size: int  # how many features are given
 
     def apply(self, x: Tensor) -> Tensor:
         return self.values.unsqueeze(-1) * x.index_select(0, self.nodes)
@@ -129,16 +123,19 @@ class Picked(Part):
         return torch.addcmul(total, self.values.unsqueeze(-1), x.index_select(0, self.nodes))
 
     def scaled(self, factor: Tensor) -> Picked:
-        return Picked(factor * self.values, self.nodes)
+        return Picked(factor * self.values, self.nodes, self.size)
 
     def merged(self, other: Part) -> Part | None:
         """Factors add where the nodes are the same tensor."""
         if isinstance(other, Picked) and other.nodes is self.nodes:
-            return Picked(self.values + other.values, self.nodes)
+            return Picked(self.values + other.values, self.nodes, self.size)
         return None
 
     def rows(self, nodes: Nodes, given: Nodes | None) -> Picked:
         raise NotImplementedError("rows are taken once, from the whole operator")
+
+    def constant(self) -> Gather | None:
+        return Gather(self.values[:, None], self.nodes, self.size) if _is_constant(self.values) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,92 +171,10 @@ class AllPairs(Part):
             self.kernel.rows(nodes), None if self.factor is None else self.factor.index_select(0, nodes.index)
         )
 
-
-@dataclass(frozen=True, eq=False)
-class _SomeRows(Kernel):
-    """Some rows of a kernel that only knows all of them."""
-
-    kernel: Kernel
-    nodes: Nodes
-
-    def apply(self, x: Tensor) -> Tensor:
-        return self.kernel.apply(x).index_select(0, self.nodes.index)
-
-    def edges(self) -> Tensor:
-        return self.kernel.edges()
-
-    def loops(self) -> Tensor:
-        return self.kernel.loops().index_select(0, self.nodes.index)
-
-
-@dataclass(frozen=True, eq=False)
-class LowRank(Kernel):
-    """K_ij = Σ_r left_ir right_jr within each graph: the non-edge weights of every separable aggregator.
-
-    Factors are given per node, [n, R], or with ``by_degree`` per degree class, [U, R].
-    """
-
-    graph: Graph
-    left: Tensor
-    right: Tensor
-    by_degree: bool = False
-    targets: Nodes | None = None  # whose sums are wanted; all if None
-
-    def apply(self, x: Tensor) -> Tensor:
-        """One weighted sum over each graph per rank, [n, F] → [n, F]; heads share the weights."""
-        flat = x.flatten(1)
-        left, _ = self._per_node
-        if self.graph.num_graphs == 1:
-            out = left @ self._sums(flat)
-        else:
-            out = (left[:, :, None] * self._sums(flat)).sum(1)
-        return out.view(-1, *x.shape[1:])
-
-    def rows(self, nodes: Nodes) -> LowRank:
-        """Sums over everybody, spread to some."""
-        return replace(self, targets=nodes)
-
-    def added_to(self, total: Tensor, x: Tensor, factor: Tensor | None) -> Tensor:
-        """On one graph and without heads in one pass over the features, without K x itself."""
-        if x.dim() == 3:
-            return super().added_to(total, x, factor)
-        left, _ = self._per_node
-        scaled = left if factor is None else factor[:, None] * left
-        if self.graph.num_graphs == 1:
-            return torch.addmm(total, scaled, self._sums(x))
-        return total + (scaled[:, :, None] * self._sums(x)).sum(1)
-
-    def edges(self) -> Tensor:
-        """[E] values on the clean edges."""
-        if not self.by_degree:
-            pattern = self.graph.pattern
-            return (self.left[pattern.target] * self.right[pattern.source]).sum(-1)
-        target, source, of = self.graph.edge_classes
-        pairs = self.left.index_select(0, target) * self.right.index_select(0, source)
-        return pairs.sum(-1).index_select(0, of)  # index_select, whose derivative is three times as fast as that of [ ]
-
-    def loops(self) -> Tensor:
-        """[n] values on the diagonal."""
-        left, right = self._per_node
-        return (left * right).sum(-1)
-
-    def _sums(self, x: Tensor) -> Tensor:
-        """Σ_j right_jr x_j, [R, F] on one graph, else those of each target's graph, [k, R, F]."""
-        _, right = self._per_node
-        if self.graph.num_graphs == 1:
-            return right.t() @ x
-        batch = self.graph.batch if self.targets is None else self.graph.batch[self.targets.index]
-        return self.graph.pool(right[:, :, None] * x[:, None, :]).index_select(0, batch)
-
-    @property
-    def _per_node(self) -> tuple[Tensor, Tensor]:
-        """Left factors of the targets, [k, R], and right factors of everybody, [n, R]."""
-        left, right = self.left, self.right
-        if self.by_degree:
-            of = self.graph.degree_classes[2]
-            right = right.index_select(0, of)
-            return left.index_select(0, of if self.targets is None else of[self.targets.index]), right
-        return left if self.targets is None else left.index_select(0, self.targets.index), right
+    def constant(self) -> Constant | None:
+        if self.factor is not None and not _is_constant(self.factor):
+            return None
+        return self.kernel.constant(self.factor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,6 +182,7 @@ class Operator:
     """A sum of parts; the empty sum is zero."""
 
     parts: tuple[Part, ...] = ()
+    memo: Memo = field(default_factory=Memo, init=False, repr=False)
 
     def __add__(self, other: Operator) -> Operator:
         parts = list(self.parts)
@@ -294,15 +210,31 @@ class Operator:
                 "messages of single edges (edge_attr) cannot be summed here: only the clean graph, its views and their "
                 "mean know edges one by one; noise in a graph cannot be undone for them"
             )
+        if x.dim() == 2 and self.constants is not None:
+            return self.constants.apply(x)
         total = torch.zeros_like(x) if not self.parts else self.parts[0].apply(x)
         for part in self.parts[1:]:
             total = part.added_to(total, x)
         return total
 
+    @remembered
+    def constants(self) -> Constants | None:
+        """The parts with constant weights, if they are such: applied as one, by all layers that share the operator."""
+        found = []
+        for part in self.parts:
+            if (constant := part.constant()) is None:
+                return None
+            found.append(constant)
+        return Constants(tuple(found)) if found else None
+
 
 def at(nodes: Nodes, given: Nodes | None) -> Tensor:
     """Where some nodes stand among those whose features are given, all if None."""
     return nodes.index if given is None else given.position[nodes.index]
+
+
+def _is_constant(values: Tensor) -> bool:
+    return values.dim() == 1 and is_constant(values)
 
 
 def over_nonedges(graph: Graph, kernel: Kernel) -> Operator:

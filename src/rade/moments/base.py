@@ -150,10 +150,14 @@ class Coefficients(ABC):
         """E[α'_ij], computed once for each law."""
         return self.once(law, "mean", lambda: self.mean(law))
 
+    def spread(self, law: Law) -> Moments:
+        """Var[α'_ij], computed once for each law."""
+        return self.once(law, "variance", lambda: self.variance(law))
+
     def present(self, law: Law, power: int) -> Tensor:
         """E[α'^power | the pair is present] on edges, for the first two powers, [E]."""
         mean = self.expected(law).edges
-        whole = mean if power == 1 else self.once(law, "variance", lambda: self.variance(law)).edges + mean.square()
+        whole = mean if power == 1 else self.spread(law).edges + mean.square()
         return whole / (1.0 - law.rates.p)
 
     def once(self, law: Law, name: Hashable, build: Callable[[], T]) -> T:

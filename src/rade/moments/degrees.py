@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from rade.moments.inverse import expansion, quadrature
+from rade.graph.graph import Graph
+from rade.memory import Memo
+from rade.moments.inverse import Integral, expansion, inverse_moments, points
 from rade.view.law import Law
-from rade.view.rates import number
+from rade.view.rates import Rates, number
 
 # Which neighbor or non-neighbor is already counted in c.
 EDGE, NONEDGE, LOOP = (1, 0), (0, 1), (0, 0)
+Given = tuple[float, tuple[int, int]]  # c, and how many neighbors and non-neighbors are counted in it
+KEPT = 4  # rates at which integrals are known: a rate step is at those of the training step before it
 
 
 @dataclass(frozen=True, eq=False)
 class RandomDegree:
-    """The law of X = c + Bin(a, 1−p) + Bin(b, q); a and b [U] in double precision."""
+    """The law of X = c + Bin(a, 1−p) + Bin(b, q); c, a and b broadcast to one shape, in double precision."""
 
-    c: float
+    c: Tensor
     a: Tensor
     b: Tensor
+    memo: Memo = field(default_factory=lambda: Memo(KEPT), init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "c", torch.as_tensor(self.c, dtype=torch.double, device=self.a.device))
 
     def mean(self, law: Law) -> Tensor:
         """E[X]."""
@@ -33,13 +41,15 @@ class RandomDegree:
         p, q = law.rates.p, law.rates.q
         return self.a * p * (1.0 - p) + self.b * q * (1.0 - q)
 
-    def log_laplace(self, law: Law, t: Tensor) -> Tensor:
-        """log E[e^(−tX)] = a log(p + (1−p)e^(−t)) + b log(1−q + q e^(−t)) − ct, at t [U, nodes]."""
-        # 1 − e^(−t) may round to 1, and 0·log 0 is no number: stop one ulp short, where the value is below e^(−36).
-        gone = (-torch.expm1(-t)).clamp(max=1.0 - 2.0**-53)
-        stay = 1.0 - law.rates.p
-        kept, added = torch.log1p(-stay * gone), torch.log1p(-law.rates.q * gone)
-        return self.a[:, None] * kept + self.b[:, None] * added - self.c * t
+    def integral(self, law: Law) -> Integral:
+        """∫ E[e^(−tX)] … of a law, kept for its rates: their derivatives come from the same numbers."""
+        p, q = number(law.rates.p), number(law.rates.q)
+        return self.memo.once((p, q), lambda: Integral(self.a, self.b, self.c, p, q, *points(self._scale(law, p, q))))
+
+    def _scale(self, law: Law, p: float, q: float) -> Tensor:
+        """The mean, the largest of a column: rows then look at the same t, and share what depends on it alone."""
+        mean = self.mean(law.at(Rates(p, q)))
+        return mean if mean.dim() == 1 else mean.amax(0)
 
     def draws(self, law: Law, count: int) -> Tensor:
         """``count`` independent degrees, [count, U]."""
@@ -51,7 +61,7 @@ class RandomDegree:
 
 def exact(degree: RandomDegree, law: Law, powers: tuple[float, ...]) -> list[Tensor]:
     """By quadrature of the Laplace transform."""
-    return quadrature(lambda t: degree.log_laplace(law, t), torch.as_tensor(degree.mean(law)), powers)
+    return inverse_moments(degree.integral(law), law.rates.p, law.rates.q, powers)
 
 
 def delta(degree: RandomDegree, law: Law, powers: tuple[float, ...]) -> list[Tensor]:
@@ -62,8 +72,13 @@ def delta(degree: RandomDegree, law: Law, powers: tuple[float, ...]) -> list[Ten
 
 def monte_carlo(degree: RandomDegree, law: Law, powers: tuple[float, ...]) -> list[Tensor]:
     """Averages over sampled degrees; all powers share the draws, so that variances cannot be negative."""
-    x = degree.draws(law, law.correction.samples)
-    return [x.pow(-s).mean(0) for s in powers]
+    if degree.a.dim() == 1:
+        x = degree.draws(law, law.correction.samples)
+        return [x.pow(-s).mean(0) for s in powers]
+    # Rows one after the other, as if each had been asked for alone.
+    rows = [RandomDegree(*row) for row in zip(degree.c, degree.a, degree.b)]
+    found = [monte_carlo(row, law, powers) for row in rows]
+    return [torch.stack(values) for values in zip(*found)]
 
 
 METHODS: dict[str, Callable[[RandomDegree, Law, tuple[float, ...]], list[Tensor]]] = {
@@ -73,19 +88,34 @@ METHODS: dict[str, Callable[[RandomDegree, Law, tuple[float, ...]], list[Tensor]
 }
 
 
+def degree_tables(
+    law: Law, given: tuple[Given, ...], powers: tuple[float, ...], dtype: torch.dtype
+) -> list[tuple[Tensor, ...]]:
+    """E[X^−s] of every degree class, [U], for each given c and power, all of them at once.
+
+    X = c + Bin(deg − spent₀, 1−p) + Bin(nonneighbors − spent₁, q) depends on degree and graph size only, hence one
+    value for each of `Graph.degree_classes`.
+    """
+    degree = law.graph.once(("random degree", given), lambda: _random_degree(law.graph, given))
+    values = METHODS[law.correction.moments](degree, law, powers)
+    return list(zip(*(value.to(dtype).unbind(0) for value in values)))
+
+
+def _random_degree(graph: Graph, given: tuple[Given, ...]) -> RandomDegree:
+    degrees, sizes, _ = graph.degree_classes
+    c = degrees.new_tensor([c for c, _ in given], dtype=torch.double)
+    spent = degrees.new_tensor([spent for _, spent in given])  # [G, 2]
+    # Isolated and fully connected nodes have no neighbor or non-neighbor to spend; their value is never used.
+    a = (degrees - spent[:, :1]).clamp(min=0).double()
+    b = (sizes - 1 - degrees - spent[:, 1:]).clamp(min=0).double()
+    return RandomDegree(c[:, None], a, b)
+
+
 def degree_moments(
     law: Law, c: float, spent: tuple[int, int], powers: tuple[float, ...], dtype: torch.dtype
 ) -> list[Tensor]:
-    """E[X^−s] of every degree class, [U] per power, for X = c + Bin(deg − spent₀, 1−p) + Bin(nonneighbors − spent₁, q).
-
-    Depends on degree and graph size only, hence one value for each `Graph.degree_classes`.
-    """
-    degrees, sizes, _ = law.graph.degree_classes
-    # Isolated and fully connected nodes have no neighbor or non-neighbor to spend; their value is never used.
-    a = (degrees - spent[0]).clamp(min=0).double()
-    b = (sizes - 1 - degrees - spent[1]).clamp(min=0).double()
-    values = METHODS[law.correction.moments](RandomDegree(c, a, b), law, powers)
-    return [value.to(dtype) for value in values]
+    """E[X^−s] of every degree class, [U] per power, for one c."""
+    return list(degree_tables(law, ((c, spent),), powers, dtype)[0])
 
 
 def one_more(law: Law, c: float, spent: tuple[int, int], power: float, present: float | Tensor) -> Tensor:
@@ -93,5 +123,5 @@ def one_more(law: Law, c: float, spent: tuple[int, int], power: float, present: 
 
     ``present`` is the probability π of that neighbor, which ``spent`` takes out of X.
     """
-    without, including = (degree_moments(law, c + k, spent, (power,), torch.double)[0] for k in (0, 1))
+    ((without,), (including,)) = degree_tables(law, ((c, spent), (c + 1, spent)), (power,), torch.double)
     return (including - without) / (present * including + (1.0 - present) * without)

@@ -10,7 +10,7 @@ from torch import Tensor
 from rade.graph.graph import Graph
 from rade.graph.operator import Diagonal, LowRank, Operator, over_nonedges
 from rade.moments.base import Coefficients, Moments, Pulls, Weights
-from rade.moments.degrees import EDGE, LOOP, NONEDGE, degree_moments, one_more
+from rade.moments.degrees import EDGE, LOOP, NONEDGE, degree_moments, degree_tables, one_more
 from rade.moments.denoising import signed_pairs
 from rade.view.law import Law
 from rade.view.observed import Observed
@@ -88,16 +88,20 @@ class Mean(Coefficients):
         edges = edges + at_edge[target] * (total[target] - sent) + loop_at_edge[target]
         return edges, added + (at_nonedge * total + loop_at_nonedge)[view.added.target]
 
-    def _moments(self, law: Law, given: tuple[int, int]) -> list[Tensor]:
-        """E[1/d'] and E[1/d'²] given that the pair is present, [U]."""
-        args = (law, self.loop + 1.0, given, (1.0, 2.0), self.dtype)
-        return self.once(law, given, lambda: degree_moments(*args))
+    def _moments(self, law: Law, given: tuple[int, int]) -> tuple[Tensor, ...]:
+        """E[1/d'] and E[1/d'²] given that the pair is present (or the loop alone), [U]."""
+        return self.once(law, "degrees", lambda: self._tables(law))[given]
+
+    def _tables(self, law: Law) -> dict[tuple[int, int], tuple[Tensor, ...]]:
+        counted = {EDGE: self.loop + 1.0, NONEDGE: self.loop + 1.0}
+        counted |= {LOOP: self.loop} if self.loop > 0.0 else {}
+        found = degree_tables(law, tuple((c, spent) for spent, c in counted.items()), (1.0, 2.0), self.dtype)
+        return dict(zip(counted, found))
 
     def _mean_loop(self, law: Law) -> Tensor:
         if self.loop == 0.0:
             return self.no_loop()
-        (inverse,) = degree_moments(law, self.loop, LOOP, (1.0,), self.dtype)
-        return self._of_loop(inverse.index_select(0, self.graph.degree_classes[2]))
+        return self._of_loop(self._moments(law, LOOP)[0].index_select(0, self.graph.degree_classes[2]))
 
     def _loop_change(self, law: Law, given: tuple[int, int]) -> Tensor:
         """By how much a pair changes the loop's coefficient, [n]."""

@@ -46,7 +46,7 @@ class Sum(Coefficients):
 
     def covariance(self, law: Law) -> Moments:
         """Both directions are the same variable: its variance."""
-        return self.variance(law)
+        return self.spread(law)
 
     def rate_factors(self, law: Law) -> RateFactors | None:
         """p/(1−p) and q(1−q) (Appendix G); without correction the edge part is p(1−p)."""

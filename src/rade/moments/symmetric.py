@@ -10,7 +10,7 @@ from torch import Tensor
 from rade.graph.graph import Graph
 from rade.graph.operator import Diagonal, LowRank, Operator, over_nonedges
 from rade.moments.base import Coefficients, Moments, Pulls, Weights
-from rade.moments.degrees import EDGE, LOOP, NONEDGE, degree_moments, one_more
+from rade.moments.degrees import EDGE, LOOP, NONEDGE, degree_moments, degree_tables, one_more
 from rade.moments.denoising import signed_pairs
 from rade.view.law import Law
 from rade.view.observed import Observed
@@ -50,14 +50,13 @@ class Symmetric(Coefficients):
         return Moments(edges.index_select(0, self._pair), self._mean_loop(law), over_nonedges(self.graph, kernel))
 
     def variance(self, law: Law) -> Moments:
-        """π [v_i u_j + f_i² v_j + (1−π) f_i² f_j²] with v = u − f²: no difference of nearly equal numbers."""
+        """π [v_i u_j + f_i² (v_j + (1−π) f_j²)] with v = u − f²: no difference of nearly equal numbers."""
         p, q = law.rates.p, law.rates.q
         f, u = self._moments(law, EDGE)
-        v, f2 = u - f.square(), f.square()
-        edges = (1.0 - p) * (self._pairs(v, u) + self._pairs(f2, v) + p * self._pairs(f2, f2))
+        left, right = _spread(f, u, p)
+        edges = (1.0 - p) * self._pairs(left, right).sum(-1)
         f, u = self._moments(law, NONEDGE)
-        v, f2 = u - f.square(), f.square()
-        left, right = torch.stack([v, f2, (1.0 - q) * f2], 1), torch.stack([u, v, f2], 1)
+        left, right = _spread(f, u, 1.0 - q)
         kernel = LowRank(self.graph, q * left, right, by_degree=True)
         return Moments(edges.index_select(0, self._pair), self.no_loop(), over_nonedges(self.graph, kernel))
 
@@ -79,7 +78,7 @@ class Symmetric(Coefficients):
 
     def covariance(self, law: Law) -> Moments:
         """α'_ij = α'_ji: the variance."""
-        return self.variance(law)
+        return self.spread(law)
 
     def response(self, view: View, pulls: Pulls) -> tuple[Tensor, Tensor]:
         """A pair's own message, and what one more neighbor of i takes from all that i receives and sends."""
@@ -104,16 +103,20 @@ class Symmetric(Coefficients):
         without, including = (degree_moments(law, self.loop + k, beside, (1.0,), self.dtype)[0] for k in (0, 1))
         return change, self.loop * (including - without).index_select(0, of)
 
-    def _moments(self, law: Law, given: tuple[int, int]) -> list[Tensor]:
-        """f = E[d'^−½] and u = E[d'^−1] given that the pair is present, [U]."""
-        args = (law, self.loop + 1.0, given, (0.5, 1.0), self.dtype)
-        return self.once(law, given, lambda: degree_moments(*args))
+    def _moments(self, law: Law, given: tuple[int, int]) -> tuple[Tensor, ...]:
+        """f = E[d'^−½] and u = E[d'^−1] given that the pair is present (or the loop alone), [U]."""
+        return self.once(law, "degrees", lambda: self._tables(law))[given]
+
+    def _tables(self, law: Law) -> dict[tuple[int, int], tuple[Tensor, ...]]:
+        counted = {EDGE: self.loop + 1.0, NONEDGE: self.loop + 1.0}
+        counted |= {LOOP: self.loop} if self.loop > 0.0 else {}
+        found = degree_tables(law, tuple((c, spent) for spent, c in counted.items()), (0.5, 1.0), self.dtype)
+        return dict(zip(counted, found))
 
     def _mean_loop(self, law: Law) -> Tensor:
         if self.loop == 0.0:
             return self.no_loop()
-        (inverse,) = degree_moments(law, self.loop, LOOP, (1.0,), self.dtype)
-        return self.loop * inverse.index_select(0, self.graph.degree_classes[2])
+        return self.loop * self._moments(law, LOOP)[1].index_select(0, self.graph.degree_classes[2])
 
     def _pairs(self, left: Tensor, right: Tensor) -> Tensor:
         """left_i right_j for every pair of degree classes that an edge joins, [K]."""
@@ -138,3 +141,10 @@ class Symmetric(Coefficients):
             return Weights(self._ends(root, root), loop, self.nothing_added())
         added = root.index_select(0, view.added.target) * root.index_select(0, view.added.source)
         return Weights(self._ends(root, root) * view.kept, loop, added)
+
+
+def _spread(f: Tensor, u: Tensor, absent: float | Tensor) -> tuple[Tensor, Tensor]:
+    """Factors [U, 2] of v_i u_j + f_i² (v_j + (1−π) f_j²), the variance given a chance π = 1 − ``absent``, over π."""
+    square = f.square()
+    v = u - square
+    return torch.stack([v, square], 1), torch.stack([u, v + absent * square], 1)

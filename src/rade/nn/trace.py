@@ -15,7 +15,7 @@ from torch.nn import Module
 from torch_geometric.nn import JumpingKnowledge
 from torch_geometric.nn import Linear as PyGLinear
 
-from rade.nn.base import CorrectedConv, convolutions
+from rade.nn.base import CorrectedConv
 
 
 @dataclass
@@ -76,13 +76,14 @@ def extras(inputs: dict[str, Any]) -> dict[str, Any]:
 def tracing(model: Module) -> Iterator[Trace]:
     """Record which convolutions a forward pass calls, and what the last one reaches."""
     trace = Trace()
-    parts = {path: model.get_submodule(path) for path in convolutions(model)}
+    everything = dict(model.named_modules())  # one walk: a rate step on small graphs takes a few milliseconds
+    parts = {path: everything[path] for path in everything if isinstance(everything[path], CorrectedConv)}
     # Jumping knowledge may weigh the layers by linear maps of its own; they are not on the way to the logits.
-    closed = [*parts.values(), *(module for module in model.modules() if isinstance(module, JumpingKnowledge))]
+    closed = [*parts.values(), *(module for module in everything.values() if isinstance(module, JumpingKnowledge))]
     inside = {id(part) for module in closed for part in module.modules()}
     hooks = [part.register_forward_pre_hook(_entering(trace, path), with_kwargs=True) for path, part in parts.items()]
     hooks += [part.register_forward_hook(_leaving(trace)) for part in parts.values()]
-    for module in model.modules():
+    for module in everything.values():
         if id(module) not in inside and (isinstance(module, torch.nn.Linear | PyGLinear) or _is_affine(module)):
             hooks.append(module.register_forward_hook(_passing(trace)))
     try:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from rade.control.variance import pooled_variance, variance
+from rade.control.pooled import pooled_variance
+from rade.control.variance import variance
 from rade.correction import propagate
 from rade.graph.messages import Messages
 from rade.moments.base import Sent
