@@ -35,7 +35,7 @@ LAYERS = [
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 # Inside a package, a file may import those that stand before it; the packages' own `__init__` may import all.
 SIBLINGS = {
-    "graph": "nodes sparse pairs adjacency graph messages operator edge_operator build",
+    "graph": "nodes sparse pairs directions adjacency graph messages operator edge_operator build",
     "view": "rates trust law observed view rows sampling randomness",
     "moments": "base inverse degrees denoising sum symmetric mean weighted weighted_degrees weighted_symmetric "
     "monte_carlo attention",

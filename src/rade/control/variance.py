@@ -50,13 +50,13 @@ def pooled_variance(sent: Sent, law: Law, mean: bool, exact: bool, rows: Tensor 
     """Variance of the graph logit under sum or ``mean`` pooling, [B, C], or of some ``rows``.
 
     An undirected edge reaches both endpoints, so the exact rule adds Cov(α'_ij, α'_ji) m̃_ij m̃_ji over ordered pairs
-    to the sum of node variances, which alone is the paper's rule.
+    to the sum of node variances, which alone is the paper's rule. Directions that are drawn apart do not meet.
     """
     corrected = _corrected(sent, law)
     graph = corrected.graph
     node = _node_variance(corrected, sent.coefficients, law)
     drop, add = graph.pool(node.drop), graph.pool(node.add)
-    if exact:
+    if exact and graph.directions.together:
         covariance = sent.coefficients.covariance(law)
         drop = drop + graph.pool(_edge_cross(corrected, _per_head(covariance.edges)))
         add = add + graph.pool(_nonedge_cross(corrected, covariance.nonedges))

@@ -21,7 +21,8 @@ class Symmetric(Coefficients):
     """α_ij = 1/√(d_i d_j), d_i = loop + degree (Appendix C.II, E.II); ``loop`` is the weight of self-loops, 0 for none.
 
     Given A'_ij = 1 the endpoint degrees are independent: E[α'_ij] = π f_i f_j, E[α'_ij²] = π u_i u_j with
-    f = E[d'^−½], u = E[d'^−1].
+    f = E[d'^−½], u = E[d'^−1]. On a directed graph both are in-degrees, as in PyG: the edge counts at its target only,
+    and the source's moments are those without condition; a source that hears nobody, without loop, sends nothing.
     """
 
     def __init__(self, graph: Graph, dtype: torch.dtype, loop: float = 1.0) -> None:
@@ -45,30 +46,31 @@ class Symmetric(Coefficients):
     def mean(self, law: Law) -> Moments:
         """(1−p) f_i f_j on edges, q f_i f_j on non-edges, loop · E[1/d'] on loops."""
         edge, nonedge = self._moments(law, EDGE)[0], self._moments(law, NONEDGE)[0]
-        kernel = LowRank(self.graph, law.rates.q * nonedge[:, None], nonedge[:, None], by_degree=True)
-        edges = (1.0 - law.rates.p) * self._pairs(edge, edge)
+        kernel = LowRank(
+            self.graph, law.rates.q * nonedge[:, None], self._at_source(law, NONEDGE)[0][:, None], by_degree=True
+        )
+        edges = (1.0 - law.rates.p) * self._pairs(edge, self._at_source(law, EDGE)[0])
         return Moments(edges.index_select(0, self._pair), self._mean_loop(law), over_nonedges(self.graph, kernel))
 
     def variance(self, law: Law) -> Moments:
         """π [v_i u_j + f_i² v_j + (1−π) f_i² f_j²] with v = u − f²: no difference of nearly equal numbers."""
         p, q = law.rates.p, law.rates.q
-        f, u = self._moments(law, EDGE)
-        v, f2 = u - f.square(), f.square()
-        edges = (1.0 - p) * (self._pairs(v, u) + self._pairs(f2, v) + p * self._pairs(f2, f2))
-        f, u = self._moments(law, NONEDGE)
-        v, f2 = u - f.square(), f.square()
-        left, right = torch.stack([v, f2, (1.0 - q) * f2], 1), torch.stack([u, v, f2], 1)
+        (v, f2, _), (vs, f2s, us) = spread(self._moments(law, EDGE)), spread(self._at_source(law, EDGE))
+        edges = (1.0 - p) * (self._pairs(v, us) + self._pairs(f2, vs) + p * self._pairs(f2, f2s))
+        v, f2, _ = spread(self._moments(law, NONEDGE))
+        vs, f2s, us = spread(self._at_source(law, NONEDGE))
+        left, right = torch.stack([v, f2, (1.0 - q) * f2], 1), torch.stack([us, vs, f2s], 1)
         kernel = LowRank(self.graph, q * left, right, by_degree=True)
         return Moments(edges.index_select(0, self._pair), self.no_loop(), over_nonedges(self.graph, kernel))
 
     def ratio(self, law: Law) -> tuple[Tensor, Tensor]:
         """c_i c_j / (1−p) with c = d^−½/f, per pair of degrees."""
-        f, _ = self._moments(law, EDGE)
-        degrees = self.graph.degree_classes[0].to(self.dtype) + self.loop
-        c = torch.where(degrees > 0, degrees, 1.0).rsqrt() / f
+        root = self._root(self.graph.degree_classes[0])
+        f, fs = self._moments(law, EDGE)[0], self._at_source(law, EDGE)[0]
+        c, cs = root / f, root / torch.where(fs > 0, fs, 1.0)
         clean, mean = self.loop * self._root(self.graph.degree).square(), self.expected(law).loop
         loop = clean / torch.where(mean != 0, mean, 1.0)
-        return (self._pairs(c, c) / (1.0 - law.rates.p)).index_select(0, self._pair), loop
+        return (self._pairs(c, cs) / (1.0 - law.rates.p)).index_select(0, self._pair), loop
 
     def denoised(self, observed: Observed) -> Operator:
         """Signed pairs, normalised by estimated clean degrees."""
@@ -83,31 +85,45 @@ class Symmetric(Coefficients):
 
     def response(self, view: View, pulls: Pulls) -> tuple[Tensor, Tensor]:
         """A pair's own message, and what one more neighbor of i takes from all that i receives and sends."""
-        pattern = self.graph.pattern
+        law, pattern = view.law, self.graph.pattern
         edges, added = super().response(view, pulls)
-        sent = self.expected(view.law).edges * pulls.edges
-        sent = sent + sent[pattern.transposition]  # both directions carry the normalisation of both ends
-        total = pattern.row_sum(sent) + pulls.nonedges + pulls.reverse()
-        at_edge, loop_at_edge = self._one_more(view.law, (2, 0), 1.0 - view.law.rates.p)
-        at_nonedge, loop_at_nonedge = self._one_more(view.law, (1, 1), view.law.rates.q)
+        sent = self.expected(law).edges * pulls.edges
+        back = self.graph.directions.reversed(sent, pattern)  # goes with the pair, where it is the same pair
+        # Both directions carry the normalisation of both ends.
+        received, given = pattern.row_sum(sent) + pulls.nonedges, pattern.column_sum(sent) + pulls.reverse()
+        to, by, loop = self._one_more(law, EDGE, 1.0 - law.rates.p)
         target = pattern.target
-        edges = edges + at_edge[target] * (total[target] - sent) + (loop_at_edge * pulls.loop)[target]
-        return edges, added + (at_nonedge * total + loop_at_nonedge * pulls.loop)[view.added.target]
+        edges = edges + to[target] * (received[target] - sent) + by[target] * (given[target] - back)
+        edges = edges + (loop * pulls.loop)[target]
+        to, by, loop = self._one_more(law, NONEDGE, law.rates.q)
+        return edges, added + (to * received + by * given + loop * pulls.loop)[view.added.target]
 
-    def _one_more(self, law: Law, spent: tuple[int, int], present: float | Tensor) -> tuple[Tensor, Tensor]:
-        """Relative change of d'^−½ by one more neighbor beside a present one, and change of loop/d', [n] each."""
-        of = self.graph.degree_classes[2]
-        change = one_more(law, self.loop + 1.0, spent, 0.5, present).to(self.dtype).index_select(0, of)
+    def _one_more(self, law: Law, spent: tuple[int, int], present: float | Tensor) -> list[Tensor]:
+        """Relative change of d'^−½ by one more neighbor, and change of loop/d', [n] each.
+
+        First of a message that is received, whose own pair is present and counted; then of one that is sent, whose
+        pair counts here only if both directions are one.
+        """
+        of, counted = self.graph.degree_classes[2], self.graph.directions.ends - 1
+        found = {
+            k: one_more(law, self.loop + k, (spent[0] + k, spent[1]), 0.5, present).to(self.dtype).index_select(0, of)
+            for k in {1, counted}
+        }
+        changes = [found[1], found[counted]]
         if self.loop == 0.0:
-            return change, torch.zeros_like(change)
-        beside = (spent[0] - 1, spent[1])
-        without, including = (degree_moments(law, self.loop + k, beside, (1.0,), self.dtype)[0] for k in (0, 1))
-        return change, self.loop * (including - without).index_select(0, of)
+            return [*changes, torch.zeros_like(changes[0])]
+        without, including = (degree_moments(law, self.loop + k, spent, (1.0,), self.dtype)[0] for k in (0, 1))
+        return [*changes, self.loop * (including - without).index_select(0, of)]
 
-    def _moments(self, law: Law, given: tuple[int, int]) -> list[Tensor]:
-        """f = E[d'^−½] and u = E[d'^−1] given that the pair is present, [U]."""
-        args = (law, self.loop + 1.0, given, (0.5, 1.0), self.dtype)
-        return self.once(law, given, lambda: degree_moments(*args))
+    def _moments(self, law: Law, given: tuple[int, int], counted: int = 1) -> list[Tensor]:
+        """f = E[d'^−½] and u = E[d'^−1] given that the pair is present and counted, [U]."""
+        spent = (given[0] * counted, given[1] * counted)
+        args = (law, self.loop + counted, spent, (0.5, 1.0), self.dtype)
+        return self.once(law, (spent, counted), lambda: degree_moments(*args))
+
+    def _at_source(self, law: Law, given: tuple[int, int]) -> list[Tensor]:
+        """The same at a pair's source, where it counts only if both directions are one."""
+        return self._moments(law, given, self.graph.directions.ends - 1)
 
     def _mean_loop(self, law: Law) -> Tensor:
         if self.loop == 0.0:
@@ -129,7 +145,7 @@ class Symmetric(Coefficients):
 
     def _root(self, degree: Tensor) -> Tensor:
         total = degree.to(self.dtype) + self.loop
-        return torch.where(total > 0, total, 1.0).rsqrt()  # a node without edges and loop has no coefficient
+        return torch.where(total > 0, total, torch.inf).rsqrt()  # a node without edges and loop has no coefficient
 
     def _weights(self, degree: Tensor, view: View | None) -> Weights:
         root = self._root(degree)
@@ -138,3 +154,9 @@ class Symmetric(Coefficients):
             return Weights(self._ends(root, root), loop, self.nothing_added())
         added = root.index_select(0, view.added.target) * root.index_select(0, view.added.source)
         return Weights(self._ends(root, root) * view.kept, loop, added)
+
+
+def spread(moments: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    """v = u − f², f² and u, of f = E[d'^−½] and u = E[d'^−1]."""
+    f, u = moments
+    return u - f.square(), f.square(), u

@@ -315,7 +315,7 @@ class RADE(Module):
         return self._entries[method].read(args, kwargs)
 
     def _graph(self, call: Call) -> Graph:
-        return find_graph(call, self.wrapped, self._graphs)
+        return find_graph(call, self.wrapped, self._graphs, self.views.directed)
 
     def _generator_for(self, device: torch.device) -> torch.Generator:
         if self._generator.device != device:
