@@ -136,7 +136,12 @@ def edge_scores(graph: Graph, query: Tensor, key: Tensor, edges: Tensor) -> Pair
 
 def pair_scores(graph: Graph, query: Tensor, key: Tensor, edges: Tensor) -> PairScores:
     """q_i·(k_j + e_ij) without."""
-    return FeatureScores(graph, query, key, lambda q, k: (q * k).sum(-1), False, Attributes(edges, 0.0, -0.5))
+    extra = Attributes(edges, 0.0, -0.5)
+    return FeatureScores(graph, query, key, lambda q, k: (q * k).sum(-1), False, extra, _inner_products)
+
+
+def _inner_products(query: Tensor, key: Tensor) -> Tensor:
+    return torch.einsum("nhc,shc->nhs", query, key)
 
 
 EXACT = [
