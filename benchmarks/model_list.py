@@ -35,6 +35,7 @@ def _edges(nodes: int, count: int, seed: int = 0) -> Tensor:
 
 X, EDGES, LABELS = _normal(NODES, FEATURES), _edges(NODES, 90), torch.arange(NODES) % CLASSES
 WEIGHT = _normal(EDGES.shape[1], seed=1).abs()
+ONE_WAY = EDGES[:, EDGES[0] < EDGES[1]]
 BATCH = Batch.from_data_list(
     [
         Data(
@@ -381,5 +382,11 @@ MODELS: tuple[Entry, ...] = (
     Entry("a graph of its own", OWN, Kept),
     Entry("adj_t", OWN, lambda: pyg.GCN(*SIZE), lambda model: model(
         X, torch.sparse_coo_tensor(EDGES, torch.ones(EDGES.shape[1]), (NODES, NODES)).to_sparse_csr())),
-    Entry("edges in one direction", OWN, lambda: pyg.GCN(*SIZE), lambda model: model(X, EDGES[:, EDGES[0] < EDGES[1]])),
+    Entry("edges in one direction", OWN, lambda: pyg.GCN(*SIZE), lambda model: model(X, ONE_WAY)),
+    Entry("the same, said to be directed", OWN, lambda: pyg.GCN(*SIZE), lambda model: model(X, ONE_WAY),
+          **told("views=rade.Views(directed=True)")),
+    Entry("GAT on a directed graph", OWN, lambda: pyg.GAT(*SIZE), lambda model: model(X, ONE_WAY),
+          **told("views=rade.Views(directed=True)")),
+    Entry("GraphSAGE on a directed graph", OWN, lambda: pyg.GraphSAGE(*SIZE), lambda model: model(X, ONE_WAY),
+          **told("views=rade.Views(directed=True)")),
 )  # fmt: skip

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GCN, GIN, EdgeConv, GCNConv, global_add_pool, global_mean_pool
 
 import rade
-from rade.comparison.problems import problem_of
+from rade.comparison.problems import Graphs, problem_of
+from rade.comparison.subjects import subject_of
+from rade.data.dataset import Provenance
+from rade.data.splits import FixedSplit, RandomSplit, Split, StratifiedFolds
 from zoo import normal, random_edges
 
 NODES = 60
@@ -204,6 +208,54 @@ def test_tasks():
     assert rade.compare(lambda: GCN(6, 8, 2, 1), data, methods, 1, training=real, workers=1).metric == "r2"
 
 
+def as_dataset(graphs: list[Data], splits: Any, **changes: Any) -> rade.data.Dataset:
+    """Graphs as `rade.data` has them: no masks, splits beside."""
+    level = "node" if len(graphs) == 1 else "graph"
+    whole = rade.data.Dataset(
+        "mine", level, graphs, "accuracy", "multiclass", 3, 6, "none", Provenance("here", "none"), splits, 0.1
+    )
+    return replace(whole, **changes)
+
+
+def test_data_sets_of_rade_bring_splits_task_and_score():
+    """The public split for every seed, sparse features as PyG takes them, and the set's own score unless told."""
+    data = one_graph()
+    data.x = data.x.to_sparse_csr()
+    split = problem_of(one_graph(3)).split(1)
+    given = as_dataset([data], FixedSplit(split), metric="micro-f1")
+    problem, training = subject_of(given, SHORT)
+    assert torch.equal(problem.graphs[0].x, one_graph().x)
+    assert data.x.layout is torch.sparse_csr  # the user's own is left alone
+    assert torch.equal(problem.split(7).test, split.test)
+    assert (training.task, training.metric, problem.ratio, problem.density) == ("multiclass", "micro-f1", 0.0, 0.1)
+    found = rade.compare(make_net, given, ("none", "rade-of"), 2, training=SHORT, workers=1)
+    assert found.metric == "micro-f1"
+    assert len(found.runs) == 4
+    own = rade.Training(epochs=1, metric="accuracy")
+    assert subject_of(given, own)[1].metric == "accuracy"
+    random = subject_of(as_dataset([data], RandomSplit(NODES)), SHORT)[0]
+    assert random.ratio == pytest.approx(1 / 3)
+    assert not torch.equal(random.split(0).test, random.split(1).test)
+    assert random.fingerprint != problem_of(one_graph()).fingerprint
+
+
+def test_graph_level_data_sets_of_rade():
+    """An official split is kept; folds, whose validation and test parts are the same, are not."""
+    graphs = many_graphs()
+    parts = torch.arange(40).split([20, 10, 10])
+    official = as_dataset(graphs, FixedSplit(Split(*parts)), loss="binary", metric="roc-auc")
+    problem, training = subject_of(official, SHORT)
+    assert isinstance(problem, Graphs)
+    assert torch.equal(problem.split(3).val, parts[1])
+    assert torch.equal(problem.labels, torch.arange(40) % 2)
+    pooled = replace(training, pool="mean")
+    found = rade.compare(lambda: Pooled(outputs=1), official, ("none", "rade-of"), 1, training=pooled, workers=1)
+    assert found.metric == "roc-auc"
+    folds = as_dataset(graphs, StratifiedFolds(torch.arange(40) % 2))
+    split = subject_of(folds, SHORT)[0].split(0)
+    assert [len(part) for part in vars(split).values()] == [32, 4, 4]
+
+
 def test_methods_by_value_and_by_function():
     methods = {
         "none": "none",
@@ -226,7 +278,7 @@ REFUSED = [
     ({"data": Data(x=torch.ones(3, 6), edge_index=random_edges(3, 4))}, ValueError, "needs labels, data.y"),
     ({"data": Data(x=torch.ones(3, 6), edge_index=random_edges(3, 4), y=torch.ones(3))}, ValueError, "RandomNodeSplit"),
     ({"data": many_graphs(5)}, ValueError, "at least 10, got 5"),
-    ({"data": 5}, TypeError, "expected a PyG Data object, or a list or data set of them, got int"),
+    ({"data": 5}, TypeError, "expected a PyG Data object, .* or a rade.data set, got int"),
     ({"data": many_graphs(), "make_net": Pooled}, ValueError, r"rates of rade-of adapt .* say Training\(pool='sum'\)"),
     ({"make_net": lambda: 5}, TypeError, "make_net must return a torch.nn.Module, got int"),
     ({"make_net": functools.cache(make_net)}, ValueError, "must build a new model on every call"),

@@ -145,7 +145,7 @@ def test_moments_are_evaluated_once_per_degree_and_gathered():
     assert len(batch.degree_classes[0]) == 4
 
 
-@pytest.mark.parametrize(("p", "q"), [(0.0, 0.0), (0.5, 0.1), (0.99, 0.001), (0.3, 1.0)])
+@looped(("p", "q"), [(0.0, 0.0), (0.5, 0.1), (0.99, 0.001), (0.3, 1.0)])
 def test_what_is_asked_for_together_is_as_if_asked_for_alone(p, q):
     """Edges, non-edges and loops look at common nodes of the rule; values and derivatives agree with those apart."""
     given = ((2.0, EDGE), (2.0, NONEDGE), (1.0, LOOP))

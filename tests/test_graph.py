@@ -68,10 +68,11 @@ def test_self_loops_are_removed_and_counted():
 
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=list(GRAPHS))
 def test_reverse_positions_lead_to_the_reverse_edge(graph):
-    there = graph.pattern.transposition
-    assert torch.equal(graph.pattern.source[there], graph.pattern.target)
-    assert torch.equal(graph.pattern.target[there], graph.pattern.source)
-    assert torch.equal(there[there], torch.arange(graph.pattern.size))
+    there, other = graph.pattern.transposition, graph.pattern.transpose
+    assert torch.equal(graph.pattern.source[there], other.target)
+    assert torch.equal(graph.pattern.target[there], other.source)
+    assert torch.equal(there[other.transposition], torch.arange(graph.pattern.size))
+    assert (other is graph.pattern) is not graph.directed
 
 
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=list(GRAPHS))
@@ -79,8 +80,9 @@ def test_counts(graph):
     assert torch.equal(graph.degree, adjacency(graph).sum(1))
     assert torch.equal(graph.nonneighbors, nonedges(graph).sum(1))
     assert graph.graph is graph
-    pairs = graph.sizes * (graph.sizes - 1) // 2
-    edges = torch.stack([adjacency(graph)[graph.batch == b].sum() / 2 for b in range(graph.num_graphs)])
+    twice = 1 if graph.directed else 2  # each pair and each edge, over ordered ones
+    pairs = graph.sizes * (graph.sizes - 1) // twice
+    edges = torch.stack([adjacency(graph)[graph.batch == b].sum() / twice for b in range(graph.num_graphs)])
     assert graph.density == pytest.approx(float(edges.sum() / pairs.sum()))
     assert bool((graph.edge_rank.diff() > 0).all())
 

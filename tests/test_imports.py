@@ -35,7 +35,7 @@ LAYERS = [
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 # Inside a package, a file may import those that stand before it; the packages' own `__init__` may import all.
 SIBLINGS = {
-    "graph": "nodes sparse pairs adjacency graph messages constant kernels operator edge_operator build",
+    "graph": "nodes sparse pairs directions adjacency graph messages constant kernels operator edge_operator build",
     "view": "rates trust law observed view rows sampling randomness laws",
     "moments": "base inverse degrees denoising sum symmetric mean weighted weighted_degrees weighted_symmetric "
     "monte_carlo attention",
@@ -43,7 +43,8 @@ SIBLINGS = {
     "state recording all_layers",
     "wrapper": "checks rounded call conversion running clean latest doubts rate_step inference explain noise "
     "uncertainty settings module inspection",
-    "comparison": "training goal calling problems learner steps methods run workers store picture outcome comparing",
+    "comparison": "training goal calling problems subjects learner steps methods run workers store picture outcome "
+    "comparing",
     "noise": "similarity two_groups edges estimate",
     "diagnose": "network spectrum resistance sample sensitivity interchange flips subject diagnosis picture stored",
     "testing": "oracle aggregators cases expectations variances symmetries checks",

@@ -21,7 +21,7 @@ from rade.view.rates import number
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("aggregator", ALL, ids=str)
 def test_promise(aggregator, check):
-    """Over the eight cases of ``rade.testing.CASES``, and all views of each."""
+    """Over the eleven cases of ``rade.testing.CASES``, and all views of each."""
     CHECKS[check](aggregator)
 
 
@@ -141,12 +141,13 @@ def test_no_pytest_is_needed():
 
 
 def test_there_is_a_reason_for_each_case():
-    """Eight: p = 0, q = 0, q = 1, a batch, an isolated node, a single non-edge, a hub, and the plain one."""
-    assert len(CASES) == 8
+    """p = 0, q = 0, q = 1, a batch, an isolated node, a single non-edge, a hub, the plain one, and three directed."""
+    assert len(CASES) == 11
     assert {case.p == 0.0 for case in CASES} == {case.q in (0.0, 1.0) for case in CASES} == {True, False}
     assert any(case.graph.num_graphs == 2 for case in CASES)
     assert any(int(case.graph.degree.min()) == 0 for case in CASES)
     assert any(case.graph.num_nonedges == 1 for case in CASES)
+    assert sum(case.graph.directed for case in CASES) == 3
 
 
 def test_fixed_numbers_cannot_be_enumerated():

@@ -26,7 +26,7 @@ VALUES: dict[str, tuple[Any, Any, str]] = {  # a value, one that differs, how th
         rade.Constant(0.2),
         "Constant(p=0.2, rho=0.1, data_gradient='training')",
     ),
-    "Views": (rade.Views(shared=True), rade.Views(), "Views(shared=True, sampling='bernoulli')"),
+    "Views": (rade.Views(shared=True), rade.Views(), "Views(shared=True, sampling='bernoulli', directed=False)"),
     "Correction": (
         rade.Correction(cap=2.0),
         rade.Correction(),

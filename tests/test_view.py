@@ -33,6 +33,7 @@ REFUSED = {
     "word as cap": (lambda: Correction(cap="big"), "'auto', 'none' or a number >= 1, got 'big'"),
     "sampling": (lambda: Views(sampling="all"), "sampling must be one of 'bernoulli', 'fixed', got 'all'"),
     "shared": (lambda: Views(shared="yes"), "shared must be True or False, got 'yes'"),
+    "directed": (lambda: Views(directed=1), "directed must be True or False, got 1"),
 }
 
 

@@ -14,9 +14,9 @@ from torch.nn import Module
 
 from rade.comparison.methods import Way, methods_of
 from rade.comparison.outcome import PLAIN, Comparison
-from rade.comparison.problems import problem_of
 from rade.comparison.run import Run, Work
 from rade.comparison.store import Folder
+from rade.comparison.subjects import subject_of
 from rade.comparison.training import Training
 from rade.comparison.workers import Job, is_a_copy_of_the_script, performed, usual_workers
 from rade.report.numbers import number
@@ -55,7 +55,8 @@ def compare(
     Args:
         make_net: builds a new, untrained model on every call.
         data: a PyG ``Data`` with bool masks for training, validation and test ([n], or [n, splits]: seed k takes split
-            k), or a list or data set of graphs with a label each (80/10/10 % at random, classes in proportion).
+            k); a list or data set of graphs with a label each (80/10/10 % at random, classes in proportion); or a
+            data set of `rade.data`, with its own splits, task and score.
         methods: names as in ``rade train``; or by name, what is to be done: a name of those, a value of `rade.augment`,
             or a function from your model to the model that is trained, such as ``lambda net: rade.RADE(net, ...)``.
         seeds: how many, counted from 0, or which.
@@ -74,7 +75,7 @@ def compare(
             f"make_net must be a function that builds a new model on every call, got a {type(make_net).__name__}; pass "
             "its class, or lambda: Net(...)"
         )
-    problem = problem_of(data)
+    problem, training = subject_of(data, training)
     work = Work(make_net, problem, methods_of(methods, problem, training), training)
     numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     if not numbers or len(set(numbers)) < len(numbers) or min(numbers) < 0:

@@ -65,12 +65,15 @@ class Problem(ABC):
 class Nodes(Problem):
     """One graph whose nodes have labels and masks; columns of a mask are splits, taken in turn."""
 
-    ratio = 0.0
+    @property
+    def ratio(self) -> float:
+        """Masks are given splits."""
+        return 0.0
 
     @property
     def labels(self) -> Tensor:
         """Of all nodes."""
-        return _rows(self.graphs[0].y)
+        return rows_of(self.graphs[0].y)
 
     def split(self, seed: int) -> Split:
         """The masks' own, or column number ``seed``."""
@@ -86,7 +89,7 @@ class Graphs(Problem):
     @property
     def labels(self) -> Tensor:
         """Of all graphs."""
-        return _rows(torch.stack([_of_one(data.y) for data in self.graphs]))
+        return rows_of(torch.stack([_of_one(data.y) for data in self.graphs]))
 
     @property
     def ratio(self) -> float:
@@ -124,7 +127,9 @@ def problem_of(data: Any) -> Problem:
 
 def _each(data: Any) -> Iterator[Data]:
     if not isinstance(data, Sequence | Dataset):
-        raise TypeError(f"expected a PyG Data object, or a list or data set of them, got {type(data).__name__}")
+        raise TypeError(
+            f"expected a PyG Data object, a list or data set of them, or a rade.data set, got {type(data).__name__}"
+        )
     for index in range(len(data)):  # type: ignore[arg-type]
         if not isinstance(data[index], Data):
             raise TypeError(f"expected graphs as PyG Data objects, got {type(data[index]).__name__}")
@@ -146,7 +151,7 @@ def _nodes(data: Data) -> Nodes:
     return Nodes((data,))
 
 
-def _rows(labels: Tensor) -> Tensor:
+def rows_of(labels: Tensor) -> Tensor:
     """[N, 1] as [N]."""
     return labels.squeeze(1) if labels.dim() == 2 and labels.shape[1] == 1 else labels
 

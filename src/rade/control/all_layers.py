@@ -59,13 +59,14 @@ class AllLayers:
 
 
 def _answer(call: Recorded, g: Tensor) -> tuple[Tensor, Tensor]:
-    """b of one aggregation: on undirected edges [m], and on the additions of its view, each counted once, [A/2]."""
+    """b of one aggregation: on edges [m], and on the additions of its view, each counted once."""
     view = call.adjacency
     assert isinstance(view, View)
     edges, added = (_over_heads(part) for part in call.coefficients.response(view, _pulls(view, call, g)))
-    pattern = view.graph.pattern
-    both, once = added + added[view.added.transposition], view.added.target < view.added.source
-    return (edges + edges[pattern.transposition])[view.graph.upper], both[once]
+    directions, pattern = view.graph.directions, view.graph.pattern
+    both = added + directions.reversed(added, view.added)
+    edges = edges + directions.reversed(edges, pattern)
+    return edges[view.graph.entries], both[directions.entries(view.added)]
 
 
 def _pulls(view: View, call: Recorded, g: Tensor) -> Pulls:
@@ -82,8 +83,8 @@ def _pulls(view: View, call: Recorded, g: Tensor) -> Pulls:
         received = torch.zeros_like(received)  # centred: nothing on average
 
     def reverse() -> Tensor:
-        away = nonedges.apply(centre[..., None]).squeeze(-1)
-        return _inner(m, nonedges.apply(g)) - away
+        away = nonedges.transposed(centre[..., None]).squeeze(-1)
+        return _inner(m, nonedges.transposed(g)) - away
 
     return Pulls(
         of.edges * _on_edges(g, messages, view.graph.pattern, heads),

@@ -17,11 +17,12 @@ def pooled_variance(sent: Sent, law: Law, mean: bool, exact: bool, rows: Tensor 
     """Variance of the graph logit under sum or ``mean`` pooling, [B, C], or of some ``rows``.
 
     An undirected edge reaches both endpoints, so the exact rule adds Cov(α'_ij, α'_ji) m̃_ij m̃_ji over ordered pairs
-    to the sum of node variances, which alone is the paper's rule.
+    to the sum of node variances, which alone is the paper's rule. Directions that are drawn apart do not meet.
     """
     corrected, coefficients = corrected_messages(sent, law), sent.coefficients
     graph = corrected.graph
-    found = _both_ends(corrected, coefficients, law) if exact else _added_up(corrected, coefficients, law)
+    meet = exact and graph.directions.together
+    found = _both_ends(corrected, coefficients, law) if meet else _added_up(corrected, coefficients, law)
     if mean:
         scale = graph.sizes.clamp(min=1).to(found.drop.dtype).square()[:, None]
         found = LogitVariance(found.drop / scale, found.add / scale)

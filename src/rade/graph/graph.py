@@ -1,4 +1,4 @@
-"""The clean graph, or batch of graphs: one sorted symmetric structure and what follows from it."""
+"""The clean graph, or batch of graphs: one sorted structure and what follows from it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from rade.graph.adjacency import Adjacency
+from rade.graph.directions import DIRECTED, UNDIRECTED, Directions
 from rade.graph.nodes import Nodes
-from rade.graph.pairs import pair_count, rank_pairs
 from rade.graph.sparse import Pattern, entries_of_rows, row_pointer
 from rade.memory import Memo, remembered
 
@@ -20,10 +20,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Graph(Adjacency):
-    """An undirected simple graph, or a batch of them, ready for aggregation, sampling and moments. Immutable.
+    """A simple graph, or a batch of them, ready for aggregation, sampling and moments. Immutable.
 
-    Build it with `Graph.from_edge_index`. ``pattern`` holds both directions of every edge, sorted by target and
-    source; ``order`` gives the caller's position of each of its entries, so that edge weights can follow.
+    Build it with `Graph.from_edge_index`. ``pattern`` holds every edge, or both directions of it in an undirected
+    graph, sorted by target and source; ``order`` gives the caller's position of each of its entries, so that edge
+    weights can follow. Degrees, neighbors and non-neighbors of a node are those that it hears.
     """
 
     pattern: Pattern
@@ -31,6 +32,7 @@ class Graph(Adjacency):
     batch: Tensor  # [n] graph of each node, ascending
     ptr: Tensor  # [B + 1] first node of each graph
     self_loops: int  # how many were removed
+    directions: Directions = UNDIRECTED  # whether a pair's directions are drawn together
     memo: Memo = field(default_factory=Memo, init=False, repr=False)
 
     @staticmethod
@@ -39,12 +41,16 @@ class Graph(Adjacency):
         num_nodes: int | None = None,
         batch: Tensor | None = None,
         ptr: Tensor | None = None,
+        directed: bool = False,
     ) -> Graph:
-        """Validate and sort a PyG ``edge_index`` [2, E] with both directions of every edge.
+        """Validate and sort a PyG ``edge_index`` [2, E]: with both directions of every edge, unless ``directed``.
 
         >>> graph = Graph.from_edge_index(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
         >>> graph.num_nodes, graph.num_edges, graph.degree.tolist()
         (3, 2, [1, 2, 1])
+        >>> graph = Graph.from_edge_index(torch.tensor([[0, 1], [1, 2]]), directed=True)
+        >>> graph.num_edges, graph.degree.tolist(), graph.num_pairs
+        (2, [0, 1, 1], 6)
         """
         nodes = _node_count(edge_index, num_nodes, batch, ptr)
         batch, ptr = _batch_and_pointer(batch, ptr, nodes, edge_index.device)
@@ -57,19 +63,12 @@ class Graph(Adjacency):
                 "edge_index lists an edge more than once; remove duplicates with torch_geometric.utils.coalesce"
             )
         source, target = source[sorting], target[sorting]
-        reverse = torch.argsort(source, stable=True)
-        if not (torch.equal(source[reverse], target) and torch.equal(target[reverse], source)):
-            raise ValueError(
-                "edge_index must hold both directions of every edge, but some edges have no reverse: views drop and "
-                "add undirected edges, and directed graphs are not supported; "
-                "make it undirected with torch_geometric.utils.to_undirected, or, if a NeighborLoader sampled it, with "
-                "its subgraph_type='bidirectional'"
-            )
+        directions = DIRECTED if directed else UNDIRECTED
+        pattern = directions.structure(source, target, nodes)
         if not torch.equal(batch[source], batch[target]):
             raise ValueError("edge_index joins nodes of different graphs of the batch; check the batch vector")
-        pattern = Pattern(row_pointer(target, nodes), source, nodes, reverse)
         loops = edge_index.shape[1] - position.numel()
-        return Graph(pattern, position[sorting], batch, ptr, loops)
+        return Graph(pattern, position[sorting], batch, ptr, loops, directions)
 
     @property
     def graph(self) -> Graph:
@@ -95,8 +94,13 @@ class Graph(Adjacency):
 
     @property
     def num_edges(self) -> int:
-        """Number of undirected edges, over all graphs."""
-        return self.pattern.size // 2
+        """Number of edges, over all graphs; in an undirected graph both directions are one."""
+        return self.pattern.size // self.directions.ends
+
+    @property
+    def directed(self) -> bool:
+        """Whether the two directions of a pair are kept, dropped and added by themselves."""
+        return not self.directions.together
 
     @property
     def num_graphs(self) -> int:
@@ -115,7 +119,7 @@ class Graph(Adjacency):
 
     @remembered
     def degree(self) -> Tensor:
-        """Number of neighbors of each node, [n]."""
+        """Number of neighbors that each node hears, [n]."""
         return self.pattern.rowptr.diff()
 
     @remembered
@@ -136,24 +140,24 @@ class Graph(Adjacency):
     @remembered
     def pair_offset(self) -> Tensor:
         """First rank of each graph in the common index space of all pairs, [B + 1]."""
-        return torch.cat([self.ptr[:1], pair_count(self.sizes).cumsum(0)])
+        return torch.cat([self.ptr[:1], self.directions.count(self.sizes).cumsum(0)])
 
     @remembered
-    def upper(self) -> Tensor:
-        """Entries with target < source, one per undirected edge, [m]; their pair ranks ascend."""
-        return (self.pattern.target < self.pattern.source).nonzero().squeeze(1)
+    def entries(self) -> Tensor:
+        """One entry of the pattern for each edge, [m]; their pair ranks ascend."""
+        return self.directions.entries(self.pattern)
 
     @remembered
     def edge_rank(self) -> Tensor:
         """Rank of every edge among all pairs, ascending, [m]."""
-        low, high = self.pattern.target[self.upper], self.pattern.source[self.upper]
-        graph = self.batch[low]
+        target, source = self.pattern.target[self.entries], self.pattern.source[self.entries]
+        graph = self.batch[target]
         first = self.ptr[graph]
-        return rank_pairs(low - first, high - first, self.sizes[graph]) + self.pair_offset[graph]
+        return self.directions.rank(target - first, source - first, self.sizes[graph]) + self.pair_offset[graph]
 
     @remembered
     def num_pairs(self) -> int:
-        """Number of pairs of nodes of the same graph, over all graphs."""
+        """Number of pairs of nodes of the same graph, over all graphs; of ordered pairs in a directed graph."""
         return int(self.pair_offset[-1])
 
     @property
@@ -163,7 +167,7 @@ class Graph(Adjacency):
 
     @remembered
     def density(self) -> float:
-        """Pooled density Σ|E_g| / Σ n_g(n_g−1)/2."""
+        """Pooled density Σ|E_g| / Σ n_g(n_g−1)/2, in a directed graph over n_g(n_g−1) ordered pairs."""
         return self.num_edges / max(self.num_pairs, 1)
 
     @remembered
@@ -199,9 +203,9 @@ class Graph(Adjacency):
         shift, moved = (ptr[:-1] - self.ptr[index])[of_entry], (first[:-1] - self.entry_ptr[index])[of_entry]
         degree = self.degree[nodes]
         rowptr = torch.cat([first[:1], degree.cumsum(0)])
-        transposition = self.pattern.transposition[entries] + moved
-        pattern = Pattern(rowptr, self.pattern.source[entries] + shift, nodes.numel(), transposition)
-        return Graph(pattern, self.order[entries] + moved, of_node, ptr, 0)
+        source = self.pattern.source[entries] + shift
+        pattern = self.pattern.part(rowptr, source, self.pattern.transposition[entries] + moved)
+        return Graph(pattern, self.order[entries] + moved, of_node, ptr, 0, self.directions)
 
     def pool(self, x: Tensor) -> Tensor:
         """Sum over the nodes of each graph, [n, ...] → [B, ...]."""
@@ -220,7 +224,7 @@ class Graph(Adjacency):
     def to(self, device: torch.device | str) -> Graph:
         """The same graph on another device."""
         order, batch, ptr = (tensor.to(device) for tensor in (self.order, self.batch, self.ptr))
-        return Graph(self.pattern.to(device), order, batch, ptr, self.self_loops)
+        return Graph(self.pattern.to(device), order, batch, ptr, self.self_loops, self.directions)
 
 
 def heard(nodes: Nodes, *patterns: Pattern) -> Nodes:

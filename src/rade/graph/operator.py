@@ -203,6 +203,15 @@ class Operator:
         """The rows of some nodes, [k, n]; or [k, m], to be applied to the features of the m nodes ``given`` alone."""
         return Operator(tuple(part.rows(nodes, given) for part in self.parts))
 
+    def transposed(self, x: Tensor) -> Tensor:
+        """The transpose times node features x, Σ_i operator_ij x_i: the derivative of ⟨x, operator · y⟩ in y."""
+        if not self.parts:
+            return torch.zeros_like(x)
+        with torch.enable_grad():
+            y = torch.zeros_like(x, requires_grad=True)
+            (found,) = torch.autograd.grad(self.apply(y), y, x)
+        return found
+
     def apply(self, x: Tensor) -> Tensor:
         """The operator times node features x, [n, F] or [n, H, F]; differentiable in x and in all weights."""
         if not isinstance(x, Tensor):

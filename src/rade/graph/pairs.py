@@ -1,4 +1,4 @@
-"""The index space of unordered node pairs: ranks, random subsets, and the symmetric pattern of a list of pairs."""
+"""The index spaces of node pairs: ranks, random subsets, and the symmetric pattern of a list of pairs."""
 
 from __future__ import annotations
 
@@ -32,6 +32,18 @@ def unrank_pairs(rank: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:
 
 def _row_start(low: Tensor, size: Tensor) -> Tensor:
     return low * (2 * size - low - 1) // 2
+
+
+def rank_ordered(target: Tensor, source: Tensor, size: Tensor) -> Tensor:
+    """Position of the ordered pair (target, source) in the lexicographic list of all those of ``size`` nodes."""
+    return target * (size - 1) + source - (source > target).long()
+
+
+def unrank_ordered(rank: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:
+    """The ordered pair (target, source) at a position: the inverse of `rank_ordered`."""
+    others = (size - 1).clamp(min=1)  # a lone node has no pair to find
+    target, place = rank // others, rank % others
+    return target, place + (place >= target).long()
 
 
 def bernoulli_positions(total: int, rate: float, generator: torch.Generator | None, device: torch.device) -> Tensor:

@@ -74,6 +74,17 @@ class Pattern:
         """Σ_j values_ij, [E, ...] → [rows, ...]."""
         return values.new_zeros(self.rows, *values.shape[1:]).index_add(0, self.target, values)
 
+    def column_sum(self, values: Tensor) -> Tensor:
+        """Σ_i values_ij, [E, ...] → [columns, ...]."""
+        return values.new_zeros(self.columns, *values.shape[1:]).index_add(0, self.source, values)
+
+    def part(self, rowptr: Tensor, source: Tensor, transposition: Tensor) -> Pattern:
+        """Some diagonal blocks of a block-diagonal square pattern, renumbered; what is symmetric stays so unsorted."""
+        nodes = rowptr.numel() - 1
+        if self.transposed is None:
+            return Pattern(rowptr, source, nodes, transposition)
+        return Pattern.general(rowptr, source, nodes)
+
     def block(self, rows: Nodes, columns: Nodes | None = None) -> tuple[Pattern, Tensor]:
         """The entries of some rows, and which of all entries they are; columns are renumbered among ``columns``.
 

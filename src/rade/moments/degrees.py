@@ -114,8 +114,24 @@ def _random_degree(graph: Graph, given: tuple[Given, ...]) -> RandomDegree:
 def degree_moments(
     law: Law, c: float, spent: tuple[int, int], powers: tuple[float, ...], dtype: torch.dtype
 ) -> list[Tensor]:
-    """E[X^−s] of every degree class, [U] per power, for one c."""
+    """E[X^−s] of every degree class, [U] per power, for one c.
+
+    With c = 0 the degree may vanish, and what is divided by it with it: E[X^−s; X > 0].
+    """
+    if c == 0.0:
+        return _where_positive(law, spent, powers, dtype)
     return list(degree_tables(law, ((c, spent),), powers, dtype)[0])
+
+
+def _where_positive(law: Law, spent: tuple[int, int], powers: tuple[float, ...], dtype: torch.dtype) -> list[Tensor]:
+    """E[X^−s; X > 0] = E[X · X^(−s−1)] = Σ_k π_k E[X^(−s−1) | k is there]: over those whom X counts, one by one."""
+    degrees, sizes, _ = law.graph.degree_classes
+    higher = tuple(s + 1.0 for s in powers)
+    neighbors, others = (degrees - spent[0]).double(), (sizes - 1 - degrees - spent[1]).double()
+    beside_edge = degree_moments(law, 1.0, (spent[0] + 1, spent[1]), higher, torch.double)
+    beside_nonedge = degree_moments(law, 1.0, (spent[0], spent[1] + 1), higher, torch.double)
+    stay, join = neighbors.clamp(min=0) * (1.0 - law.rates.p), others.clamp(min=0) * law.rates.q
+    return [(stay * one + join * other).to(dtype) for one, other in zip(beside_edge, beside_nonedge)]
 
 
 def one_more(law: Law, c: float, spent: tuple[int, int], power: float, present: float | Tensor) -> Tensor:
@@ -123,5 +139,10 @@ def one_more(law: Law, c: float, spent: tuple[int, int], power: float, present: 
 
     ``present`` is the probability π of that neighbor, which ``spent`` takes out of X.
     """
-    ((without,), (including,)) = degree_tables(law, ((c, spent), (c + 1, spent)), (power,), torch.double)
+    without, including = (degree_moments(law, c + k, spent, (power,), torch.double)[0] for k in (0, 1))
+    return relative_change(without, including, present)
+
+
+def relative_change(without: Tensor, including: Tensor, present: float | Tensor) -> Tensor:
+    """(f₁ − f₀)/(π f₁ + (1−π) f₀)."""
     return (including - without) / (present * including + (1.0 - present) * without)

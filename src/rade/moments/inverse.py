@@ -110,4 +110,5 @@ def inverse_moments(
 
 def expansion(mean: Tensor, variance: Tensor, power: float) -> Tensor:
     """E[X^−s] ≈ μ^−s + ½ s(s+1) σ² μ^(−s−2), the paper's second-order expansion (Lemmas C.1, C.2, E.1, E.2)."""
-    return mean.pow(-power) + 0.5 * power * (power + 1.0) * variance * mean.pow(-power - 2.0)
+    inverse = mean.reciprocal()
+    return inverse.pow(power) * (1.0 + 0.5 * power * (power + 1.0) * variance * inverse.square())

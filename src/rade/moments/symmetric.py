@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 import torch
 from torch import Tensor
@@ -21,7 +21,8 @@ class Symmetric(Coefficients):
     """α_ij = 1/√(d_i d_j), d_i = loop + degree (Appendix C.II, E.II); ``loop`` is the weight of self-loops, 0 for none.
 
     Given A'_ij = 1 the endpoint degrees are independent: E[α'_ij] = π f_i f_j, E[α'_ij²] = π u_i u_j with
-    f = E[d'^−½], u = E[d'^−1].
+    f = E[d'^−½], u = E[d'^−1]. On a directed graph both are in-degrees, as in PyG: the edge counts at its target only,
+    and the source's moments are those without condition; a source that hears nobody, without loop, sends nothing.
     """
 
     def __init__(self, graph: Graph, dtype: torch.dtype, loop: float = 1.0) -> None:
@@ -45,29 +46,29 @@ class Symmetric(Coefficients):
     def mean(self, law: Law) -> Moments:
         """(1−p) f_i f_j on edges, q f_i f_j on non-edges, loop · E[1/d'] on loops."""
         edge, nonedge = self._moments(law, EDGE)[0], self._moments(law, NONEDGE)[0]
-        kernel = LowRank(self.graph, law.rates.q * nonedge[:, None], nonedge[:, None], by_degree=True)
-        edges = (1.0 - law.rates.p) * self._pairs(edge, edge)
+        kernel = LowRank(
+            self.graph, law.rates.q * nonedge[:, None], self._at_source(law, NONEDGE)[0][:, None], by_degree=True
+        )
+        edges = (1.0 - law.rates.p) * self._pairs(edge, self._at_source(law, EDGE)[0])
         return Moments(edges.index_select(0, self._pair), self._mean_loop(law), over_nonedges(self.graph, kernel))
 
     def variance(self, law: Law) -> Moments:
         """π [v_i u_j + f_i² (v_j + (1−π) f_j²)] with v = u − f²: no difference of nearly equal numbers."""
         p, q = law.rates.p, law.rates.q
-        f, u = self._moments(law, EDGE)
-        left, right = _spread(f, u, p)
+        left, right = spread(self._moments(law, EDGE), self._at_source(law, EDGE), p)
         edges = (1.0 - p) * self._pairs(left, right).sum(-1)
-        f, u = self._moments(law, NONEDGE)
-        left, right = _spread(f, u, 1.0 - q)
+        left, right = spread(self._moments(law, NONEDGE), self._at_source(law, NONEDGE), 1.0 - q)
         kernel = LowRank(self.graph, q * left, right, by_degree=True)
         return Moments(edges.index_select(0, self._pair), self.no_loop(), over_nonedges(self.graph, kernel))
 
     def ratio(self, law: Law) -> tuple[Tensor, Tensor]:
         """c_i c_j / (1−p) with c = d^−½/f, per pair of degrees."""
-        f, _ = self._moments(law, EDGE)
-        degrees = self.graph.degree_classes[0].to(self.dtype) + self.loop
-        c = torch.where(degrees > 0, degrees, 1.0).rsqrt() / f
+        root = self._root(self.graph.degree_classes[0])
+        f, fs = self._moments(law, EDGE)[0], self._at_source(law, EDGE)[0]
+        c, cs = root / f, root / torch.where(fs > 0, fs, 1.0)
         clean, mean = self.loop * self._root(self.graph.degree).square(), self.expected(law).loop
         loop = clean / torch.where(mean != 0, mean, 1.0)
-        return (self._pairs(c, c) / (1.0 - law.rates.p)).index_select(0, self._pair), loop
+        return (self._pairs(c, cs) / (1.0 - law.rates.p)).index_select(0, self._pair), loop
 
     def denoised(self, observed: Observed) -> Operator:
         """Signed pairs, normalised by estimated clean degrees."""
@@ -82,36 +83,52 @@ class Symmetric(Coefficients):
 
     def response(self, view: View, pulls: Pulls) -> tuple[Tensor, Tensor]:
         """A pair's own message, and what one more neighbor of i takes from all that i receives and sends."""
-        pattern = self.graph.pattern
+        law, pattern = view.law, self.graph.pattern
         edges, added = super().response(view, pulls)
-        sent = self.expected(view.law).edges * pulls.edges
-        sent = sent + sent[pattern.transposition]  # both directions carry the normalisation of both ends
-        total = pattern.row_sum(sent) + pulls.nonedges + pulls.reverse()
-        at_edge, loop_at_edge = self._one_more(view.law, (2, 0), 1.0 - view.law.rates.p)
-        at_nonedge, loop_at_nonedge = self._one_more(view.law, (1, 1), view.law.rates.q)
+        sent = self.expected(law).edges * pulls.edges
+        back = self.graph.directions.reversed(sent, pattern)  # goes with the pair, where it is the same pair
+        # Both directions carry the normalisation of both ends.
+        received, given = pattern.row_sum(sent) + pulls.nonedges, pattern.column_sum(sent) + pulls.reverse()
+        to, by, loop = self._one_more(law, EDGE, 1.0 - law.rates.p)
         target = pattern.target
-        edges = edges + at_edge[target] * (total[target] - sent) + (loop_at_edge * pulls.loop)[target]
-        return edges, added + (at_nonedge * total + loop_at_nonedge * pulls.loop)[view.added.target]
+        edges = edges + to[target] * (received[target] - sent) + by[target] * (given[target] - back)
+        edges = edges + (loop * pulls.loop)[target]
+        to, by, loop = self._one_more(law, NONEDGE, law.rates.q)
+        return edges, added + (to * received + by * given + loop * pulls.loop)[view.added.target]
 
-    def _one_more(self, law: Law, spent: tuple[int, int], present: float | Tensor) -> tuple[Tensor, Tensor]:
-        """Relative change of d'^−½ by one more neighbor beside a present one, and change of loop/d', [n] each."""
-        of = self.graph.degree_classes[2]
-        change = one_more(law, self.loop + 1.0, spent, 0.5, present).to(self.dtype).index_select(0, of)
+    def _one_more(self, law: Law, spent: tuple[int, int], present: float | Tensor) -> list[Tensor]:
+        """Relative change of d'^−½ by one more neighbor, and change of loop/d', [n] each.
+
+        First of a message that is received, whose own pair is present and counted; then of one that is sent, whose
+        pair counts here only if both directions are one.
+        """
+        of, counted = self.graph.degree_classes[2], self.graph.directions.ends - 1
+        found = {
+            k: one_more(law, self.loop + k, (spent[0] + k, spent[1]), 0.5, present).to(self.dtype).index_select(0, of)
+            for k in {1, counted}
+        }
+        changes = [found[1], found[counted]]
         if self.loop == 0.0:
-            return change, torch.zeros_like(change)
-        beside = (spent[0] - 1, spent[1])
-        without, including = (degree_moments(law, self.loop + k, beside, (1.0,), self.dtype)[0] for k in (0, 1))
-        return change, self.loop * (including - without).index_select(0, of)
+            return [*changes, torch.zeros_like(changes[0])]
+        without, including = (degree_moments(law, self.loop + k, spent, (1.0,), self.dtype)[0] for k in (0, 1))
+        return [*changes, self.loop * (including - without).index_select(0, of)]
 
     def _moments(self, law: Law, given: tuple[int, int]) -> tuple[Tensor, ...]:
-        """f = E[d'^−½] and u = E[d'^−1] given that the pair is present (or the loop alone), [U]."""
+        """f = E[d'^−½] and u = E[d'^−1] given that the pair is present and counted (or the loop alone), [U]."""
         return self.once(law, "degrees", lambda: self._tables(law))[given]
 
+    def _at_source(self, law: Law, given: tuple[int, int]) -> tuple[Tensor, ...]:
+        """The same at a pair's source, where it counts only if both directions are one."""
+        return self._moments(law, given if self.graph.directions.ends == 2 else LOOP)
+
     def _tables(self, law: Law) -> dict[tuple[int, int], tuple[Tensor, ...]]:
-        counted = {EDGE: self.loop + 1.0, NONEDGE: self.loop + 1.0}
+        counted, powers = {EDGE: self.loop + 1.0, NONEDGE: self.loop + 1.0}, (0.5, 1.0)
         counted |= {LOOP: self.loop} if self.loop > 0.0 else {}
-        found = degree_tables(law, tuple((c, spent) for spent, c in counted.items()), (0.5, 1.0), self.dtype)
-        return dict(zip(counted, found))
+        found = degree_tables(law, tuple((c, spent) for spent, c in counted.items()), powers, self.dtype)
+        tables = dict(zip(counted, found))
+        if self.loop == 0.0 and self.graph.directions.ends == 1:
+            tables[LOOP] = tuple(degree_moments(law, 0.0, LOOP, powers, self.dtype))
+        return tables
 
     def _mean_loop(self, law: Law) -> Tensor:
         if self.loop == 0.0:
@@ -132,7 +149,7 @@ class Symmetric(Coefficients):
 
     def _root(self, degree: Tensor) -> Tensor:
         total = degree.to(self.dtype) + self.loop
-        return torch.where(total > 0, total, 1.0).rsqrt()  # a node without edges and loop has no coefficient
+        return torch.where(total > 0, total, torch.inf).rsqrt()  # a node without edges and loop has no coefficient
 
     def _weights(self, degree: Tensor, view: View | None) -> Weights:
         root = self._root(degree)
@@ -143,8 +160,8 @@ class Symmetric(Coefficients):
         return Weights(self._ends(root, root) * view.kept, loop, added)
 
 
-def _spread(f: Tensor, u: Tensor, absent: float | Tensor) -> tuple[Tensor, Tensor]:
+def spread(target: Sequence[Tensor], source: Sequence[Tensor], absent: float | Tensor) -> tuple[Tensor, Tensor]:
     """Factors [U, 2] of v_i u_j + f_i² (v_j + (1−π) f_j²), the variance given a chance π = 1 − ``absent``, over π."""
-    square = f.square()
-    v = u - square
-    return torch.stack([v, square], 1), torch.stack([u, v + absent * square], 1)
+    (f, u), (fs, us) = target, source
+    square, at_source = f.square(), fs.square()
+    return torch.stack([u - square, square], 1), torch.stack([us, us - at_source + absent * at_source], 1)

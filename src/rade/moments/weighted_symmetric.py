@@ -8,6 +8,8 @@ from torch import Tensor
 from rade.graph.graph import Graph
 from rade.graph.operator import LowRank, over_nonedges
 from rade.moments.base import Coefficients, Moments, Pulls, Weights
+from rade.moments.degrees import relative_change
+from rade.moments.symmetric import spread
 from rade.moments.weighted_degrees import Given, WeightedDegrees, weighted_moments
 from rade.view.law import Law
 from rade.view.view import View
@@ -18,7 +20,8 @@ class WeightedSymmetric(Coefficients):
 
     An added edge weighs ``added``: a number, or one for every node [n], equal within a graph. Given A'_ij = 1 the
     endpoint degrees are independent: E[α'_ij] = π e_ij f_ij f_ji, E[α'_ij²] = π e_ij² u_ij u_ji with f = E[d'^−½],
-    u = E[d'^−1], which hang on e_ij and on all other weights at the end.
+    u = E[d'^−1], which hang on e_ij and on all other weights at the end. On a directed graph an edge counts at its
+    target only, as in `Symmetric`.
     """
 
     def __init__(
@@ -42,9 +45,10 @@ class WeightedSymmetric(Coefficients):
 
     def mean(self, law: Law) -> Moments:
         """(1−p) e_ij f_ij f_ji on edges, q w f_i f_j on non-edges, loop · E[1/d'] on loops."""
-        (edge, _), (nonedge, _), (loop,) = self._moments(law)
-        kernel = LowRank(self.graph, (law.rates.q * self.added * nonedge)[:, None], nonedge[:, None])
-        edges = (1.0 - law.rates.p) * self.weight * edge * self._back(edge)
+        (edge, _), (nonedge, _), (loop,) = self._moments(law)[:3]
+        (edge_source, _), (nonedge_source, _) = self._at_source(law)
+        kernel = LowRank(self.graph, (law.rates.q * self.added * nonedge)[:, None], nonedge_source[:, None])
+        edges = (1.0 - law.rates.p) * self.weight * edge * edge_source
         return Moments(edges, self.loop * loop, over_nonedges(self.graph, kernel))
 
     def variance(self, law: Law) -> Moments:
@@ -63,23 +67,21 @@ class WeightedSymmetric(Coefficients):
         law, pattern = view.law, self.graph.pattern
         edges, added = super().response(view, pulls)
         sent = self.expected(law).edges * pulls.edges
-        sent = sent + self._back(sent)  # both directions carry the normalisation of both ends
-        total = pattern.row_sum(sent) + pulls.nonedges + pulls.reverse()
-        (at_edge, loop_at_edge), (at_nonedge, loop_at_nonedge) = self._one_more(law)
-        edges = edges + at_edge * (total[pattern.target] - sent) + loop_at_edge * pulls.loop[pattern.target]
-        return edges, added + (at_nonedge * total + loop_at_nonedge * pulls.loop)[view.added.target]
+        back, target = self.graph.directions.reversed(sent, pattern), pattern.target  # as in `Symmetric`
+        received, given = pattern.row_sum(sent) + pulls.nonedges, pattern.column_sum(sent) + pulls.reverse()
+        (to, by, loop), (to_added, by_added, loop_added) = self._one_more(law)
+        edges = edges + to * (received[target] - sent) + by * (given[target] - back) + loop * pulls.loop[target]
+        return edges, added + (to_added * received + by_added * given + loop_added * pulls.loop)[view.added.target]
 
     def _second(self, law: Law, other: Tensor) -> Moments:
         p, q = law.rates.p, law.rates.q
-        (f, u), nonedges, _ = self._moments(law)
-        v, f2 = u - f.square(), f.square()
-        each = v * self._back(u) + f2 * self._back(v) + p * f2 * self._back(f2)
-        f, u = nonedges
-        v, f2 = u - f.square(), f.square()
-        left, right = torch.stack([v, f2, (1.0 - q) * f2], 1), torch.stack([u, v, f2], 1)
+        edges, nonedges = self._moments(law)[:2]
+        edges_source, nonedges_source = self._at_source(law)
+        left, right = spread(edges, edges_source, p)
+        each = (left * right).sum(-1)
+        left, right = spread(nonedges, nonedges_source, 1.0 - q)
         kernel = LowRank(self.graph, (q * self.added.square())[:, None] * left, right)
-        edges = (1.0 - p) * self.weight * other * each
-        return Moments(edges, self.no_loop(), over_nonedges(self.graph, kernel))
+        return Moments((1.0 - p) * self.weight * other * each, self.no_loop(), over_nonedges(self.graph, kernel))
 
     def _moments(self, law: Law) -> list[list[Tensor]]:
         """E[d'^−½], E[d'^−1] of targets given each edge, [E], of nodes given an addition; E[d'^−1] given nothing."""
@@ -90,20 +92,45 @@ class WeightedSymmetric(Coefficients):
         ]
         return self.once(law, "degrees", lambda: self._inverse(law, wanted))
 
-    def _one_more(self, law: Law) -> list[tuple[Tensor, Tensor]]:
-        """Relative change of d'^−½ by a pair beside a present one, change of loop/d'; by edges [E], additions [n]."""
+    def _at_source(self, law: Law) -> list[list[Tensor]]:
+        """E[d'^−½], E[d'^−1] of sources given each edge, [E], and of nodes that send along an addition, [n]."""
+        if self.graph.directions.together:
+            edges, nonedges = self._moments(law)[:2]
+            return [[self._back(moment) for moment in edges], nonedges]
+        alone = self.once(law, "alone", lambda: self._alone(law))
+        return [[moment.index_select(0, self.graph.pattern.source) for moment in alone], alone]
+
+    def _alone(self, law: Law) -> list[Tensor]:
+        """E[d'^−½; d' > 0], E[d'^−1; d' > 0] given nothing, [n]; without loop as `degree_moments` has them."""
+        e, w, (p, q) = self._double, self.added.double(), (law.rates.p, law.rates.q)
+        if self.loop > 0.0:
+            return self._inverse(law, [Given(self.loop + torch.zeros_like(w), (0.5, 1.0))])[0]
+        wanted = [Given(e, (1.5, 2.0), by_entry=True), Given(w, (1.5, 2.0), joined=1.0)]
+        beside = zip(*weighted_moments(WeightedDegrees(self.graph, e, w), law, wanted))
+        others = q * self.graph.nonneighbors.double() * w
+        each = [self.graph.pattern.row_sum((1.0 - p) * e * edge) + others * nonedge for edge, nonedge in beside]
+        return [moment.to(self.dtype) for moment in each]
+
+    def _one_more(self, law: Law) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """Relative changes of d'^−½ by a pair, and change of loop/d'; by edges [E], additions [n].
+
+        First of a message that is received, whose own pair is counted beside; then of one that is sent, whose pair
+        counts only if both directions are one. Without loops it is counted, too: next to nothing, all is change.
+        """
         degree, target, e, w = self.graph.degree.double(), self.graph.pattern.target, self._double, self.added.double()
         typical = torch.where(degree > 0, self.graph.pattern.row_sum(e) / degree.clamp(min=1), w)
         # The one beside is one of the others: of a−1 at an edge, of a at an addition.
         at_edge, at_addition = (((a - 1.0) / a.clamp(min=1)).clamp(min=0) for a in (degree - 1.0, degree))
-        changes = []
+        apart = self.loop > 0.0 and not self.graph.directions.together
+        powers, changes = (1.0, 0.5) if apart else (1.0,), []
         for own, beside, by_entry, share in ((e, typical[target], True, at_edge), (w, typical, False, at_addition)):
             joined, present = (0.0, 1.0 - law.rates.p) if by_entry else (1.0, law.rates.q)
             roots = [Given(self.loop + beside + k * own, (0.5,), by_entry, joined, share) for k in (0, 1)]
-            loops = [Given(self._own_loop + k * own, (1.0,), by_entry, joined) for k in (0, 1)]
-            without, including, lone, joined_by = (found[0] for found in self._inverse(law, [*roots, *loops]))
-            change = (including - without) / (present * including + (1.0 - present) * without)
-            changes.append((change, self.loop * (joined_by - lone)))
+            loops = [Given(self._own_loop + k * own, powers, by_entry, joined) for k in (0, 1)]
+            found = self._inverse(law, [*roots, *loops])
+            to = relative_change(found[0][0], found[1][0], present)
+            by = relative_change(found[2][1], found[3][1], present) if apart else to
+            changes.append((to, by, self.loop * (found[3][0] - found[2][0])))
         return changes
 
     @property
@@ -127,4 +154,4 @@ class WeightedSymmetric(Coefficients):
 
     def _root(self, degree: Tensor) -> Tensor:
         total = degree + self.loop
-        return torch.where(total > 0, total, 1.0).rsqrt()  # a node without edges and loop has no coefficient
+        return torch.where(total > 0, total, torch.inf).rsqrt()  # a node without edges and loop has no coefficient

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import torch
 import torch_geometric.nn as pyg
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -34,7 +35,7 @@ class AGNNConv(CorrectedConv, pyg.AGNNConv):
     def coefficients(self, graph: Graph, x: Tensor) -> Coefficients:
         """Scores of all pairs, on demand."""
         unit = normalize(dense(x), p=2.0, dim=-1)[:, None]
-        scores = FeatureScores(graph, unit, unit, self._score, self.add_self_loops, Attributes())
+        scores = FeatureScores(graph, unit, unit, self._score, self.add_self_loops, Attributes(), self._matrix)
         return ScoredAttention(scores, x.dtype)
 
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
@@ -44,3 +45,7 @@ class AGNNConv(CorrectedConv, pyg.AGNNConv):
     def _score(self, query: Tensor, key: Tensor) -> Tensor:
         factor: Tensor = self.beta
         return factor * (query * key).sum(-1)
+
+    def _matrix(self, query: Tensor, key: Tensor) -> Tensor:
+        factor: Tensor = self.beta
+        return factor * torch.einsum("nhc,shc->nhs", query, key)

@@ -134,7 +134,7 @@ def sums_first(adjacency: Adjacency, x: Tensor, layer: Any) -> bool:
         return False
     wide, narrow = layer.weight.shape
     rows = adjacency.rows
-    entries = 2 * adjacency.graph.num_edges * rows / max(adjacency.graph.num_nodes, 1)
+    entries = adjacency.graph.pattern.size * rows / max(adjacency.graph.num_nodes, 1)
     before = len(x) * wide * narrow + entries * wide * (2 if torch.is_grad_enabled() else 1)
     after = rows * wide * narrow + entries * narrow * (2 if x.requires_grad else 1)
     return bool(after < before)

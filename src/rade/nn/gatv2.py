@@ -52,7 +52,7 @@ class GATv2Conv(CorrectedConv, pyg.GATv2Conv):
             if self.lin_edge is None:
                 raise ValueError("GATv2Conv takes edge_attr only if it was built with edge_dim=...")
             extra = with_loops(graph, edge_attr, "GATv2Conv", self.added_attr, self.fill_value, self._edge_term)
-        scores = FeatureScores(graph, target, source, self._score, self.add_self_loops, extra)
+        scores = FeatureScores(graph, target, source, self._score, self.add_self_loops, extra, self._matrix)
         return ScoredAttention(scores, x.dtype, self.dropout if self.training else 0.0)
 
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
@@ -63,6 +63,12 @@ class GATv2Conv(CorrectedConv, pyg.GATv2Conv):
     def _score(self, query: Tensor, key: Tensor) -> Tensor:
         weights: Tensor = self.att
         return (leaky_relu(query + key, self.negative_slope) * weights).sum(-1)
+
+    def _matrix(self, query: Tensor, key: Tensor) -> Tensor:
+        weights: Tensor = self.att
+        pairs = query.transpose(0, 1).unsqueeze(2) + key.transpose(0, 1).unsqueeze(1)  # [H, n, S, C]
+        found = leaky_relu(pairs, self.negative_slope).flatten(1, 2) @ weights.transpose(0, 1).mT
+        return found.view(pairs.shape[:3]).transpose(0, 1)
 
     def _features(self, layer: Any, x: Tensor) -> Tensor:
         return linear(layer, x).view(-1, self.heads, self.out_channels)

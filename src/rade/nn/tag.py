@@ -116,6 +116,11 @@ class ChebConv(CorrectedConv, pyg.ChebConv):
 
     def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None) -> Coefficients:
         """e_ij/√(d_i d_j) without self-loops."""
+        if graph.directed:
+            raise ValueError(
+                "ChebConv has a symmetric Laplacian, which a directed graph has not (PyG divides by out-degrees); "
+                "make the graph undirected (torch_geometric.utils.to_undirected), or take TAGConv"
+            )
         if edge_weight is not None:
             weight = in_order(graph, edge_weight)
             if not torch.equal(weight, weight[graph.pattern.transposition]):

@@ -75,11 +75,14 @@ class TransformerConv(CorrectedConv, pyg.TransformerConv):
             messages = Messages(value + extra.others, along_edges(value, graph.pattern) + extra.edges)
         elif edge_attr is not None:
             raise ValueError("TransformerConv takes edge_attr only if it was built with edge_dim=...")
-        scores = FeatureScores(graph, query, key, self._score, False, extra)
+        scores = FeatureScores(graph, query, key, self._score, False, extra, self._matrix)
         return ScoredAttention(scores, x.dtype, self.dropout if self.training else 0.0), messages
 
     def _score(self, query: Tensor, key: Tensor) -> Tensor:
         return (query * key).sum(-1) / math.sqrt(self.out_channels)
+
+    def _matrix(self, query: Tensor, key: Tensor) -> Tensor:
+        return torch.einsum("nhc,shc->nhs", query, key) / math.sqrt(self.out_channels)
 
     def _features(self, layer: Any, x: Tensor) -> Tensor:
         return linear(layer, x).view(-1, self.heads, self.out_channels)

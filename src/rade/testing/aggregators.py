@@ -36,6 +36,8 @@ class Aggregator:
         heads: how many, where coefficients have a head axis; None without one.
         costly: whether moments cost much for each edge; the case of 32,768 views is then left out.
         meets: whether `covariance` covers non-edges, as pooling needs; False only where it cannot be told.
+        shares: whether the two directions of a pair share a normalisation; drawn apart, on a directed graph, they
+            covary through it, which pooling leaves out like all that shares a normalisation (Prop. 3).
     """
 
     name: str
@@ -44,6 +46,7 @@ class Aggregator:
     heads: int | None = None
     costly: bool = False
     meets: bool = True
+    shares: bool = False
 
     def alone(self, graph: Graph, dtype: torch.dtype = torch.double) -> Coefficients:
         """The coefficients on a base graph itself."""
@@ -133,20 +136,25 @@ def edge_scores(graph: Graph, query: Tensor, key: Tensor, edges: Tensor) -> Pair
 
 def pair_scores(graph: Graph, query: Tensor, key: Tensor, edges: Tensor) -> PairScores:
     """q_i·(k_j + e_ij) without."""
-    return FeatureScores(graph, query, key, lambda q, k: (q * k).sum(-1), False, Attributes(edges, 0.0, -0.5))
+    extra = Attributes(edges, 0.0, -0.5)
+    return FeatureScores(graph, query, key, lambda q, k: (q * k).sum(-1), False, extra, _inner_products)
+
+
+def _inner_products(query: Tensor, key: Tensor) -> Tensor:
+    return torch.einsum("nhc,shc->nhs", query, key)
 
 
 EXACT = [
     Aggregator("sum", plain(Sum), 1e-10),
     Aggregator("weighted-sum", weighted(Sum), 1e-10),
-    Aggregator("symmetric", plain(Symmetric), 1e-8),
-    Aggregator("symmetric-improved", plain(partial(Symmetric, loop=2.0)), 1e-8),
-    Aggregator("symmetric-no-loop", plain(partial(Symmetric, loop=0.0)), 1e-8),
+    Aggregator("symmetric", plain(Symmetric), 1e-8, shares=True),
+    Aggregator("symmetric-improved", plain(partial(Symmetric, loop=2.0)), 1e-8, shares=True),
+    Aggregator("symmetric-no-loop", plain(partial(Symmetric, loop=0.0)), 1e-8, shares=True),
     Aggregator("mean", plain(Mean), 1e-8),
     Aggregator("mean-loop", plain(partial(Mean, loop=1.0, gain=1.5)), 1e-8),
     Aggregator("weighted-mean", weighted(Mean), 1e-8),
-    Aggregator("weighted-symmetric", weighted_symmetric(1.0, 0.5), 1e-8, costly=True),
-    Aggregator("weighted-symmetric-no-loop", weighted_symmetric(0.0, 1.0), 1e-8, costly=True),
+    Aggregator("weighted-symmetric", weighted_symmetric(1.0, 0.5), 1e-8, costly=True, shares=True),
+    Aggregator("weighted-symmetric-no-loop", weighted_symmetric(0.0, 1.0), 1e-8, costly=True, shares=True),
 ]
 # Attention's moments are exact up to its lattice: 1e-5 for means, 9e-5 for squares. How the two directions of a
 # non-edge covary has no closed sum over all pairs; they count as independent (docs/moments.md).

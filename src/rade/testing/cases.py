@@ -46,11 +46,14 @@ CASES = (
     Case("isolated", 0.4, 0.0),  # q = 0: a node that never hears anybody
     Case("isolated", 0.25, 1.0),  # q = 1: every non-edge is there for certain, none varies
     Case("batch", 0.3, 0.2),  # two graphs of different size: no pair across, moments per size
+    Case("directed", 0.3, 0.2),  # directed edges, of which one goes both ways: the directions are drawn apart
+    Case("directed-sources", 0.6, 0.3),  # nodes that send and hear nobody: without loops their degree may be 0
+    Case("directed-batch", 0.3, 0.2),  # two directed graphs: 4,096 views
     Case("cycle-chord", 0.5, 0.1),  # equal degrees on edges and on non-edges; 32,768 views
 )
 SMALL = CASES[:-1]  # for what asks every view for all its pairs
-BATCH = CASES[6]
-INSIDE = (CASES[0], BATCH)  # both rates can move up and down
+BATCH, DIRECTED, DIRECTED_BATCH = CASES[6], CASES[7], CASES[9]
+INSIDE = (CASES[0], BATCH, DIRECTED)  # both rates can move up and down
 
 
 def affordable(aggregator: Aggregator) -> tuple[Case, ...]:

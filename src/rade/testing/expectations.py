@@ -23,6 +23,10 @@ _FORGOTTEN = (
     " (nothing is said of non-edges, but they do covary: give `covariance` their part, or, where it has no closed "
     "form, declare Aggregator(..., meets=False))"
 )
+_APART = (
+    "covariance of directions that are drawn apart (pooling counts them as independent; where they share a "
+    "normalisation, declare Aggregator(..., shares=True))"
+)
 
 
 def on_edges(graph: Graph, values: Tensor) -> Tensor:
@@ -63,17 +67,24 @@ def moments_are_those_of_all_views(aggregator: Aggregator) -> None:
 
 
 def both_directions_covary_as_stated(aggregator: Aggregator) -> None:
-    """Cov[α'_ij, α'_ji], which pooling needs: on edges and, unless the aggregator cannot tell, on non-edges."""
+    """Cov[α'_ij, α'_ji], which pooling needs: on edges and, unless the aggregator cannot tell, on non-edges.
+
+    On directed graphs there is none, unless both directions share a normalisation.
+    """
     for case in affordable(aggregator):
         views, build = case.views(), aggregator.on(case.graph)
         alpha, _ = views.coefficients(build)
         centred = alpha - views.mean(alpha)
         enumerated = views.mean(centred * centred.transpose(1, 2))
+        square = views.mean(alpha.square())
+        if case.graph.directed:
+            nothing = enumerated if aggregator.shares else torch.zeros_like(enumerated)
+            expect(nothing, enumerated, aggregator.tolerance, _APART, case, square)
+            continue
         stated = aggregator.alone(case.graph).covariance(views.law)
         if not aggregator.meets:
             enumerated = only(adjacency(case.graph), enumerated, aggregator.heads)
         found = on_pairs(case.graph, stated, aggregator.heads)
-        square = views.mean(alpha.square())
         silent = aggregator.meets and not stated.nonedges.parts
         what = "covariance of both directions" + (_FORGOTTEN if silent else "")
         expect(found, enumerated, aggregator.tolerance, what, case, square)

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from rade.correction import propagate
 from rade.graph.graph import Graph
-from rade.graph.pairs import symmetric_pattern
 from rade.moments.base import Coefficients
 from rade.view.law import Law, Variant
 from rade.view.rates import Rates, number
@@ -47,6 +46,16 @@ def undirected(pairs: list[tuple[int, int]], nodes: int, batch: list[int] | None
     return Graph.from_edge_index(torch.cat([edge, edge.flip(0)], 1), nodes, of)
 
 
+def directed(edges: list[tuple[int, int]], nodes: int, batch: list[int] | None = None) -> Graph:
+    """The directed graph of a list of edges (source, target).
+
+    >>> directed([(0, 1), (2, 1)], 3).degree.tolist()
+    [0, 2, 0]
+    """
+    edge_index = torch.tensor(edges, dtype=torch.long).reshape(-1, 2).t()
+    return Graph.from_edge_index(edge_index, nodes, None if batch is None else torch.tensor(batch), directed=True)
+
+
 GRAPHS = {
     "path": undirected([(0, 1), (1, 2), (2, 3), (3, 4)], 5),
     "star": undirected([(0, 1), (0, 2), (0, 3), (0, 4)], 5),
@@ -55,6 +64,9 @@ GRAPHS = {
     "isolated": undirected([(0, 1), (1, 2), (2, 0), (2, 3)], 5),
     "batch": undirected([(0, 1), (1, 2), (3, 4), (4, 5), (5, 6)], 7, [0, 0, 0, 1, 1, 1, 1]),
     "cycle-chord": undirected([(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0), (0, 3)], 6),
+    "directed": directed([(0, 1), (1, 0), (1, 2), (2, 3), (0, 3)], 4),
+    "directed-sources": directed([(0, 2), (1, 2), (3, 2), (2, 3)], 4),
+    "directed-batch": directed([(0, 1), (2, 1), (3, 4), (4, 3), (3, 5)], 6, [0, 0, 0, 1, 1, 1]),
 }
 RATES = [(0.3, 0.2), (0.5, 0.1), (0.9, 0.6), (0.0, 0.3), (0.4, 0.0), (0.0, 0.0), (0.25, 1.0)]  # (p, q)
 
@@ -73,10 +85,15 @@ def nonedges(graph: Graph) -> Tensor:
 
 
 def pairs_of(graph: Graph) -> tuple[Tensor, Tensor]:
-    """All unordered pairs within a graph, lexicographic, [2, P], and which of them are edges, [P]."""
-    low, high = torch.triu_indices(graph.num_nodes, graph.num_nodes, 1)
-    same = graph.batch[low] == graph.batch[high]
-    pairs = torch.stack([low[same], high[same]])
+    """All pairs (target, source) within a graph that are drawn, lexicographic, [2, P], and which are edges, [P].
+
+    Of an undirected graph those with target < source.
+    """
+    nodes = torch.arange(graph.num_nodes)
+    target, source = torch.cartesian_prod(nodes, nodes).unbind(1)
+    drawn = (target < source) if graph.directions.together else (target != source)
+    drawn &= graph.batch[target] == graph.batch[source]
+    pairs = torch.stack([target[drawn], source[drawn]])
     return pairs, adjacency(graph)[pairs[0], pairs[1]]
 
 
@@ -85,7 +102,7 @@ def copies(graph: Graph, count: int) -> Graph:
     offset = torch.arange(count)[:, None]
     edge_index = (graph.edge_index[:, None] + offset * graph.num_nodes).reshape(2, -1)
     batch = (graph.batch + offset * graph.num_graphs).flatten()
-    return Graph.from_edge_index(edge_index, graph.num_nodes * count, batch)
+    return Graph.from_edge_index(edge_index, graph.num_nodes * count, batch, directed=graph.directed)
 
 
 class AllViews:
@@ -112,12 +129,12 @@ class AllViews:
         self.carry = Carry(self.repeat, self.repeat)
         dense = torch.zeros(self.count, n, n, dtype=torch.bool)
         dense[:, pairs[0], pairs[1]] = bits.bool()
-        dense = dense | dense.mT
+        dense = dense | dense.mT if graph.directions.together else dense
         pattern = self.copies.pattern
         kept = dense[pattern.target // n, pattern.target % n, pattern.source % n]
         added = dense[:, pairs[0][~is_edge], pairs[1][~is_edge]].nonzero()
-        low, high = pairs[:, ~is_edge][:, added[:, 1]] + added[:, 0] * n
-        self.view = View(law.on(self.copies), kept, symmetric_pattern(low, high, n * self.count))
+        target, source = pairs[:, ~is_edge][:, added[:, 1]] + added[:, 0] * n
+        self.view = View(law.on(self.copies), kept, graph.directions.pattern(target, source, n * self.count))
 
     def under(self, variant: Variant) -> AllViews:
         """The same views, corrected in another way; nothing that was computed travels along."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -12,10 +13,9 @@ from torch.autograd.gradcheck import GradcheckError, gradcheck
 from rade.control.variance import variance
 from rade.correction import propagate
 from rade.graph.graph import Graph
-from rade.graph.pairs import symmetric_pattern
 from rade.moments.base import Coefficients, Moments, Sent
 from rade.testing.aggregators import Aggregator
-from rade.testing.cases import BATCH, CASES, INSIDE, Case, expect
+from rade.testing.cases import BATCH, CASES, DIRECTED_BATCH, INSIDE, Case, expect
 from rade.testing.expectations import called
 from rade.testing.oracle import Carry
 from rade.view.law import Law, Variant
@@ -47,7 +47,7 @@ def edges_may_be_listed_in_any_order(aggregator: Aggregator) -> None:
     """A shuffled ``edge_index`` is the same graph: the same views, outputs and variances to the last bit."""
     for case in CASES:
         shuffle = torch.randperm(case.graph.pattern.size, generator=torch.Generator().manual_seed(3))
-        other = Graph.from_edge_index(case.graph.edge_index[:, shuffle], case.graph.num_nodes, case.graph.batch)
+        other = _like(case.graph, case.graph.edge_index[:, shuffle], case.graph.batch)
         x = aggregator.messages(case.graph)
         for variant in Variant:
             view, there = _drawn(case.law(variant)), _drawn(case.law(variant).on(other))
@@ -59,17 +59,16 @@ def edges_may_be_listed_in_any_order(aggregator: Aggregator) -> None:
 
 def a_batch_is_its_graphs(aggregator: Aggregator) -> None:
     """Outputs and variances of every graph of a batch are those of the graph alone."""
-    case = BATCH
-    whole, x = case.graph, aggregator.messages(case.graph)
-    for variant in Variant:
+    for case, variant in product((BATCH, DIRECTED_BATCH), Variant):
+        whole, x = case.graph, aggregator.messages(case.graph)
         view = _drawn(case.law(variant))
         together = _results(aggregator.alone(whole), view, x)
         for rows, part, carry in _parts(whole):
             alone = _carried(view, rows, part, carry)
             found = _results(aggregator.on(whole)(part, carry, x.dtype), alone, x[rows])
             for what, value in found.items():
-                target = together[what][rows]
-                expect(value, target, ROUNDING, f"{what} of one graph of a batch, {called(variant)}", case)
+                what_of = f"{what} of one graph of a batch, {called(variant)}"
+                expect(value, together[what][rows], ROUNDING, what_of, case, together[what])
 
 
 def single_precision_is_near_double(aggregator: Aggregator) -> None:
@@ -142,7 +141,7 @@ def _renumbered(graph: Graph) -> tuple[Tensor, Graph, Carry]:
     """Old node of each new one, shuffled within each graph; the graph in new numbers; how values come there."""
     random = torch.rand(graph.num_nodes, generator=torch.Generator().manual_seed(6))
     order = torch.argsort(graph.batch + random)
-    other = Graph.from_edge_index(torch.argsort(order)[graph.edge_index], graph.num_nodes, graph.batch)
+    other = _like(graph, torch.argsort(order)[graph.edge_index], graph.batch)
     return order, other, Carry(_picked(order), _picked(other.order))
 
 
@@ -150,8 +149,13 @@ def _parts(graph: Graph) -> Iterator[tuple[Tensor, Graph, Carry]]:
     """Nodes of each graph of a batch, the graph alone, and how values come there."""
     for b in range(graph.num_graphs):
         nodes, entries = (graph.batch == b).nonzero().squeeze(1), graph.batch[graph.pattern.target] == b
-        part = Graph.from_edge_index(graph.edge_index[:, entries] - nodes[0], len(nodes))
+        part = _like(graph, graph.edge_index[:, entries] - nodes[0], graph.batch[nodes] - b)
         yield nodes, part, Carry(_picked(nodes), _picked(entries))
+
+
+def _like(graph: Graph, edge_index: Tensor, batch: Tensor) -> Graph:
+    """Another graph, directed like this one."""
+    return Graph.from_edge_index(edge_index, batch=batch, directed=graph.directed)
 
 
 def _picked(which: Tensor) -> Callable[[Tensor], Tensor]:
@@ -161,11 +165,12 @@ def _picked(which: Tensor) -> Callable[[Tensor], Tensor]:
 def _carried(view: View, nodes: Tensor, graph: Graph, carry: Carry) -> View:
     """A view on a graph made of some ``nodes``, in their order."""
     place = torch.full((view.graph.num_nodes,), -1).index_put((nodes,), torch.arange(len(nodes)))
-    once = view.added.target < view.added.source
+    once, directions = graph.directions.entries(view.added), graph.directions
     ends = place[torch.stack([view.added.target[once], view.added.source[once]])]
-    low, high = ends[:, (ends >= 0).all(0)].sort(0).values
-    sorting = torch.argsort(low * graph.num_nodes + high)
-    added = symmetric_pattern(low[sorting], high[sorting], graph.num_nodes)
+    ends = ends[:, (ends >= 0).all(0)]
+    target, source = ends.sort(0).values if directions.together else ends
+    sorting = torch.argsort(target * graph.num_nodes + source)
+    added = directions.pattern(target[sorting], source[sorting], graph.num_nodes)
     return View(view.law.on(graph), carry.edges(view.kept), added)
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from rade.control.pooled import pooled_variance
 from rade.control.variance import variance
 from rade.correction import propagate
+from rade.graph.graph import Graph
 from rade.graph.messages import Messages
 from rade.moments.base import Sent
 from rade.testing.aggregators import Aggregator, normal
@@ -85,8 +86,9 @@ def _edge_messages(aggregator: Aggregator, views: AllViews, messages: Messages, 
     what = f"variance with messages of edges of {called(views.law.variant)}"
     expect(found, views.variance(out).sum(1), aggregator.tolerance, what, case, scale)
     pooled = pooled_variance(sent, views.law, mean=False, exact=True).total
-    together = graph.pool(0.5 * views.variance(out + out.transpose(1, 2)).sum(1))
-    expect(pooled, together, aggregator.tolerance, f"pooled {what}", case, 2.0 * graph.pool(scale))
+    together, apart = views.variance(out + out.transpose(1, 2)), views.variance(out)
+    pairs = torch.where(_meets(aggregator, graph)[..., None], 0.5 * together, apart)
+    expect(pooled, graph.pool(pairs.sum(1)), aggregator.tolerance, f"pooled {what}", case, 2.0 * graph.pool(scale))
 
 
 def _pooled(
@@ -97,9 +99,7 @@ def _pooled(
     clean = _head(sent.coefficients.clean().edges, head)
     out = alpha[..., None] * corrected_messages(views, clean, alpha, m)  # [K, n, n, C]
     together, apart = views.variance(out + out.transpose(1, 2)), views.variance(out)
-    # Where an aggregator cannot tell how non-edges covary, each direction counts by itself.
-    meets = torch.ones_like(together[..., 0], dtype=torch.bool) if aggregator.meets else adjacency(graph)
-    pairs = torch.where(meets[..., None], 0.5 * together, apart)  # of ordered pairs
+    pairs = torch.where(_meets(aggregator, graph)[..., None], 0.5 * together, apart)  # of ordered pairs
     square = views.mean(out.square()).sum(1)
     found = pooled_variance(sent, views.law, mean=False, exact=True).total
     expect(found, graph.pool(pairs.sum(1)), aggregator.tolerance, what, case, 2.0 * graph.pool(square))
@@ -124,6 +124,17 @@ def corrected_messages(views: AllViews, clean: Tensor, alpha: Tensor, m: Tensor)
         total = weight.sum(1, keepdim=True)
         centre = (weight @ m) / torch.where(total > 0, total, 1.0)
     return factor[..., None] * m + other[..., None] * (m - centre[:, None])
+
+
+def _meets(aggregator: Aggregator, graph: Graph) -> Tensor:
+    """At which pairs pooling lets both directions meet, [n, n]; elsewhere each counts by itself.
+
+    Not at non-edges of an aggregator that cannot tell how they covary, nor at those of a directed graph, where only
+    aggregators that share a normalisation could show a difference.
+    """
+    if graph.directed:
+        return torch.full_like(adjacency(graph), not aggregator.shares)
+    return torch.ones_like(adjacency(graph)) if aggregator.meets else adjacency(graph)
 
 
 def _heads(aggregator: Aggregator) -> list[int | None]:

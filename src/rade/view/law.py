@@ -88,14 +88,18 @@ class Views:
         shared: one view for all layers of a pass, as the paper's text has it; otherwise every convolution has a view of
             its own, and expectations are preserved through several linear layers.
         sampling: every non-edge by itself (``"bernoulli"``), or a ``"fixed"`` number round(q · non-edges) of them.
+        directed: whether ``edge_index`` is taken as directed: each direction is dropped or added by itself, also where
+            both are there. Otherwise an ``edge_index`` with edges in one direction only is refused.
     """
 
     shared: bool = False
     sampling: SamplingName = "bernoulli"
+    directed: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.shared, bool):
-            raise ValueError(f"shared must be True or False, got {self.shared!r}")
+        for name, value in (("shared", self.shared), ("directed", self.directed)):
+            if not isinstance(value, bool):
+                raise ValueError(f"{name} must be True or False, got {value!r}")
         choose("sampling", self.sampling, get_args(SamplingName))
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rade.graph.graph import Graph
-from rade.graph.pairs import bernoulli_positions, fixed_positions, symmetric_pattern, unrank_pairs
+from rade.graph.pairs import bernoulli_positions, fixed_positions
 from rade.graph.sparse import Pattern
 from rade.memory import Memo
 from rade.view.law import Law
@@ -55,14 +55,11 @@ def sample_view(graph: Graph, rates: Rates, generator: torch.Generator | None = 
 
 
 def _kept(graph: Graph, p: float, generator: torch.Generator | None) -> Tensor:
-    """One Bernoulli(1−p) per undirected edge, told to both directions."""
-    kept = torch.ones(graph.pattern.size, dtype=torch.bool, device=graph.device)
+    """One Bernoulli(1−p) per edge, told to both directions of an undirected one."""
     if p == 0.0:
-        return kept
+        return torch.ones(graph.pattern.size, dtype=torch.bool, device=graph.device)
     drawn = torch.rand(graph.num_edges, generator=generator, device=graph.device) >= p
-    kept[graph.upper] = drawn
-    kept[graph.pattern.transposition[graph.upper]] = drawn
-    return kept
+    return graph.directions.spread(drawn, graph.entries, graph.pattern)
 
 
 def _bernoulli_ranks(graph: Graph, q: float, generator: torch.Generator | None) -> Tensor:
@@ -86,11 +83,12 @@ _SAMPLERS = {"bernoulli": _bernoulli_ranks, "fixed": _fixed_ranks}
 
 
 def _added(graph: Graph, rank: Tensor) -> Pattern:
-    """Ranks in the common pair space of a batch, ascending, as a symmetric pattern."""
+    """Ranks in the common pair space of a batch, ascending, as a pattern."""
+    directions = graph.directions
     if graph.num_graphs == 1:
-        low, high = unrank_pairs(rank, graph.sizes)
+        target, source = directions.unrank(rank, graph.sizes)
     else:
         of = torch.searchsorted(graph.pair_offset, rank, right=True) - 1
-        low, high = unrank_pairs(rank - graph.pair_offset[of], graph.sizes[of])
-        low, high = low + graph.ptr[of], high + graph.ptr[of]
-    return symmetric_pattern(low, high, graph.num_nodes)
+        target, source = directions.unrank(rank - graph.pair_offset[of], graph.sizes[of])
+        target, source = target + graph.ptr[of], source + graph.ptr[of]
+    return directions.pattern(target, source, graph.num_nodes)

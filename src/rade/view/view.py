@@ -45,8 +45,8 @@ class Lawful(Adjacency):
 class View(Lawful):
     """One random view A': which edges were kept and which non-edges added."""
 
-    kept: Tensor  # [E] bool, equal for both directions of an edge
-    added: Pattern  # symmetric, both directions
+    kept: Tensor  # [E] bool, equal for both directions of an undirected edge
+    added: Pattern  # both directions of undirected additions
     memo: Memo = field(default_factory=Memo, init=False, repr=False)
 
     def neighborhood(self, nodes: Nodes) -> Nodes:

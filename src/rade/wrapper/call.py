@@ -69,7 +69,7 @@ class Entry:
         if any(isinstance(value, HeteroData) or name.endswith("_dict") for name, value in arguments.items()):
             raise ValueError(
                 f"the model takes several kinds of nodes or relations ({', '.join(arguments)}), and views are of one "
-                "undirected relation; wrap the part that sees a single one, or make the graph homogeneous with "
+                "relation; wrap the part that sees a single one, or make the graph homogeneous with "
                 "HeteroData.to_homogeneous()"
             )
         raise ValueError(
@@ -186,11 +186,11 @@ def _tensor(value: Any) -> Tensor | None:
     return value if isinstance(value, Tensor) else None
 
 
-def find_graph(call: Call, model: Module, known: Recall[Graph]) -> Graph:
+def find_graph(call: Call, model: Module, known: Recall[Graph], directed: bool = False) -> Graph:
     """The graph of a call: sorted and validated once for every new ``edge_index``."""
     _refuse_matrices(call.edge_index)
     require_finite(call.x)
-    graph = graph_of(call.edge_index, call.num_nodes, call.batch, call.ptr, known)
+    graph = graph_of(call.edge_index, call.num_nodes, call.batch, call.ptr, known, directed)
     if graph.self_loops:
         graph.once(("self-loops", model), lambda: _warn_of_loops(graph, model))
     return graph

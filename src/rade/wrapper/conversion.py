@@ -57,7 +57,8 @@ def convert(model: Module, strict: bool = True) -> Module:
     for path, module in model.named_modules():
         if type(module).__name__ == "HeteroConv":
             raise ValueError(
-                f"HeteroConv at {path or 'the top'!r} has several relations, and views are of one undirected relation; "
+                f"HeteroConv at {path or 'the top'!r} has several relations, and views are of one: each would need a "
+                "density, rates and views of its own, between two kinds of nodes; "
                 "make the graph homogeneous (HeteroData.to_homogeneous()), or wrap a part that sees one relation"
             )
         if strict and path not in plain and module in others:
@@ -108,7 +109,7 @@ def reason_against(module: Module) -> str:
 _SCORES = "its coefficients are functions of pairs without moments here (rade.nn.GATv2Conv shows how to write some)"
 _ATTRIBUTES = "its messages use edge attributes, which added edges do not have"
 _NO_SUM = "it is no weighted sum of messages, so there is no expectation to preserve"
-_RELATIONS = "it has several relations, and views are of one"
+_RELATIONS = "it has several relations, and views are of one: each would need a density, rates and views of its own"
 _REASONS = {
     **dict.fromkeys(("SuperGATConv", "FAConv", "FeaStConv"), _SCORES),
     **dict.fromkeys(("NNConv", "CGConv", "GMMConv", "SplineConv", "ResGatedGraphConv"), _ATTRIBUTES),

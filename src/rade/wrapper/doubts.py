@@ -108,7 +108,7 @@ def _over(seen: object, adjacency: Adjacency) -> bool:
 
 def blocks(graph: Graph) -> Tensor:
     """Sizes of the runs of consecutive nodes between which no edge passes, single nodes left out."""
-    ends = graph.edge_index[:, graph.upper]
+    ends = graph.edge_index[:, graph.entries]
     low, high = ends.min(0).values, ends.max(0).values
     change = torch.zeros(graph.num_nodes + 1, dtype=torch.long, device=graph.device)
     ones = torch.ones_like(low)

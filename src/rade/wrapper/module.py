@@ -297,7 +297,7 @@ class RADE(Module):
         return self._entries[method].read(args, kwargs)
 
     def _graph(self, call: Call) -> Graph:
-        return find_graph(call, self.wrapped, self._graphs)
+        return find_graph(call, self.wrapped, self._graphs, self.views.directed)
 
 
 @revert.register

@@ -22,6 +22,8 @@ PerWeight = Callable[[Tensor, Tensor, Tensor], Tensor]  # (w, mean of X, varianc
 class Others(Protocol):
     """The non-neighbors of every node, with weights relative to e^shift."""
 
+    shift: Tensor  # [n, H], at least what was asked for; constant in derivatives
+
     def total(self, power: int) -> Tensor:
         """Σ_{j∉N(i)} w_ij^power, [n, H]."""
 
@@ -34,8 +36,8 @@ class DeltaLaw:
 
     def __init__(self, scores: PairScores, rates: Rates, others: Callable[[Any, Tensor], Others]) -> None:
         self.scores, self.rates, pattern = scores, rates, scores.graph.pattern
-        shift = scores.heaviest()
-        self.others = others(scores, shift)
+        self.others = others(scores, scores.heaviest())
+        shift = self.others.shift
         self.edge, self.own = torch.exp(scores.edge - shift[pattern.target]), torch.exp(scores.own - shift)
         p, q = rates.p, rates.q
         mean = self.own + (1.0 - p) * pattern.row_sum(self.edge) + q * self.others.total(1)
@@ -91,7 +93,7 @@ class OthersInCells:
     def __init__(self, scores: Scores, shift: Tensor) -> None:
         self.sums = AttentionSums(scores)
         log_weight = self.sums.cells.log_weights_of(scores.slope, scores.t.flatten())
-        self.shape, self.weight = shift.shape, torch.exp(log_weight - shift.flatten()[:, None, None])
+        self.shift, self.shape, self.weight = shift, shift.shape, torch.exp(log_weight - shift.flatten()[:, None, None])
 
     def total(self, power: int) -> Tensor:
         """Over who stands where."""
@@ -107,7 +109,7 @@ class ListedOthers:
     """Non-neighbors as a list: all of them, or the paper's sample of which each stands for several, ``times`` [P]."""
 
     def __init__(self, scores: PairScores, shift: Tensor, pattern: Pattern, times: Tensor) -> None:
-        self.pattern, self.times = pattern, times[:, None]
+        self.shift, self.pattern, self.times = shift, pattern, times[:, None]
         beta = scores.at(pattern.target, pattern.source) - shift[pattern.target]
         self.weight = torch.exp(beta.clamp(max=HUGE))
 

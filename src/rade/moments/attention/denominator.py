@@ -12,15 +12,17 @@ from rade.graph.operator import Operator
 from rade.moments.attention.all_nodes import AttentionSums
 from rade.moments.attention.cell_law import CellLaw
 from rade.moments.attention.cells import POINTS, WIDTH
+from rade.moments.attention.columns import ColumnOthers, draw_columns
 from rade.moments.attention.delta_law import DeltaLaw, ListedOthers, Others, OthersInCells
 from rade.moments.attention.lattice import LN2
 from rade.moments.attention.nonneighbors import list_pairs, pair_count, sample_nonneighbors
 from rade.moments.attention.pair_law import BAND, PairLaw
-from rade.moments.attention.scores import PairScores, Scores
+from rade.moments.attention.scores import FeatureScores, PairScores, Scores
 from rade.view.law import Law
 
 SHORT_LIST = 2**18  # pairs that are gone through at the speed of the cache
 UNASKED = 64  # samples per node where nobody asked for any: scores of pairs cost by the feature
+COLUMNS = 32  # likewise on a single graph, where all nodes share them
 MOST_PAIRS = 2**27  # a list beyond this does not fit into memory
 
 
@@ -53,7 +55,7 @@ def denominator(scores: PairScores, law: Law) -> Denominator:
     if law.correction.complement == "sampled":
         return DeltaLaw(scores, law.rates, lambda scores, shift: _sampled(scores, shift, law, samples))
     if not (listed or scores.summable):
-        return DeltaLaw(scores, law.rates, lambda scores, shift: _sampled(scores, shift, law, min(samples, UNASKED)))
+        return DeltaLaw(scores, law.rates, lambda scores, shift: _unasked(scores, shift, law))
     if law.correction.moments not in ("exact", "delta"):
         raise ValueError(f"attention has no moments {law.correction.moments!r}; it has 'exact' and 'delta'")
     if not is_exact(scores, law):
@@ -110,3 +112,11 @@ def _sampled(scores: PairScores, shift: Tensor, law: Law, samples: int) -> Other
     """The paper's estimate: s uniform non-neighbors per node, reused for all its pairs."""
     pattern, times = sample_nonneighbors(scores.graph, samples, law.generator)
     return ListedOthers(scores, shift, pattern, times * scores.graph.nonneighbors[pattern.target].double() / samples)
+
+
+def _unasked(scores: PairScores, shift: Tensor, law: Law) -> Others:
+    """A sample where sums over all non-neighbors would cost too much: shared columns, if there is a single graph."""
+    if isinstance(scores, FeatureScores) and scores.graph.num_graphs == 1:
+        dtype = scores.narrow[0].dtype
+        return ColumnOthers(scores, shift, draw_columns(scores.graph, COLUMNS, law.generator, dtype))
+    return _sampled(scores, shift, law, min(law.correction.samples, UNASKED))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -16,6 +17,8 @@ from rade.graph.sparse import Pattern
 from rade.moments.attention.nonneighbors import ListedPairs
 
 CHUNK = 2**20  # numbers per temporary of scores that are functions of pairs of features
+CACHED = 2**18  # numbers of a part of a table that are gone through at the speed of the cache
+LARGE = 2**25  # numbers of a table from which on its parts are computed again in the backward pass
 
 
 class PairScores(ABC):
@@ -121,7 +124,10 @@ class EdgeScores(Scores):
 
 
 class FeatureScores(PairScores):
-    """β_ij = score(query_i, key_j + e_ij) per head, for features [n, H, C] and a function of rows [P, H, C]."""
+    """β_ij = score(query_i, key_j + e_ij) per head, for features [n, H, C] and a function of rows [P, H, C].
+
+    ``matrix`` gives the scores of all pairs of [n, H, C] and [S, H, C] as [n, H, S].
+    """
 
     def __init__(
         self,
@@ -131,7 +137,10 @@ class FeatureScores(PairScores):
         score: Callable[[Tensor, Tensor], Tensor],
         self_loops: bool,
         extra: Attributes,
+        matrix: Callable[[Tensor, Tensor], Tensor],
     ) -> None:
+        self.narrow = query, key + torch.as_tensor(extra.others).to(key)
+        self.matrix = matrix
         self.query, self.key, self.score = query.double(), key.double() + extra.others, score
         pattern, key = graph.pattern, key.double()
         edge = score(self.query.index_select(0, pattern.target), key.index_select(0, pattern.source) + extra.edges)
@@ -145,6 +154,15 @@ class FeatureScores(PairScores):
             return self._at(target, source)
         found: list[Tensor] = [checkpoint(self._at, *piece, use_reentrant=False) for piece in pieces]
         return torch.cat(found)
+
+    def table(self, columns: Tensor) -> Tensor:
+        """β of all targets and some sources [S] that are no neighbors, [n, H, S]; in the precision of the features."""
+        query, key = self.narrow
+        key = key.index_select(0, columns)
+        parts = torch.split(query, max(1, CACHED // max(1, key.numel())))
+        if len(query) * key.numel() <= LARGE:
+            return torch.cat([self.matrix(part, key) for part in parts])
+        return torch.cat([cast(Tensor, checkpoint(self.matrix, part, key, use_reentrant=False)) for part in parts])
 
     def _at(self, target: Tensor, source: Tensor) -> Tensor:
         return self.score(self.query.index_select(0, target), self.key.index_select(0, source))
