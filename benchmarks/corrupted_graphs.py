@@ -2,7 +2,8 @@
 
     RADE_DATA=data python benchmarks/corrupted_graphs.py --dataset cora --backbone gcn --method none,rade-of \
         --seeds 5 --out table.jsonl
-    RADE_DATA=data python benchmarks/corrupted_graphs.py --dataset cs --trained noisy --corruption add100 --out table.jsonl
+    RADE_DATA=data python benchmarks/corrupted_graphs.py --dataset cs --method none --trained noisy \
+        --corruption add100 --out table.jsonl
 
 One training per (data set, backbone, method, seed), then every corrupted graph and every way to predict by evaluation
 passes of that model (`predictions.py` has the ways). Lines that are in the file already are not computed again. For a
@@ -59,13 +60,14 @@ class Graphs:
 
     task: Task
     seed: int
+    folder: Path | None
     kept: dict[str, Case] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Case:
         if name not in self.kept:
             value = CORRUPTIONS[name]
             corruption = Corruption(value.drop, value.add, self.seed)
-            self.kept[name] = Case(self.task, corruption, corruption.of(self.task.graph))
+            self.kept[name] = Case(self.task, corruption, corruption.of(self.task.graph), self.folder)
         return self.kept[name]
 
 
@@ -121,7 +123,7 @@ def on_clean(task: Task, job: Job, left: dict[str, tuple[str, ...]], graphs: Gra
 
 
 def on_noisy(task: Task, job: Job, left: dict[str, tuple[str, ...]], graphs: Graphs) -> Iterator[dict[str, Any]]:
-    """Train on the corrupted graph itself: plainly, and with its noise known, wrong by a factor of two, or estimated."""
+    """Train on the corrupted graph itself: plainly, and with its noise known, wrong or estimated."""
     for name, ways in left.items():
         case, started = graphs[name], time.process_time()
         judge = Judge(task, wrapped(trained(task, job, case.graph)), job.seed)
@@ -149,7 +151,7 @@ def jobs(asked: argparse.Namespace, done: set[tuple[Any, ...]]) -> Iterator[tupl
     for dataset in asked.dataset.split(","):
         task = Task.of(dataset)
         for seed in range(asked.first, asked.first + asked.seeds):
-            graphs = Graphs(task, seed)
+            graphs = Graphs(task, seed, asked.cache)
             for backbone, method in product(asked.backbone.split(","), asked.method.split(",")):
                 job = Job(dataset, backbone, method, asked.trained, seed)
                 left = [name for name in asked.corruption.split(",") if (*vars(job).values(), name) not in done]
@@ -167,6 +169,7 @@ def main() -> None:
     arguments.add_argument("--ways", default=",".join(WAYS), help="which ways to predict, plain among them")
     arguments.add_argument("--seeds", type=int, default=5)
     arguments.add_argument("--first", type=int, default=200)
+    arguments.add_argument("--cache", type=Path, help="folder for what depends on a corrupted graph alone")
     arguments.add_argument("--out", type=Path, required=True)
     asked = arguments.parse_args()
     asked.out.parent.mkdir(parents=True, exist_ok=True)

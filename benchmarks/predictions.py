@@ -12,7 +12,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -86,6 +87,24 @@ def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)
 
 
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Stored(Similarity):
+    """A similarity whose values are kept in files: those of common neighbors take longer than all passes of a model."""
+
+    similarity: Similarity
+    keep: Callable[[str, Callable[[], Tensor]], Tensor]
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.similarity.name
+
+    def of(self, graph: rade.Graph, pairs: Tensor) -> Tensor:
+        return self.keep(f"common-{pairs.shape[1]}", lambda: self.similarity.of(graph, pairs))
+
+
 @dataclass(frozen=True)
 class Case:
     """A corrupted graph and what all models may use about it."""
@@ -93,6 +112,19 @@ class Case:
     task: Task
     corruption: Corruption
     graph: rade.Graph
+    folder: Path | None = None  # keeps what depends on the graph alone
+
+    def keep(self, name: str, build: Callable[[], T]) -> T:
+        if self.folder is None:
+            return build()
+        value = self.corruption
+        path = self.folder / f"{self.task.name}-{value.seed}-{value.drop:g}-{value.add:g}-{name}.pt"
+        if not path.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            torch.save(build(), path.with_suffix(".part"))
+            path.with_suffix(".part").replace(path)
+        found: T = torch.load(path, weights_only=True)
+        return found
 
     @cached_property
     def features(self) -> EdgeEvidence:
@@ -100,7 +132,7 @@ class Case:
 
     @cached_property
     def common(self) -> EdgeEvidence:
-        return EdgeEvidence.of(self.graph, CommonNeighbors(), generator())
+        return EdgeEvidence.of(self.graph, Stored(CommonNeighbors(), self.keep), generator())
 
     @cached_property
     def near(self) -> Tensor:
@@ -108,7 +140,11 @@ class Case:
 
     @cached_property
     def spectrum(self) -> Spectrum:
-        return Spectrum.of(self.graph, max(RANKS))
+        def build() -> tuple[Tensor, Tensor]:
+            found = Spectrum.of(self.graph, max(RANKS))
+            return found.values, found.vectors
+
+        return Spectrum(*self.keep(f"spectrum-{max(RANKS)}", build))
 
 
 class Judge:
