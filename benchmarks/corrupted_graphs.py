@@ -15,7 +15,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -71,14 +71,12 @@ class Graphs:
         return self.kept[name]
 
 
-def method_of(name: str, noise: rade.Rates | None) -> Any:
+def method_of(name: str, noise: rade.Denoised | None) -> Any:
     """A training method by name; one that knows the noise of its graph is RADE at rates 0."""
-    if noise is None:
-        return make(name)
-    return make("rade-of-fixed", p=0.0, rho=0.0, noise_p=float(noise.p), noise_q=float(noise.q))
+    return make(name) if noise is None else replace(make("rade-of-fixed", p=0.0, rho=0.0), noise=noise)
 
 
-def trained(task: Task, job: Job, graph: rade.Graph, noise: rade.Rates | None = None) -> Learner:
+def trained(task: Task, job: Job, graph: rade.Graph, noise: rade.Denoised | None = None) -> Learner:
     """The weights of the best validation epoch on a graph; all methods with the same number of epochs."""
     epochs, width = TRAINING.get(task.name, OTHERS)
     torch.manual_seed(job.seed)
@@ -129,15 +127,21 @@ def on_noisy(task: Task, job: Job, left: dict[str, tuple[str, ...]], graphs: Gra
         judge = Judge(task, wrapped(trained(task, job, case.graph)), job.seed)
         seconds = time.process_time() - started
         scores = judge.scores(case, ways)
-        share, drop = case.corruption.share, case.corruption.drop
-        guesses = {"known": share, "half": share / 2, "double": min(2 * share, 0.95)}
-        if "estimated-mean" in scores:
-            guesses["estimated"] = scores["estimated-mean"]["share"]
-        for guess, value in guesses.items():
-            learner = trained(task, job, case.graph, rates_of(case.graph, value, drop))
+        for guess, noise in guesses_of(case, scores["estimated-mean"]["share"]).items():
+            learner = trained(task, job, case.graph, noise)
             with torch.no_grad():
                 scores[f"trained-{guess}"] = judge.score(learner(task.x, case.graph))
         yield line(job, name, case, scores, seconds)
+
+
+def guesses_of(case: Case, estimated: float) -> dict[str, rade.Denoised]:
+    """The noise that a training is told: the true share, wrong ones, that of a plain model, and trust in edges."""
+    share, drop = case.corruption.share, case.corruption.drop
+    shares = {"known": share, "half": share / 2, "double": min(2 * share, 0.95), "estimated": estimated}
+    found = {name: rade.Denoised(rates_of(case.graph, value, drop)) for name, value in shares.items()}
+    for name, evidence in (("edges", case.features), ("edges-common", case.common)):
+        found[name] = replace(found["known"], trust=evidence.trust(share))
+    return found
 
 
 def line(job: Job, name: str, case: Case, scores: dict[str, Any], seconds: float) -> dict[str, Any]:

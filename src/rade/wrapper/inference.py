@@ -58,6 +58,13 @@ class Denoised(Inference):
     noise: Rates = Rates(0.0, 0.0)  # noqa: RUF009 - a frozen value
     trust: Trust = Law.trust
 
+    @staticmethod
+    def of(noise: Rates | Denoised) -> Denoised:
+        """What undoes noise that is given as rates alone, or with trust in the single edges of a graph."""
+        if not isinstance(noise, Rates | Denoised):
+            raise TypeError(f"noise must be a rade.Rates or a rade.Denoised, got {noise!r}")
+        return Denoised(noise) if isinstance(noise, Rates) else noise
+
     def __call__(self, run: Run, law: Law) -> Any:
         kept = law.memo.once("denoised", lambda: Memo(DENOISED_KEPT))
         return run(MeanView(kept.once(self, lambda: replace(law, noise=self.noise, trust=self.trust))))

@@ -30,7 +30,7 @@ from rade.wrapper.call import Call, entry_of, find_graph, takes_graph
 from rade.wrapper.conversion import convert, revert
 from rade.wrapper.doubts import Doubts
 from rade.wrapper.explain import LayerReport, explain_layers
-from rade.wrapper.inference import Expected, Inference
+from rade.wrapper.inference import Denoised, Expected, Inference
 from rade.wrapper.latest import Latest
 from rade.wrapper.noise import NoiseReport, noise_report
 from rade.wrapper.rate_step import RateStep
@@ -59,7 +59,8 @@ class RADE(Module):
         readout: task, pooling and linear head, `rade.Readout`; what rules that adapt must know.
         inference: `rade.Expected` aggregation, or an `rade.Ensemble` over sampled views.
         noise: rates at which the data's own graph has lost real edges (p) and gained spurious ones (q); training and
-            inference then aim at the aggregation on the graph without them. `rade.Denoised` does so at inference alone.
+            inference then aim at the aggregation on the graph without them. A `rade.Denoised` says which edges of the
+            one graph are trusted, too; as ``inference`` it does the same at inference alone.
         density: edges over pairs of nodes; taken from the first training graph if not given.
         generator: source of all randomness; by default one seeded from torch's.
         edge_index_arg: the name under which the model takes its graph.
@@ -82,7 +83,7 @@ class RADE(Module):
         correction: Correction = Law.correction,
         readout: Readout = Readout(),  # noqa: B008
         inference: Inference = Expected(),  # noqa: B008
-        noise: Rates = Law.noise,
+        noise: Rates | Denoised = Law.noise,
         density: float | None = None,
         generator: torch.Generator | None = None,
         edge_index_arg: str = "edge_index",
@@ -95,7 +96,7 @@ class RADE(Module):
         for name, value in removed.items():
             raise TypeError(refusal(name, value))
         _require(rule=(rule, Rule), views=(views, Views), correction=(correction, Correction),
-                 readout=(readout, Readout), inference=(inference, Inference), noise=(noise, Rates))  # fmt: skip
+                 readout=(readout, Readout), inference=(inference, Inference))  # fmt: skip
         if isinstance(model, RADE):
             raise ValueError("the model is wrapped in RADE already; wrap what it wraps, RADE(rade.revert(model), ...)")
         rule.check(correction)
@@ -107,7 +108,7 @@ class RADE(Module):
             )
         self.variant, self.views, self.correction = Variant(variant), views, correction
         self.readout = replace(readout, head=path_of(model, readout.head))
-        self.inference, self.noise_of_data, self.edge_index_arg = inference, noise, edge_index_arg
+        self.inference, self.noise_of_data, self.edge_index_arg = inference, Denoised.of(noise), edge_index_arg
         entries = [entry_of(model, name, edge_index_arg, batch_arg) for name in ("forward", *methods)]
         self._entries = {entry.method: entry for entry in entries}
         self.controller = RateState(rule, density)
@@ -209,8 +210,9 @@ class RADE(Module):
     def law(self, graph: Graph, rates: Rates | None = None) -> Law:
         """The distribution of views of a graph, at the current rates unless others are given."""
         rates = self.controller.rates_at(graph.density) if rates is None else rates  # unseen density: this graph's
-        rest = (self.variant, self.correction, self.views, self._generator_for(graph.device), self.noise_of_data)
-        return self._laws.once((graph, rates), lambda: Law(graph, rates, *rest))
+        rest = (self.variant, self.correction, self.views, self._generator_for(graph.device))
+        noise = self.noise_of_data
+        return self._laws.once((graph, rates), lambda: Law(graph, rates, *rest, noise.noise, noise.trust))
 
     def adapt(self, *args: Any, labelled: Labelled | Tensor | None = None, **kwargs: Any) -> Tensor:
         """One step of the rate rule, with the gradients that ``loss.backward()`` left; returns the clean logits.
