@@ -4,10 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import singledispatch
 
-import numpy as np
-import scipy.sparse as sp
 import torch
-from scipy.sparse.linalg import eigsh
 from torch import Tensor
 
 import rade
@@ -18,6 +15,7 @@ from rade.view.law import Law
 from rade.wrapper.inference import Inference, Run
 
 RANKS = (10, 50, 100)  # and the whole graph
+ITERATIONS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,14 +27,17 @@ class Spectrum:
 
     @staticmethod
     def of(graph: rade.Graph, rank: int) -> "Spectrum":
-        """By ARPACK, always from the same start."""
-        n, pattern = graph.num_nodes, graph.pattern
-        ones = np.ones(pattern.size)
-        matrix = sp.csr_matrix((ones, pattern.source.numpy(), pattern.rowptr.numpy()), shape=(n, n))
-        start = np.random.default_rng(0).standard_normal(n)
-        values, vectors = eigsh(matrix, k=rank, which="LM", tol=1e-3, v0=start)
-        order = np.argsort(-np.abs(values))
-        return Spectrum(torch.from_numpy(values[order]), torch.from_numpy(vectors[:, order].copy()))
+        """By subspace iteration with as many vectors again by half, as programs for truncated decompositions do.
+
+        ARPACK takes ten times as long where spurious edges crowd the spectrum, for figures that do not differ.
+        """
+        matrix = graph.pattern.matrix(torch.ones(graph.pattern.size))
+        found = torch.randn(graph.num_nodes, rank + rank // 2, generator=torch.Generator().manual_seed(0))
+        for _ in range(ITERATIONS):
+            found = torch.linalg.qr(matrix @ found)[0]
+        values, vectors = torch.linalg.eigh(found.t() @ (matrix @ found))
+        order = values.abs().argsort(descending=True)[:rank]
+        return Spectrum(values[order].double(), (found @ vectors[:, order]).double())
 
 
 @dataclass(frozen=True, eq=False)

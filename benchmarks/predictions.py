@@ -144,7 +144,7 @@ class Case:
             found = Spectrum.of(self.graph, max(RANKS))
             return found.values, found.vectors
 
-        return Spectrum(*self.keep(f"spectrum-{max(RANKS)}", build))
+        return Spectrum(*self.keep(f"subspace-{max(RANKS)}", build))
 
 
 class Judge:
