@@ -29,7 +29,8 @@ class Spectrum:
     def of(graph: rade.Graph, rank: int) -> "Spectrum":
         """By subspace iteration with as many vectors again by half, as programs for truncated decompositions do.
 
-        ARPACK takes ten times as long where spurious edges crowd the spectrum, for figures that do not differ.
+        Where spurious edges crowd the spectrum the smallest of many values stay inexact, and ARPACK, with which the
+        first rows were made, takes ten times as long.
         """
         matrix = graph.pattern.matrix(torch.ones(graph.pattern.size))
         found = torch.randn(graph.num_nodes, rank + rank // 2, generator=torch.Generator().manual_seed(0))

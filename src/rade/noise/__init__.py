@@ -2,6 +2,7 @@
 
 from rade.noise.edges import EdgeEvidence
 from rade.noise.estimate import NoiseEstimate, estimate_noise, rates_of
+from rade.noise.every import every_evidence
 from rade.noise.hidden import hidden
 from rade.noise.similarity import CommonNeighbors, Features, Similarity, cosine
 from rade.noise.two_groups import TwoGroups
@@ -15,6 +16,7 @@ __all__ = [
     "TwoGroups",
     "cosine",
     "estimate_noise",
+    "every_evidence",
     "hidden",
     "rates_of",
 ]

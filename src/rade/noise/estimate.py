@@ -12,6 +12,7 @@ from torch import Tensor
 
 from rade.graph.graph import Graph
 from rade.noise.edges import EdgeEvidence
+from rade.noise.every import has_features, source_for
 from rade.view.rates import Rates
 from rade.wrapper.inference import Denoised
 from rade.wrapper.module import RADE
@@ -151,14 +152,13 @@ def estimate_noise(
         rows: the validation rows, int64 ids or a bool mask.
         shares, drops: guesses of the share of spurious edges and of the rate of missing ones.
         by_edge: also try trust in single edges, by the cosine of the features where the model has features of nodes;
-            or by what you give, e.g. ``[EdgeEvidence.of(graph, CommonNeighbors())]``, each of which is tried.
+            or by what you give, each of which is tried: `rade.noise.every_evidence(model, ...)` has three kinds.
         generator: of random pairs; by default one of seed 0, so that equal graphs give equal estimates.
     """
     if model.training:
         raise RuntimeError("estimate_noise needs a trained model in evaluation mode: call model.eval() first")
     x, graph = model.graph_of(*args, **kwargs)
-    source = torch.Generator(graph.device).manual_seed(0) if generator is None else generator
-    given = (_evidence(graph, x, source) if by_edge else []) if isinstance(by_edge, bool) else by_edge
+    given = (_evidence(graph, x, generator) if by_edge else []) if isinstance(by_edge, bool) else by_edge
     guesses = []
     for share, drop, evidence in _guesses(sorted({0.0, *shares}), drops, given):
         logits = model.by(_inference(graph, share, drop, evidence))(*args, **kwargs)
@@ -204,8 +204,8 @@ def _right(logits: Tensor, labels: Tensor) -> Tensor:
     return (logits.argmax(1) == labels).float()
 
 
-def _evidence(graph: Graph, x: Tensor | None, generator: torch.Generator) -> list[EdgeEvidence]:
+def _evidence(graph: Graph, x: Tensor | None, generator: torch.Generator | None) -> list[EdgeEvidence]:
     """Of graphs with features of nodes."""
-    if x is None or x.dim() != 2 or x.shape[0] != graph.num_nodes or graph.num_edges == 0:
+    if x is None or not has_features(graph, x) or graph.num_edges == 0:
         return []
-    return [EdgeEvidence.of(graph, x, generator)]
+    return [EdgeEvidence.of(graph, x, source_for(graph, generator))]

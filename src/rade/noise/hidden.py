@@ -16,6 +16,10 @@ from rade.wrapper.inference import Inference, Run
 from rade.wrapper.module import RADE
 
 
+class Nothing(ValueError):
+    """A model makes nothing of nodes without neighbors."""
+
+
 @dataclass(frozen=True)
 class WithoutEdges(Inference):
     """One pass on the same nodes with no edge at all."""
@@ -37,7 +41,7 @@ def hidden(model: RADE, *args: Any, **kwargs: Any) -> Features:
         model.by(WithoutEdges())(*args, **kwargs)
     found: Tensor | None = trace.output
     if found is None or not bool(found.any()):
-        raise ValueError(
+        raise Nothing(
             "hidden features of nodes without edges are all zero, so that they tell nothing of edges: the model's "
             "convolutions hear neighbors only; take raw features or rade.noise.CommonNeighbors()"
         )

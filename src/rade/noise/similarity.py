@@ -45,7 +45,8 @@ class Features(Similarity):
 class CommonNeighbors(Similarity):
     """The cosine of the ends' neighborhoods, c_ij/√(d_i d_j) with c common neighbors: needs no features at all.
 
-    The edge itself is no common neighbor of its ends, so spurious edges are as similar as random pairs.
+    The edge itself is no common neighbor of its ends. It counts in their degrees, though, so that where those are low
+    spurious edges are a little less similar than random pairs, and the share of noise by similarities is too large.
     """
 
     name: str = "common neighbors"
