@@ -6,13 +6,15 @@
         --corruption add100 --out table.jsonl
 
 One training per (data set, backbone, method, seed), then every corrupted graph and every way to predict by evaluation
-passes of that model (`predictions.py` has the ways). Lines that are in the file already are not computed again. For a
-seed all methods and backbones share split, first weights (of a backbone) and corrupted graphs.
+passes of that model (`predictions.py` has the ways). What is in the file already is not computed again; a way that is
+new is added by a line of its own. For a seed all methods and backbones share split, first weights (of a backbone) and
+corrupted graphs.
 """
 
 import argparse
 import json
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -111,7 +113,7 @@ def wrapped(learner: Learner) -> rade.RADE:
     return rade.RADE(inner, rule=rade.Constant(0.0, 0.0)).eval()
 
 
-def on_clean(task: Task, job: Job, left: dict[str, tuple[str, ...]], graphs: Graphs) -> Iterator[dict[str, Any]]:
+def on_clean(task: Task, job: Job, left: "Left", graphs: Graphs) -> Iterator[dict[str, Any]]:
     """Train one model and judge it on every corruption."""
     started = time.process_time()
     judge = Judge(task, wrapped(trained(task, job, task.graph)), job.seed)
@@ -120,14 +122,15 @@ def on_clean(task: Task, job: Job, left: dict[str, tuple[str, ...]], graphs: Gra
         yield line(job, name, graphs[name], judge.scores(graphs[name], ways), seconds)
 
 
-def on_noisy(task: Task, job: Job, left: dict[str, tuple[str, ...]], graphs: Graphs) -> Iterator[dict[str, Any]]:
+def on_noisy(task: Task, job: Job, left: "Left", graphs: Graphs) -> Iterator[dict[str, Any]]:
     """Train on the corrupted graph itself: plainly, and with its noise known, wrong or estimated."""
     for name, ways in left.items():
         case, started = graphs[name], time.process_time()
         judge = Judge(task, wrapped(trained(task, job, case.graph)), job.seed)
         seconds = time.process_time() - started
         scores = judge.scores(case, ways)
-        for guess, noise in guesses_of(case, scores["estimated-mean"]["share"]).items():
+        estimated = scores.get("estimated-mean", {"share": None})["share"]
+        for guess, noise in (guesses_of(case, estimated).items() if estimated is not None else ()):
             learner = trained(task, job, case.graph, noise)
             with torch.no_grad():
                 scores[f"trained-{guess}"] = judge.score(learner(task.x, case.graph))
@@ -150,7 +153,19 @@ def line(job: Job, name: str, case: Case, scores: dict[str, Any], seconds: float
     return {**vars(job), **told, "shares": SHARES, "seconds": round(seconds, 1), "scores": scores}
 
 
-def jobs(asked: argparse.Namespace, done: set[tuple[Any, ...]]) -> Iterator[tuple[Task, Job, list[str], Graphs]]:
+Done = dict[tuple[Any, ...], set[str]]  # the ways that were tried, by what `KEY` names
+Left = dict[str, tuple[str, ...]]  # those to try, by corruption
+
+
+def finished(path: Path) -> Done:
+    """What a file holds; lines from before ways were told have the first twelve."""
+    found: Done = defaultdict(set)
+    for row in map(json.loads, path.read_text("utf-8").splitlines() if path.exists() else ()):
+        found[tuple(row[key] for key in KEY)] |= set(row.get("ways", set(WAYS) - {"pruned-common"}))
+    return found
+
+
+def jobs(asked: argparse.Namespace, done: Done) -> Iterator[tuple[Task, Job, Left, Graphs]]:
     """What is left to do, the data set and the graphs of a seed loaded once."""
     for dataset in asked.dataset.split(","):
         task = Task.of(dataset)
@@ -158,7 +173,11 @@ def jobs(asked: argparse.Namespace, done: set[tuple[Any, ...]]) -> Iterator[tupl
             graphs = Graphs(task, seed, asked.cache)
             for backbone, method in product(asked.backbone.split(","), asked.method.split(",")):
                 job = Job(dataset, backbone, method, asked.trained, seed)
-                left = [name for name in asked.corruption.split(",") if (*vars(job).values(), name) not in done]
+                left = {}
+                for name in asked.corruption.split(","):
+                    tried = done.get((*vars(job).values(), name), set())
+                    if new := set(asked.ways.split(",")) - tried:
+                        left[name] = tuple(way for way in WAYS if way in new or way == "plain")
                 if left:
                     yield task, job, left, graphs
 
@@ -177,14 +196,12 @@ def main() -> None:
     arguments.add_argument("--out", type=Path, required=True)
     asked = arguments.parse_args()
     asked.out.parent.mkdir(parents=True, exist_ok=True)
-    lines = asked.out.read_text("utf-8").splitlines() if asked.out.exists() else []
-    done = {tuple(row[key] for key in KEY) for row in map(json.loads, lines)}
-    origin, ways = {"commit": commit(), "versions": dict(versions())}, tuple(asked.ways.split(","))
+    done, origin = finished(asked.out), {"commit": commit(), "versions": dict(versions())}
     run: Callable[..., Iterator[dict[str, Any]]] = on_clean if asked.trained == "clean" else on_noisy
     with asked.out.open("a", encoding="utf-8") as file:
         for task, job, left, graphs in jobs(asked, done):
-            for row in run(task, job, dict.fromkeys(left, ways), graphs):
-                print(json.dumps(row | origin), file=file, flush=True)
+            for row in run(task, job, left, graphs):
+                print(json.dumps(row | {"ways": left[row["corruption"]]} | origin), file=file, flush=True)
 
 
 if __name__ == "__main__":

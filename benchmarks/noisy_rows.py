@@ -44,8 +44,12 @@ class Store:
 
     @staticmethod
     def of(rows: list[Row]) -> "Store":
-        """Of several rows for one model and graph the last counts; it has all columns of those before."""
-        latest = {key_of(row): row for row in rows}
+        """Several rows of one model and graph add up, if they agree in plain prediction; else the last counts."""
+        latest: dict[tuple[Any, ...], Row] = {}
+        for row in rows:
+            known = latest.get(key_of(row))
+            same = known is not None and known["scores"]["plain"] == row["scores"]["plain"]
+            latest[key_of(row)] = {**row, "scores": {**known["scores"], **row["scores"]}} if same and known else row
         found: dict[tuple[str, ...], dict[str, BySeed]] = defaultdict(lambda: defaultdict(dict))
         for row in latest.values():
             found[tuple(row[name] for name in KEY)][row["corruption"]][row["seed"]] = row

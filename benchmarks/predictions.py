@@ -5,7 +5,8 @@
   trained network's hidden features, by common neighbors;
 - `estimated-mean`, `estimated`, `estimated-any`: by `rade.estimate_noise` on the validation labels, without trust in
   single edges, with trust by raw features, with the best of all three;
-- `pruned`: the least similar edges cut (raw features), the share by validation accuracy;
+- `pruned`, `pruned-common`: the least similar edges cut by raw features or by common neighbors, the share by
+  validation accuracy;
 - `low-rank`: the truncated singular value decomposition of the adjacency, the rank (or the whole) by validation.
 """
 
@@ -28,7 +29,7 @@ from rade.train.corruption import Corruption
 SHARES = (0.0, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8)
 WAYS = (
     "plain", "known", "half", "double", "edges", "edges-hidden", "edges-common", "estimated-mean", "estimated",
-    "estimated-any", "pruned", "low-rank",
+    "estimated-any", "pruned", "pruned-common", "low-rank",
 )  # fmt: skip
 # Rows of some data sets sum to 1 and learn slowly as they are: features are multiplied.
 FACTOR = {"cs": 8.0, "computer": 16.0, "pubmed": 8.0, "physics": 8.0}
@@ -135,8 +136,10 @@ class Case:
         return EdgeEvidence.of(self.graph, Stored(CommonNeighbors(), self.keep), generator())
 
     @cached_property
-    def near(self) -> Tensor:
-        return similarity_of_edges(self.graph, self.task.near)
+    def near(self) -> dict[str, Tensor]:
+        """The similarity of all edges, by the way that cuts by it."""
+        kinds = {"pruned": self.task.near, "pruned-common": Stored(CommonNeighbors(), self.keep)}
+        return {name: similarity_of_edges(self.graph, kind) for name, kind in kinds.items()}
 
     @cached_property
     def spectrum(self) -> Spectrum:
@@ -225,10 +228,14 @@ def _estimated(judge: Judge, case: Case, evidence: list[EdgeEvidence]) -> dict[s
 
 
 def _pruned(judge: Judge, case: Case, ways: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    graphs = (case.graph if share == 0.0 else pruned(case.near, case.graph, share) for share in SHARES)
-    logits = [judge.outputs(graph, rade.Expected()) for graph in graphs]
-    chosen = best(logits, judge.validation)
-    return {"pruned": judge.score(logits[chosen]) | {"share": SHARES[chosen]}}
+    found = {}
+    for name, near in case.near.items():
+        if name in ways:
+            graphs = (case.graph if share == 0.0 else pruned(near, case.graph, share) for share in SHARES)
+            logits = [judge.outputs(graph, rade.Expected()) for graph in graphs]
+            chosen = best(logits, judge.validation)
+            found[name] = judge.score(logits[chosen]) | {"share": SHARES[chosen]}
+    return found
 
 
 def _low_rank(judge: Judge, case: Case, ways: tuple[str, ...]) -> dict[str, dict[str, Any]]:
@@ -249,6 +256,6 @@ Group = Callable[[Judge, Case, tuple[str, ...]], dict[str, dict[str, Any]]]
 GROUPS: tuple[tuple[Group, tuple[str, ...]], ...] = (
     (_rates, WAYS[:4]),
     (_edges, WAYS[4:10]),
-    (_pruned, ("pruned",)),
+    (_pruned, ("pruned", "pruned-common")),
     (_low_rank, ("low-rank",)),
 )
