@@ -109,10 +109,15 @@ class LowRankInference(Inference):
         return found
 
 
-def pruned(near: Tensor, graph: rade.Graph, share: float) -> rade.Graph:
-    """The graph without the share of edges whose ends are least similar; near [E] in its order."""
+def cut(near: Tensor, graph: rade.Graph, share: float) -> rade.Graph:
+    """The graph without the share of edges whose ends are least similar; near [E] in its order.
+
+    Edges whose ends have nothing in common are cut together, though they be more than the share: half of the edges
+    of a citation graph have no common neighbor. (The columns `pruned` were made with ties kept together instead.)
+    """
     bound = near.sort().values[int(share * (len(near) - 1))]
-    return rade.Graph.from_edge_index(graph.edge_index[:, near >= bound], graph.num_nodes)
+    kept = near > bound if bool(bound == near.min()) else near >= bound
+    return rade.Graph.from_edge_index(graph.edge_index[:, kept], graph.num_nodes)
 
 
 def best(logits: list[Tensor], score: Callable[[Tensor], float]) -> int:

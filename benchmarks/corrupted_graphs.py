@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from competitors import cut
 from predictions import SHARES, WAYS, Case, Judge, Task
 
 import rade
@@ -42,6 +43,10 @@ CORRUPTIONS = {
 TRAINING = {"cs": (50, 64), "computer": (80, 64), "pubmed": (100, 64), "physics": (50, 64)}
 OTHERS = (80, 128)
 LEARNING_RATE = 0.01
+TRAINED = tuple(
+    f"trained-{what}"
+    for what in ("known", "half", "double", "estimated", "edges", "edges-common", "cut", "cut-common")
+)
 KEY = ("dataset", "backbone", "method", "trained", "seed", "corruption")
 
 
@@ -129,22 +134,27 @@ def on_noisy(task: Task, job: Job, left: "Left", graphs: Graphs) -> Iterator[dic
         judge = Judge(task, wrapped(trained(task, job, case.graph)), job.seed)
         seconds = time.process_time() - started
         scores = judge.scores(case, ways)
-        estimated = scores.get("estimated-mean", {"share": None})["share"]
-        for guess, noise in (guesses_of(case, estimated).items() if estimated is not None else ()):
-            learner = trained(task, job, case.graph, noise)
+        for way in set(ways) & set(TRAINED):
+            graph, noise = told(case, way.removeprefix("trained-"), scores)
+            learner = trained(task, job, graph, noise)
             with torch.no_grad():
-                scores[f"trained-{guess}"] = judge.score(learner(task.x, case.graph))
-        yield line(job, name, case, scores, seconds)
+                scores[way] = judge.score(learner(task.x, graph))
+        yield line(job, name, case, {way: scores[way] for way in ways if way in scores}, seconds)
 
 
-def guesses_of(case: Case, estimated: float) -> dict[str, rade.Denoised]:
-    """The noise that a training is told: the true share, wrong ones, that of a plain model, and trust in edges."""
+def told(case: Case, what: str, scores: dict[str, Any]) -> tuple[rade.Graph, rade.Denoised | None]:
+    """The graph and the noise that a training is given: the true share of it, wrong ones, that of a plain model, trust
+    in single edges; or as competitor the graph without the true share of edges whose ends are least similar.
+    """
     share, drop = case.corruption.share, case.corruption.drop
-    shares = {"known": share, "half": share / 2, "double": min(2 * share, 0.95), "estimated": estimated}
-    found = {name: rade.Denoised(rates_of(case.graph, value, drop)) for name, value in shares.items()}
-    for name, evidence in (("edges", case.features), ("edges-common", case.common)):
-        found[name] = replace(found["known"], trust=evidence.trust(share))
-    return found
+    if what in ("cut", "cut-common"):
+        return cut(case.near[what], case.graph, share), None
+    if what in ("edges", "edges-common"):
+        evidence = case.features if what == "edges" else case.common
+        return case.graph, rade.Denoised(rates_of(case.graph, share, drop), evidence.trust(share))
+    shares = {"known": share, "half": share / 2, "double": min(2 * share, 0.95)}
+    value = scores["estimated-mean"]["share"] if what == "estimated" else shares[what]
+    return case.graph, rade.Denoised(rates_of(case.graph, value, drop))
 
 
 def line(job: Job, name: str, case: Case, scores: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -158,15 +168,16 @@ Left = dict[str, tuple[str, ...]]  # those to try, by corruption
 
 
 def finished(path: Path) -> Done:
-    """What a file holds; lines from before ways were told have the first twelve."""
+    """What a file holds: a way that was asked for and does not exist, like a low-rank GAT, counts as tried."""
     found: Done = defaultdict(set)
     for row in map(json.loads, path.read_text("utf-8").splitlines() if path.exists() else ()):
-        found[tuple(row[key] for key in KEY)] |= set(row.get("ways", set(WAYS) - {"pruned-common"}))
+        found[tuple(row[key] for key in KEY)] |= {*row.get("ways", ()), *row["scores"]}
     return found
 
 
 def jobs(asked: argparse.Namespace, done: Done) -> Iterator[tuple[Task, Job, Left, Graphs]]:
     """What is left to do, the data set and the graphs of a seed loaded once."""
+    ways = {*asked.ways.split(","), *(TRAINED if asked.trained == "noisy" else ())}
     for dataset in asked.dataset.split(","):
         task = Task.of(dataset)
         for seed in range(asked.first, asked.first + asked.seeds):
@@ -176,8 +187,8 @@ def jobs(asked: argparse.Namespace, done: Done) -> Iterator[tuple[Task, Job, Lef
                 left = {}
                 for name in asked.corruption.split(","):
                     tried = done.get((*vars(job).values(), name), set())
-                    if new := set(asked.ways.split(",")) - tried:
-                        left[name] = tuple(way for way in WAYS if way in new or way == "plain")
+                    if new := ways - tried:
+                        left[name] = tuple(way for way in (*WAYS, *TRAINED) if way in new or way == "plain")
                 if left:
                     yield task, job, left, graphs
 

@@ -19,17 +19,19 @@ BLOCK = re.compile(r"(<!-- noisy -->\n).*?(<!-- /noisy -->)", re.DOTALL)
 NAMES = {
     "known": "mean, share known", "half": "half of it", "double": "twice it", "estimated-mean": "mean, estimated",
     "edges": "features", "edges-hidden": "hidden features", "edges-common": "common neighbors",
-    "estimated": "estimated, features", "estimated-any": "estimated, any", "pruned": "cut by features",
-    "pruned-common": "cut by common neighbors", "low-rank": "low rank",
+    "estimated": "estimated, features", "estimated-any": "estimated, any", "cut": "cut by features",
+    "cut-common": "cut by common neighbors", "low-rank": "low rank", "pruned": "cut by features, ties kept",
+    "pruned-common": "cut by common neighbors, ties kept",
     "trained-known": "trained so, known", "trained-half": "half of it", "trained-double": "twice it",
     "trained-estimated": "estimated", "trained-edges": "features", "trained-edges-common": "common neighbors",
+    "trained-cut": "trained on graph cut by features", "trained-cut-common": "cut by common neighbors",
 }  # fmt: skip
 HEADLINE = (
-    "known", "estimated-mean", "edges", "edges-hidden", "edges-common", "estimated-any", "pruned", "pruned-common",
+    "known", "estimated-mean", "edges", "edges-hidden", "edges-common", "estimated-any", "cut", "cut-common",
     "low-rank",
 )  # fmt: skip
 ADDED = {"clean": 0, "add10": 10, "add30": 30, "add100": 100, "add200": 200}
-DRAWN = {"plain": "plain inference", "low-rank": "low-rank adjacency", "pruned": "least similar edges cut",
+DRAWN = {"plain": "plain inference", "low-rank": "low-rank adjacency", "cut": "least similar edges cut (features)",
          "known": "mean taken off, share known", "estimated": "estimated, trust by features",
          "estimated-any": "estimated, best of three trusts"}  # fmt: skip
 

@@ -5,7 +5,7 @@
   trained network's hidden features, by common neighbors;
 - `estimated-mean`, `estimated`, `estimated-any`: by `rade.estimate_noise` on the validation labels, without trust in
   single edges, with trust by raw features, with the best of all three;
-- `pruned`, `pruned-common`: the least similar edges cut by raw features or by common neighbors, the share by
+- `cut`, `cut-common`: the least similar edges cut by raw features or by common neighbors, the share by
   validation accuracy;
 - `low-rank`: the truncated singular value decomposition of the adjacency, the rank (or the whole) by validation.
 """
@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
-from competitors import RANKS, LowRankInference, Spectrum, Truncated, best, pruned
+from competitors import RANKS, LowRankInference, Spectrum, Truncated, best, cut
 from torch import Tensor
 
 import rade
@@ -29,7 +29,7 @@ from rade.train.corruption import Corruption
 SHARES = (0.0, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8)
 WAYS = (
     "plain", "known", "half", "double", "edges", "edges-hidden", "edges-common", "estimated-mean", "estimated",
-    "estimated-any", "pruned", "pruned-common", "low-rank",
+    "estimated-any", "cut", "cut-common", "low-rank",
 )  # fmt: skip
 # Rows of some data sets sum to 1 and learn slowly as they are: features are multiplied.
 FACTOR = {"cs": 8.0, "computer": 16.0, "pubmed": 8.0, "physics": 8.0}
@@ -138,7 +138,7 @@ class Case:
     @cached_property
     def near(self) -> dict[str, Tensor]:
         """The similarity of all edges, by the way that cuts by it."""
-        kinds = {"pruned": self.task.near, "pruned-common": Stored(CommonNeighbors(), self.keep)}
+        kinds = {"cut": self.task.near, "cut-common": Stored(CommonNeighbors(), self.keep)}
         return {name: similarity_of_edges(self.graph, kind) for name, kind in kinds.items()}
 
     @cached_property
@@ -227,11 +227,11 @@ def _estimated(judge: Judge, case: Case, evidence: list[EdgeEvidence]) -> dict[s
     return found
 
 
-def _pruned(judge: Judge, case: Case, ways: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+def _cut(judge: Judge, case: Case, ways: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     found = {}
     for name, near in case.near.items():
         if name in ways:
-            graphs = (case.graph if share == 0.0 else pruned(near, case.graph, share) for share in SHARES)
+            graphs = (case.graph if share == 0.0 else cut(near, case.graph, share) for share in SHARES)
             logits = [judge.outputs(graph, rade.Expected()) for graph in graphs]
             chosen = best(logits, judge.validation)
             found[name] = judge.score(logits[chosen]) | {"share": SHARES[chosen]}
@@ -256,6 +256,6 @@ Group = Callable[[Judge, Case, tuple[str, ...]], dict[str, dict[str, Any]]]
 GROUPS: tuple[tuple[Group, tuple[str, ...]], ...] = (
     (_rates, WAYS[:4]),
     (_edges, WAYS[4:10]),
-    (_pruned, ("pruned", "pruned-common")),
+    (_cut, ("cut", "cut-common")),
     (_low_rank, ("low-rank",)),
 )
