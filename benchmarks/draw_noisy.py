@@ -15,7 +15,6 @@ from noisy_rows import BySeed, Row, Store, accuracy, gains, key_of, minus, read,
 
 ROOT = Path(__file__).parents[1]
 ROWS = ROOT / "results" / "noisy"
-BLOCK = re.compile(r"(<!-- noisy -->\n).*?(<!-- /noisy -->)", re.DOTALL)
 NAMES = {
     "known": "mean, share known", "half": "half of it", "double": "twice it", "estimated-mean": "mean, estimated",
     "edges": "features", "edges-hidden": "hidden features", "edges-common": "common neighbors",
@@ -72,6 +71,35 @@ def headline(store: Store) -> str:
                 clean = shown(accuracy(store.rows(key, "clean")), n, "")
                 body.append([key[0], corruption, str(n), clean.split(" ")[0], shown(accuracy(rows), n, ""), *found])
     return lines_of(["data set", "graph", "n", "clean", "plain", *(NAMES[way] for way in HEADLINE)], body)
+
+
+TOLD = ("known", "half", "double", "estimated", "edges", "edges-common", "cut", "cut-common")
+
+
+def told(store: Store) -> str:
+    """Trained and tested on the noisy graph: plain accuracy, the best of inference alone, and trainings that know."""
+    body, inference = [], ("known", "edges", "edges-common", "cut", "cut-common")
+    for key, cells in store.cells.items():
+        if key[3] == "noisy":
+            for corruption, rows in cells.items():
+                n, ways = len(rows), [*inference, *(f"trained-{what}" for what in TOLD)]
+                found = [shown(gains(store, key, corruption, way), n) for way in ways]
+                body.append([key[0], corruption, str(n), shown(accuracy(rows), n, ""), *found])
+    names = {"known": "share known", **{what: NAMES[what] for what in (*inference[1:], "half", "double")}}
+    head = [*(f"inference: {names[way]}" for way in inference)]
+    head += [f"trained: {names.get(what, 'estimated')}" for what in TOLD]
+    return lines_of(["data set", "graph", "n", "plain", *head], body)
+
+
+def attacked(store: Store) -> str:
+    """Trained and tested on attacked graphs, which are not random."""
+    ways, body = ("estimated-mean", "estimated", "estimated-any", "cut", "cut-common", "low-rank"), []
+    for key, cells in store.cells.items():
+        if "-meta-" in key[0] or "-nettack-" in key[0]:
+            n = len(cells["clean"])
+            found = [shown(gains(store, key, "clean", way), n) for way in ways]
+            body.append([key[0], key[2], str(n), shown(accuracy(cells["clean"]), n, ""), *found])
+    return lines_of(["graph", "trained with", "n", "plain", *(NAMES[way] for way in ways)], body)
 
 
 def methods(store: Store, dataset: str) -> str:
@@ -166,15 +194,25 @@ def draw(store: Store, path: Path) -> None:
     figure.savefig(path, metadata={"Date": None})
 
 
+def filled(page: str, blocks: dict[str, str]) -> str:
+    """A page with its blocks <!-- name --> ... <!-- /name --> filled."""
+    for name, block in blocks.items():
+        place = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+        page, found = place.subn(lambda match, block=block: f"{match[1]}\n{block}\n\n{match[2]}", page)
+        if found != 1:
+            raise SystemExit(f"error: docs/noisy.md must hold one block <!-- {name} --> ... <!-- /{name} -->")
+    return page
+
+
 def pages() -> dict[Path, str]:
     """What the pages should hold, by file."""
     rows = read(ROWS / "table.jsonl.gz")
     older = [*read(ROWS / "rows.jsonl.gz"), *read(ROWS / "attacked.jsonl.gz")]
     store, earlier = Store.of([*older, *rows]), Store.of(read(ROWS / "first.jsonl.gz"))
     page = ROOT / "docs" / "noisy.md"
-    with_table = BLOCK.sub(lambda match: f"{match[1]}\n{headline(store)}\n\n{match[2]}", page.read_text("utf-8"))
+    blocks = {"headline": headline(store), "trained": told(store), "attacked": attacked(store)}
     tables = "\n\n".join(everything(store, earlier, counted(rows, older))) + "\n"
-    return {page: with_table, ROOT / "docs" / "noisy-tables.md": tables}
+    return {page: filled(page.read_text("utf-8"), blocks), ROOT / "docs" / "noisy-tables.md": tables}
 
 
 def main() -> None:

@@ -163,6 +163,19 @@ def test_noise_that_prefers_some_nodes():
         assert known < alike < plain
 
 
+def test_noise_by_degree_is_that_of_a_random_graph_of_the_same_degrees():
+    """The sum takes share · d_i d_j/2m off every pair; denoised degrees are the same share of all observed ones."""
+    graph = rade.Graph.from_edge_index(random_edges(200, 2400), 200)
+    q, degree = 0.3 * graph.density, graph.degree.double()
+    observed = Observed(graph, Rates(0.0, q), Trust.by_degree(graph))
+    expected = 0.3 * degree * degree[:, None] / degree.sum()
+    torch.testing.assert_close(observed.spurious, expected.sum(1) - expected.diag(), rtol=0.01, atol=0.0)
+    found = propagate(observed, Sum(graph, torch.double), torch.eye(200, dtype=torch.double))
+    apart = ~adjacency(graph) & ~torch.eye(200, dtype=torch.bool)
+    torch.testing.assert_close(-found[apart] * (1.0 - q), expected[apart], rtol=0.01, atol=0.0)
+    assert Trust.by_degree(undirected([], 3)).ends == 1.0  # nothing to prefer
+
+
 def model(name: str = "GCNConv", **options: object) -> rade.RADE:
     return rade.RADE(seeded(lambda: Net(LAYERS[name])), rule=rade.Constant(0.0, 0.0), **options).eval()
 
