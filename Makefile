@@ -39,9 +39,10 @@ fuzz: $(STAMP)             ## random configurations, command lines, damaged file
 bench: $(STAMP)            ## speed as ratios, on an otherwise idle machine
 	$(BIN)/rade bench
 
-report: $(STAMP)           ## docs/results.md and the README's headline table from results/
+report: $(STAMP)           ## docs/results.md, the README's headline table and the tables of noisy graphs from results/
 	$(BIN)/rade report results --out report
 	$(BIN)/python docs/refresh.py report
+	$(BIN)/python benchmarks/draw_noisy.py
 
 # The documentation has packages of its own, added to the same environment.
 $(VENV)/.docs: $(STAMP)

@@ -177,7 +177,7 @@ def finished(path: Path) -> Done:
 
 def jobs(asked: argparse.Namespace, done: Done) -> Iterator[tuple[Task, Job, Left, Graphs]]:
     """What is left to do, the data set and the graphs of a seed loaded once."""
-    ways = {*asked.ways.split(","), *(TRAINED if asked.trained == "noisy" else ())}
+    ways = set((asked.ways or ",".join((*WAYS, *(TRAINED if asked.trained == "noisy" else ())))).split(","))
     for dataset in asked.dataset.split(","):
         task = Task.of(dataset)
         for seed in range(asked.first, asked.first + asked.seeds):
@@ -200,13 +200,16 @@ def main() -> None:
     arguments.add_argument("--method", default="none,dropout,drop-edge,rade-of,rade-ofs")
     arguments.add_argument("--trained", choices=("clean", "noisy"), default="clean")
     arguments.add_argument("--corruption", default=",".join(CORRUPTIONS))
-    arguments.add_argument("--ways", default=",".join(WAYS), help="which ways to predict, plain among them")
+    arguments.add_argument("--ways", help="which ways to predict, plain among them; all by default")
+    arguments.add_argument("--epochs", type=int, help="of all trainings, in place of each data set's own")
     arguments.add_argument("--seeds", type=int, default=5)
     arguments.add_argument("--first", type=int, default=200)
     arguments.add_argument("--cache", type=Path, help="folder for what depends on a corrupted graph alone")
     arguments.add_argument("--out", type=Path, required=True)
     asked = arguments.parse_args()
     asked.out.parent.mkdir(parents=True, exist_ok=True)
+    if asked.epochs:
+        TRAINING.update({name: (asked.epochs, TRAINING.get(name, OTHERS)[1]) for name in asked.dataset.split(",")})
     done, origin = finished(asked.out), {"commit": commit(), "versions": dict(versions())}
     run: Callable[..., Iterator[dict[str, Any]]] = on_clean if asked.trained == "clean" else on_noisy
     with asked.out.open("a", encoding="utf-8") as file:
