@@ -102,6 +102,15 @@ def attacked(store: Store) -> str:
     return lines_of(["graph", "trained with", "n", "plain", *(NAMES[way] for way in ways)], body)
 
 
+def cost(rows: list[Row]) -> str:
+    """CPU time of a denoised pass over that of a plain one."""
+    body = []
+    for row in rows:
+        ratios = [f"{row[name]:.2f}" for name in ("denoised", "edges")]
+        body.append([row["dataset"], row["backbone"], f"{row['plain_ms']:.0f} ms", *ratios, f"{row['first']:.1f}"])
+    return lines_of(["data set", "backbone", "plain", "denoised", "with trust in edges", "first pass"], body)
+
+
 def methods(store: Store, dataset: str) -> str:
     """Training methods against none, with plain and with denoised inference, less what they gain on the clean graph."""
     base, body = (dataset, "gcn", "none", "clean"), []
@@ -215,6 +224,7 @@ def pages() -> dict[Path, str]:
     store, earlier = Store.of([*older, *rows]), Store.of(read(ROWS / "first.jsonl.gz"))
     page = ROOT / "docs" / "noisy.md"
     blocks = {"headline": headline(store), "trained": told(store), "attacked": attacked(store)}
+    blocks["cost"] = cost(read(ROWS / "cost.jsonl"))
     longer = Store.of(read(ROWS / "longer.jsonl.gz"))
     tables = "\n\n".join(everything(store, longer, earlier, counted(rows, older))) + "\n"
     return {page: filled(page.read_text("utf-8"), blocks), ROOT / "docs" / "noisy-tables.md": tables}
