@@ -2,7 +2,8 @@
 
     RADE_DATA=data python benchmarks/denoised_cost.py --dataset computer,cs,cora --backbone gcn,sage,gin > cost.jsonl
 
-On a busy machine other programs can only add to a time, so lower quartiles are compared, not means. The first pass at new rates builds an operator, which later ones share: `first` is its time over a plain pass's.
+On a busy machine other programs can only add to a time, so lower quartiles are compared, not means. The first pass at
+new rates builds an operator, which later ones share: `first` is its time over a plain pass's.
 """
 
 import argparse
