@@ -6,7 +6,6 @@
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -166,15 +165,15 @@ def everything(store: Store, longer: Store, earlier: Store, count: str) -> Itera
 
 def counted(rows: list[Row], repeated: list[Row]) -> str:
     """How many rows there are, and how far repeated ones agree."""
-    kinds = Counter((row["backbone"], row["method"] != "none", row["trained"]) for row in rows)
-    assert sum(kinds.values()) == len(rows)
     models = {(*key_of(row)[:4], row["seed"]) for row in rows}
+    first = {key_of(row): row for row in reversed(rows)}
     earlier = {key_of(row): row for row in repeated}
-    pairs = [(earlier[key_of(row)], row) for row in rows if key_of(row) in earlier]
-    equal = sum(old["scores"]["plain"] == new["scores"]["plain"] for old, new in pairs)
+    again = first.keys() & earlier.keys()
+    equal = sum(first[key]["scores"]["plain"] == earlier[key]["scores"]["plain"] for key in again)
     return (
-        f"{len(rows)} rows of {len(models)} models, and {len(repeated)} rows of before with fewer columns, of which "
-        f"{len(pairs)} were computed again: {equal} have the same plain accuracy and loss to the last digit."
+        f"{len(rows)} lines of {len(first)} pairs of a model and a graph ({len(models)} models; a line may add columns "
+        f"to an earlier one), and {len(repeated)} lines of before with fewer columns, of which {len(again)} were "
+        f"computed again: {equal} have the same plain accuracy and loss to the last digit."
     )
 
 
