@@ -125,6 +125,8 @@ def rates_of(graph: Graph, share: float, drop: float = 0.0) -> Rates:
     """
     if not 0.0 <= share < 1.0:
         raise ValueError(f"the share of spurious edges must lie in [0, 1), got {share:g}")
+    if not 0.0 <= drop < 1.0:
+        raise ValueError(f"the rate of missing edges must lie in [0, 1), got {drop:g}; none would be left at 1")
     clean = graph.num_edges * (1.0 - share) / (1.0 - drop)
     return Rates(drop, min(share * graph.num_edges / max(graph.num_pairs - clean, 1.0), 1.0))
 
