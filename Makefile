@@ -39,10 +39,11 @@ fuzz: $(STAMP)             ## random configurations, command lines, damaged file
 bench: $(STAMP)            ## speed as ratios, on an otherwise idle machine
 	$(BIN)/rade bench
 
-report: $(STAMP)           ## docs/results.md, docs/rate-rules.md and the README's headline table from results/
+report: $(STAMP)           ## docs/results.md, the README's headline table, rate rules and noisy graphs from results/
 	$(BIN)/rade report results --out report
 	$(BIN)/python docs/refresh.py report
 	$(BIN)/python benchmarks/rate_rules.py
+	$(BIN)/python benchmarks/draw_noisy.py
 
 # The documentation has packages of its own, added to the same environment.
 $(VENV)/.docs: $(STAMP)

@@ -1,33 +1,36 @@
-"""Models trained on a clean graph and tested on corrupted ones, with and without denoising: one JSON line per result.
+"""Models trained on a clean or a corrupted graph and tested on corrupted ones: one JSON line per model and graph.
 
     RADE_DATA=data python benchmarks/corrupted_graphs.py --dataset cora --backbone gcn --method none,rade-of \
-        --seeds 5 --out results/noisy/rows.jsonl
+        --seeds 5 --out table.jsonl
+    RADE_DATA=data python benchmarks/corrupted_graphs.py --dataset cs --method none --trained noisy \
+        --corruption add100 --out table.jsonl
 
-Lines that are in the file already are not computed again. For a seed all methods share split, first weights and
-corrupted graphs. Per line: test accuracy and mean log-loss of every way to predict on one corrupted graph:
-
-- `plain`; `known`, `half`, `double`: mean of spurious edges taken off, at the true rates or wrong ones;
-- `edges`: the true share, edges trusted by similarity; `estimated`: by `rade.estimate_noise`; `estimated-mean`: the
-  same without trust in single edges; `pruned`: the least similar edges cut, the share by validation accuracy.
+One training per (data set, backbone, method, seed), then every corrupted graph and every way to predict by evaluation
+passes of that model (`predictions.py` has the ways). What is in the file already is not computed again; a way that is
+new is added by a line of its own. For a seed all methods and backbones share split, first weights (of a backbone) and
+corrupted graphs.
 """
 
 import argparse
 import json
+import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from competitors import cut
+from predictions import SHARES, WAYS, Case, Judge, Task
 
 import rade
 from rade.augment import Context, Labelled, Learner, make
 from rade.nn.backbones import build_backbone
-from rade.noise import EdgeEvidence, cosine, rates_of
+from rade.noise import rates_of
 from rade.train.corruption import Corruption
 from rade.train.provenance import commit, versions
 
@@ -36,32 +39,15 @@ CORRUPTIONS = {
     "add200": Corruption(add=2.0), "drop30": Corruption(drop=0.3), "drop60": Corruption(drop=0.6),
     "mix50": Corruption(drop=0.5, add=0.5),
 }  # fmt: skip
-SHARES = (0.0, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8)
-# Rows of CS and Computer sum to 1 and learn slowly as they are: features are multiplied.
-TRAINING = {"cs": (50, 64, 8.0), "computer": (80, 64, 16.0), "pubmed": (100, 64, 8.0)}
-OTHERS = (80, 128, 1.0)  # epochs, width, factor
+# Epochs and width; shorter than the paper's protocol, the best validation epoch is taken.
+TRAINING = {"cs": (50, 64), "computer": (80, 64), "pubmed": (100, 64), "physics": (50, 64)}
+OTHERS = (80, 128)
 LEARNING_RATE = 0.01
-KEY = ("dataset", "backbone", "method", "seed", "corruption")
-
-
-@dataclass(frozen=True)
-class Task:
-    """A data set ready for training."""
-
-    name: str
-    x: Tensor
-    y: Tensor
-    graph: rade.Graph
-    dataset: rade.data.Dataset
-
-    @staticmethod
-    def of(name: str) -> "Task":
-        dataset = rade.data.load(name)
-        data, factor = dataset.graphs[0], TRAINING.get(name, OTHERS)[2]
-        x = data.x if data.x.layout != torch.strided else data.x.to_sparse_csr()
-        scaled = torch.sparse_csr_tensor(x.crow_indices(), x.col_indices(), x.values() * factor, x.shape)
-        graph = rade.Graph.from_edge_index(data.edge_index, x.shape[0])
-        return Task(name, scaled, data.y, graph, dataset)
+TRAINED = tuple(
+    f"trained-{what}"
+    for what in ("known", "half", "double", "estimated", "edges", "edges-common", "cut", "cut-common")
+)
+KEY = ("dataset", "backbone", "method", "trained", "seed", "corruption")
 
 
 @dataclass(frozen=True)
@@ -71,29 +57,52 @@ class Job:
     dataset: str
     backbone: str
     method: str
+    trained: str  # on which graph: "clean" or "noisy"
     seed: int
 
 
-def trained(task: Task, job: Job) -> Learner:
-    """The weights of the best validation epoch on the clean graph; all methods with the same number of epochs."""
-    epochs, width, _ = TRAINING.get(task.name, OTHERS)
+@dataclass
+class Graphs:
+    """The corrupted graphs of one data set and seed, with what is found out about them."""
+
+    task: Task
+    seed: int
+    folder: Path | None
+    kept: dict[str, Case] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Case:
+        if name not in self.kept:
+            value = CORRUPTIONS[name]
+            corruption = Corruption(value.drop, value.add, self.seed)
+            self.kept[name] = Case(self.task, corruption, corruption.of(self.task.graph), self.folder)
+        return self.kept[name]
+
+
+def method_of(name: str, noise: rade.Denoised | None) -> Any:
+    """A training method by name; one that knows the noise of its graph is RADE at rates 0."""
+    return make(name) if noise is None else replace(make("rade-of-fixed", p=0.0, rho=0.0), noise=noise)
+
+
+def trained(task: Task, job: Job, graph: rade.Graph, noise: rade.Denoised | None = None) -> Learner:
+    """The weights of the best validation epoch on a graph; all methods with the same number of epochs."""
+    epochs, width = TRAINING.get(task.name, OTHERS)
     torch.manual_seed(job.seed)
     net = build_backbone(job.backbone, task.dataset.features, width, task.dataset.classes)
-    context = Context(torch.Generator().manual_seed(job.seed), task.graph.density, task.dataset.loss, "none")
-    learner, split = make(job.method).wrap(net, context), task.dataset.split(run=job.seed)
+    context = Context(torch.Generator().manual_seed(job.seed), graph.density, task.dataset.loss, "none")
+    learner, split = method_of(job.method, noise).wrap(net, context), task.dataset.split(run=job.seed)
     optimizer, best, state = torch.optim.Adam(learner.parameters(), LEARNING_RATE), -1.0, {}
     for epoch in range(epochs):
         learner.train()
         optimizer.zero_grad()
-        F.cross_entropy(learner(task.x, task.graph)[split.train], task.y[split.train]).backward()
+        F.cross_entropy(learner(task.x, graph)[split.train], task.y[split.train]).backward()
         optimizer.step()
         if learner.adapts_after(True):
-            learner.adapt(task.x, task.graph, None, Labelled(split.train))
+            learner.adapt(task.x, graph, None, None, Labelled(split.train))
         if epoch % 2 == 0 and epoch < epochs // 2:
             continue  # the best epoch is late: fewer evaluations before
         learner.eval()
         with torch.no_grad():
-            right = learner(task.x, task.graph).argmax(1) == task.y
+            right = learner(task.x, graph).argmax(1) == task.y
         if (score := float(right[split.val].float().mean())) > best:
             best, state = score, deepcopy(learner.state_dict())
     learner.load_state_dict(state)
@@ -101,96 +110,112 @@ def trained(task: Task, job: Job) -> Learner:
 
 
 def wrapped(learner: Learner) -> rade.RADE:
-    """The trained model as one that predicts on the graph as it is."""
-    net = learner.net.wrapped if isinstance(learner.net, rade.RADE) else learner.net
-    return rade.RADE(net, rule=rade.Constant(0.0, 0.0)).eval()
+    """The trained model as one that predicts on the graph as it is; RADE-OFS keeps its expected additions."""
+    net = learner.net
+    if isinstance(net, rade.RADE) and net.variant.keeps_additions:
+        return net.eval()
+    inner = net.wrapped if isinstance(net, rade.RADE) else net
+    return rade.RADE(inner, rule=rade.Constant(0.0, 0.0)).eval()
 
 
-class Judge:
-    """Scores of one model on one corrupted graph."""
-
-    def __init__(self, task: Task, model: rade.RADE, seed: int) -> None:
-        self.task, self.model, self.split = task, model, task.dataset.split(run=seed)
-
-    @torch.no_grad()
-    def outputs(self, graph: rade.Graph, inference: rade.Inference) -> Tensor:
-        return self.model.by(inference)(self.task.x, graph)
-
-    def score(self, logits: Tensor) -> dict[str, float]:
-        rows, y = self.split.test, self.task.y
-        accuracy = 100 * float((logits.argmax(1) == y)[rows].float().mean())
-        return {"accuracy": round(accuracy, 3), "loss": round(float(F.cross_entropy(logits[rows], y[rows])), 4)}
-
-    def validation(self, logits: Tensor) -> float:
-        return float((logits.argmax(1) == self.task.y)[self.split.val].float().mean())
+def on_clean(task: Task, job: Job, left: "Left", graphs: Graphs) -> Iterator[dict[str, Any]]:
+    """Train one model and judge it on every corruption."""
+    started = time.process_time()
+    judge = Judge(task, wrapped(trained(task, job, task.graph)), job.seed)
+    seconds = time.process_time() - started
+    for name, ways in left.items():
+        yield line(job, name, graphs[name], judge.scores(graphs[name], ways), seconds)
 
 
-def ways(judge: Judge, noisy: rade.Graph, corruption: Corruption) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every way to predict, with its score."""
-    task, share, drop = judge.task, corruption.share, corruption.drop
-    yield "plain", judge.score(judge.outputs(noisy, rade.Expected()))
-    for name, factor in (("known", 1.0), ("half", 0.5), ("double", 2.0)):
-        rates = rates_of(noisy, min(share * factor, 0.95), min(drop * factor, 0.95))
-        yield name, judge.score(judge.outputs(noisy, rade.Denoised(rates)))
-    evidence = EdgeEvidence.of(noisy, task.x, torch.Generator().manual_seed(0))
-    exact = rade.Denoised(rates_of(noisy, share, drop), evidence.trust(share))
-    yield "edges", judge.score(judge.outputs(noisy, exact))
-    for name, by_edge in (("estimated", True), ("estimated-mean", False)):
-        rows = judge.split.val
-        found = rade.estimate_noise(
-            judge.model, task.x, noisy, labels=task.y, rows=rows, shares=SHARES, by_edge=by_edge
-        )
-        chosen = {"share": found.chosen.share, "interval": found.interval, "by_edge": found.chosen.by_edge}
-        yield name, judge.score(judge.outputs(noisy, found.inference)) | chosen | {"similar": found.similar}
-    yield "pruned", judge.score(pruned(judge, noisy))
+def on_noisy(task: Task, job: Job, left: "Left", graphs: Graphs) -> Iterator[dict[str, Any]]:
+    """Train on the corrupted graph itself: plainly, and with its noise known, wrong or estimated."""
+    for name, ways in left.items():
+        case, started = graphs[name], time.process_time()
+        judge = Judge(task, wrapped(trained(task, job, case.graph)), job.seed)
+        seconds = time.process_time() - started
+        scores = judge.scores(case, ways)
+        for way in set(ways) & set(TRAINED):
+            graph, noise = told(case, way.removeprefix("trained-"), scores)
+            learner = trained(task, job, graph, noise)
+            with torch.no_grad():
+                scores[way] = judge.score(learner(task.x, graph))
+        yield line(job, name, case, {way: scores[way] for way in ways if way in scores}, seconds)
 
 
-def pruned(judge: Judge, noisy: rade.Graph) -> Tensor:
-    """The usual defence: the least similar edges are cut, the share by validation accuracy."""
-    near = cosine(judge.task.x, noisy.edge_index)
-    order = near.sort().values
+def told(case: Case, what: str, scores: dict[str, Any]) -> tuple[rade.Graph, rade.Denoised | None]:
+    """The graph and the noise that a training is given: the true share of it, wrong ones, that of a plain model, trust
+    in single edges; or as competitor the graph without the true share of edges whose ends are least similar.
+    """
+    share, drop = case.corruption.share, case.corruption.drop
+    if what in ("cut", "cut-common"):
+        return cut(case.near[what], case.graph, share), None
+    if what in ("edges", "edges-common"):
+        evidence = case.features if what == "edges" else case.common
+        return case.graph, rade.Denoised(rates_of(case.graph, share, drop), evidence.trust(share))
+    shares = {"known": share, "half": share / 2, "double": min(2 * share, 0.95)}
+    value = scores["estimated-mean"]["share"] if what == "estimated" else shares[what]
+    return case.graph, rade.Denoised(rates_of(case.graph, value, drop))
 
-    def logits(share: float) -> Tensor:
-        kept = near >= order[int(share * (len(order) - 1))]
-        graph = rade.Graph.from_edge_index(noisy.edge_index[:, kept], noisy.num_nodes)
-        return judge.outputs(graph, rade.Expected())
 
-    return max((logits(share) for share in SHARES), key=judge.validation)
+def line(job: Job, name: str, case: Case, scores: dict[str, Any], seconds: float) -> dict[str, Any]:
+    value, (epochs, width) = case.corruption, TRAINING.get(job.dataset, OTHERS)
+    told = {"corruption": name, "share": value.share, "drop": value.drop, "epochs": epochs, "width": width}
+    return {**vars(job), **told, "shares": SHARES, "seconds": round(seconds, 1), "scores": scores}
 
 
-def run(task: Task, job: Job, corruptions: list[str], write: Callable[[dict[str, Any]], None]) -> None:
-    """Train one model and write a line for each corruption."""
-    model = wrapped(trained(task, job))
-    judge = Judge(task, model, job.seed)
-    for name in corruptions:
-        value = CORRUPTIONS[name]
-        noisy = Corruption(value.drop, value.add, job.seed).of(task.graph)
-        found = dict(ways(judge, noisy, value))
-        write({**vars(job), "corruption": name, "share": value.share, "drop": value.drop, "scores": found})
+Done = dict[tuple[Any, ...], set[str]]  # the ways that were tried, by what `KEY` names
+Left = dict[str, tuple[str, ...]]  # those to try, by corruption
+
+
+def finished(path: Path) -> Done:
+    """What a file holds: a way that was asked for and does not exist, like a low-rank GAT, counts as tried."""
+    found: Done = defaultdict(set)
+    for row in map(json.loads, path.read_text("utf-8").splitlines() if path.exists() else ()):
+        found[tuple(row[key] for key in KEY)] |= {*row.get("ways", ()), *row["scores"]}
+    return found
+
+
+def jobs(asked: argparse.Namespace, done: Done) -> Iterator[tuple[Task, Job, Left, Graphs]]:
+    """What is left to do, the data set and the graphs of a seed loaded once."""
+    ways = set((asked.ways or ",".join((*WAYS, *(TRAINED if asked.trained == "noisy" else ())))).split(","))
+    for dataset in asked.dataset.split(","):
+        task = Task.of(dataset)
+        for seed in range(asked.first, asked.first + asked.seeds):
+            graphs = Graphs(task, seed, asked.cache)
+            for backbone, method in product(asked.backbone.split(","), asked.method.split(",")):
+                job = Job(dataset, backbone, method, asked.trained, seed)
+                left = {}
+                for name in asked.corruption.split(","):
+                    tried = done.get((*vars(job).values(), name), set())
+                    if new := ways - tried:
+                        left[name] = tuple(way for way in (*WAYS, *TRAINED) if way in new or way == "plain")
+                if left:
+                    yield task, job, left, graphs
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--dataset", default="cora,citeseer")
     arguments.add_argument("--backbone", default="gcn")
-    arguments.add_argument("--method", default="none,dropout,drop-edge,rade-of")
+    arguments.add_argument("--method", default="none,dropout,drop-edge,rade-of,rade-ofs")
+    arguments.add_argument("--trained", choices=("clean", "noisy"), default="clean")
     arguments.add_argument("--corruption", default=",".join(CORRUPTIONS))
+    arguments.add_argument("--ways", help="which ways to predict, plain among them; all by default")
+    arguments.add_argument("--epochs", type=int, help="of all trainings, in place of each data set's own")
     arguments.add_argument("--seeds", type=int, default=5)
     arguments.add_argument("--first", type=int, default=200)
+    arguments.add_argument("--cache", type=Path, help="folder for what depends on a corrupted graph alone")
     arguments.add_argument("--out", type=Path, required=True)
     asked = arguments.parse_args()
     asked.out.parent.mkdir(parents=True, exist_ok=True)
-    lines = asked.out.read_text("utf-8").splitlines() if asked.out.exists() else []
-    done = {tuple(row[key] for key in KEY) for row in map(json.loads, lines)}
-    origin = {"commit": commit(), "versions": dict(versions())}
+    if asked.epochs:
+        TRAINING.update({name: (asked.epochs, TRAINING.get(name, OTHERS)[1]) for name in asked.dataset.split(",")})
+    done, origin = finished(asked.out), {"commit": commit(), "versions": dict(versions())}
+    run: Callable[..., Iterator[dict[str, Any]]] = on_clean if asked.trained == "clean" else on_noisy
     with asked.out.open("a", encoding="utf-8") as file:
-        for dataset in asked.dataset.split(","):
-            task, seeds = Task.of(dataset), range(asked.first, asked.first + asked.seeds)
-            for seed, backbone, method in product(seeds, asked.backbone.split(","), asked.method.split(",")):
-                job = Job(dataset, backbone, method, seed)
-                left = [name for name in asked.corruption.split(",") if (*vars(job).values(), name) not in done]
-                if left:
-                    run(task, job, left, lambda row: print(json.dumps(row | origin), file=file, flush=True))
+        for task, job, left, graphs in jobs(asked, done):
+            for row in run(task, job, left, graphs):
+                print(json.dumps(row | {"ways": left[row["corruption"]]} | origin), file=file, flush=True)
 
 
 if __name__ == "__main__":

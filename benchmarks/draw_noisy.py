@@ -1,94 +1,240 @@
-"""The picture of docs/noisy.md and its tables, from stored rows.
+"""docs/noisy.md's table, docs/noisy-tables.md and the picture, from the rows in results/noisy.
 
-python benchmarks/draw_noisy.py results/noisy/rows.jsonl.gz docs/figures/noisy.svg > tables.md
+    python benchmarks/draw_noisy.py
+
+`make report` does it. Run again on the same rows it changes no word.
 """
 
-import argparse
-import gzip
-import json
-from collections import defaultdict
-from collections.abc import Iterable
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from statistics import fmean, stdev
-from typing import Any
+from statistics import fmean
 
-WAYS = ("plain", "known", "half", "double", "estimated-mean", "edges", "estimated", "pruned")
+from noisy_rows import BySeed, Row, Store, accuracy, gains, key_of, minus, read, shown
+
+ROOT = Path(__file__).parents[1]
+ROWS = ROOT / "results" / "noisy"
+NAMES = {
+    "known": "mean, share known", "half": "half of it", "double": "twice it", "estimated-mean": "mean, estimated",
+    "edges": "features", "edges-hidden": "hidden features", "edges-common": "common neighbors",
+    "estimated": "estimated, features", "estimated-any": "estimated, any", "cut": "cut by features",
+    "cut-common": "cut by common neighbors", "low-rank": "low rank", "pruned": "cut by features, ties kept",
+    "pruned-common": "cut by common neighbors, ties kept",
+    "trained-known": "trained so, known", "trained-half": "half of it", "trained-double": "twice it",
+    "trained-estimated": "estimated", "trained-edges": "features", "trained-edges-common": "common neighbors",
+    "trained-cut": "trained on graph cut by features", "trained-cut-common": "cut by common neighbors",
+}  # fmt: skip
+HEADLINE = (
+    "known", "estimated-mean", "edges", "edges-hidden", "edges-common", "estimated-any", "cut", "cut-common",
+    "low-rank",
+)  # fmt: skip
 ADDED = {"clean": 0, "add10": 10, "add30": 30, "add100": 100, "add200": 200}
-DRAWN = {"plain": "plain inference", "pruned": "least similar edges cut", "known": "mean taken off, rate known",
-         "estimated": "rade.estimate_noise"}  # fmt: skip
-Row = dict[str, Any]
+DRAWN = {"plain": "plain inference", "low-rank": "low-rank adjacency", "cut": "least similar edges cut (features)",
+         "known": "mean taken off, share known", "estimated": "estimated, trust by features",
+         "estimated-any": "estimated, best of three trusts"}  # fmt: skip
 
 
-def read(path: Path) -> list[Row]:
-    content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    return [json.loads(line) for line in content.splitlines()]
+def lines_of(head: Sequence[str], body: list[list[str]]) -> str:
+    rows = [list(head), ["---"] * len(head), *body]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def grouped(rows: Iterable[Row]) -> dict[tuple[str, str, str], dict[str, list[Row]]]:
-    """Rows by (data set, backbone, method), then by corruption."""
-    found: dict[tuple[str, str, str], dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+def table(store: Store, key: tuple[str, ...], ways: Sequence[str]) -> str:
+    """One line per corruption: plain accuracy and gains, less those on the clean graph."""
+    tried = [way for way in ways if way in store.ways(key)]
+    body = []
+    for corruption, rows in store.cells[key].items():
+        n = len(rows)
+        cells = [shown(gains(store, key, corruption, way), n) for way in tried]
+        body.append([corruption, str(n), shown(accuracy(rows), n, ""), *cells, shares(rows)])
+    return lines_of(["graph", "n", "plain", *(NAMES[way] for way in tried), "share: true, found"], body)
+
+
+def shares(rows: BySeed) -> str:
+    true = next(iter(rows.values()))["share"]
+    found = [row["scores"]["estimated-mean"]["share"] for row in rows.values() if "estimated-mean" in row["scores"]]
+    return f"{true:.2f}, {fmean(found):.2f}" if found else f"{true:.2f}"
+
+
+def headline(store: Store) -> str:
+    """GCN trained plainly on the clean graph, all data sets."""
+    body = []
+    for key, cells in store.cells.items():
+        if key[1:] != ("gcn", "none", "clean") or "add100" not in cells:
+            continue
+        for corruption in ("add30", "add100", "add200", "mix50"):
+            rows = store.rows(key, corruption)
+            if rows:
+                n = len(rows)
+                found = [shown(gains(store, key, corruption, way), n) for way in HEADLINE]
+                clean = shown(accuracy(store.rows(key, "clean")), n, "")
+                body.append([key[0], corruption, str(n), clean.split(" ")[0], shown(accuracy(rows), n, ""), *found])
+    return lines_of(["data set", "graph", "n", "clean", "plain", *(NAMES[way] for way in HEADLINE)], body)
+
+
+TOLD = ("known", "half", "double", "estimated", "edges", "edges-common", "cut", "cut-common")
+
+
+def told(store: Store) -> str:
+    """Trained and tested on the noisy graph: plain accuracy, the best of inference alone, and trainings that know."""
+    body, inference = [], ("known", "edges", "edges-common", "cut", "cut-common")
+    for key, cells in store.cells.items():
+        if key[3] == "noisy":
+            for corruption, rows in cells.items():
+                n, ways = len(rows), [*inference, *(f"trained-{what}" for what in TOLD)]
+                found = [shown(gains(store, key, corruption, way), n) for way in ways]
+                body.append([key[0], corruption, str(n), shown(accuracy(rows), n, ""), *found])
+    names = {"known": "share known", **{what: NAMES[what] for what in (*inference[1:], "half", "double")}}
+    head = [*(f"inference: {names[way]}" for way in inference)]
+    head += [f"trained: {names.get(what, 'estimated')}" for what in TOLD]
+    return lines_of(["data set", "graph", "n", "plain", *head], body)
+
+
+def attacked(store: Store) -> str:
+    """Trained and tested on attacked graphs, which are not random."""
+    ways, body = ("estimated-mean", "estimated", "estimated-any", "cut", "cut-common", "low-rank"), []
+    for key, cells in store.cells.items():
+        if "-meta-" in key[0] or "-nettack-" in key[0]:
+            n = len(cells["clean"])
+            found = [shown(gains(store, key, "clean", way), n) for way in ways]
+            body.append([key[0], key[2], str(n), shown(accuracy(cells["clean"]), n, ""), *found])
+    return lines_of(["graph", "trained with", "n", "plain", *(NAMES[way] for way in ways)], body)
+
+
+def cost(rows: list[Row]) -> str:
+    """CPU time of a denoised pass over that of a plain one."""
+    body = []
     for row in rows:
-        found[row["dataset"], row["backbone"], row["method"]][row["corruption"]].append(row)
-    return found
+        ratios = [f"{row[name]:.2f}" for name in ("denoised", "edges")]
+        body.append([row["dataset"], row["backbone"], f"{row['plain_ms']:.0f} ms", *ratios, f"{row['first']:.1f}"])
+    return lines_of(["data set", "backbone", "plain", "denoised", "with trust in edges", "first pass"], body)
 
 
-def scores(rows: list[Row], way: str, what: str = "accuracy") -> list[float]:
-    return [row["scores"][way][what] for row in rows]
+def methods(store: Store, dataset: str) -> str:
+    """Training methods against none, with plain and with denoised inference, less what they gain on the clean graph."""
+    base, body = (dataset, "gcn", "none", "clean"), []
+    for key, cells in store.cells.items():
+        if (key[0], key[1], key[3]) != (dataset, "gcn", "clean") or key == base:
+            continue
+        for corruption, rows in cells.items():
+            n, cleared = len(rows), []
+            for way in ("plain", "known", "edges", "estimated"):
+                other = minus(accuracy(rows, way), accuracy(store.rows(base, corruption), way))
+                clean = minus(accuracy(store.rows(key, "clean")), accuracy(store.rows(base, "clean")))
+                cleared.append(shown(other if corruption == "clean" else minus(other, clean), n))
+            body.append([key[2], corruption, str(n), *cleared])
+    head = ["trained with", "graph", "n", "plain", "mean, share known", "trust by features", "estimated, features"]
+    return lines_of(head, body) if body else ""
 
 
-def difference(rows: list[Row], way: str) -> str:
-    """Paired, with its standard error over seeds."""
-    paired = [a - b for a, b in zip(scores(rows, way), scores(rows, "plain"))]
-    error = f" ± {stdev(paired) / len(paired) ** 0.5:.1f}" if len(paired) > 1 else ""
-    return f"{fmean(paired):+.1f}{error}"
+def everything(store: Store, longer: Store, earlier: Store, count: str) -> Iterator[str]:
+    """The page of all tables."""
+    yield "# Graphs with wrong edges: all tables"
+    yield (
+        "Generated by `benchmarks/draw_noisy.py` from `results/noisy/`; [noisy.md](noisy.md) says what the columns "
+        f"mean and what follows from them. {count} Cells: mean ± standard error over n seeds (a number in brackets "
+        "where a column has fewer); `plain` is an accuracy, the others are paired gains over it, less the same gain "
+        "on the clean graph; the line of the clean graph has that gain itself."
+    )
+    for key in store.cells:
+        dataset, backbone, method, trained = key
+        yield f"## {dataset}, {backbone}, trained with {method} on the {trained} graph"
+        yield table(store, key, list(NAMES))
+    for dataset in ("cora", "citeseer", "computer"):
+        found = methods(store, dataset)
+        if found:
+            yield f"## Methods of training against none, {dataset}, gcn"
+            yield (
+                "Difference of accuracies, both predicted as the column says, less the difference on the clean graph, "
+                "plainly predicted; the line of the clean graph has that difference itself."
+            )
+            yield found
+    for key, cells in longer.cells.items():
+        epochs = next(iter(next(iter(cells.values())).values()))["epochs"]
+        yield f"## {key[0]}, {key[1]}, trained with {key[2]} on the {key[3]} graph for {epochs} epochs"
+        yield table(longer, key, list(NAMES))
+    yield "## Earlier formula"
+    yield (
+        "The mean number of spurious edges was taken off at every node, whatever its degree "
+        "(`results/noisy/first.jsonl.gz`)."
+    )
+    for key in earlier.cells:
+        yield f"### {key[0]}, {key[1]}, trained with {key[2]}"
+        yield table(earlier, key, list(NAMES))
 
 
-def table(name: tuple[str, str, str], by_corruption: dict[str, list[Row]]) -> str:
-    """One line per corruption: plain accuracy and paired differences to it."""
-    dataset, backbone, method = name
-    lines = [f"\n{dataset}, {backbone}, trained with {method}:\n"]
-    lines.append(f"| graph | n | {' | '.join(WAYS)} | share: true, found |")
-    lines.append("|---" * (len(WAYS) + 3) + "|")
-    for corruption, rows in by_corruption.items():
-        cells = [f"{fmean(scores(rows, 'plain')):.1f}"] + [difference(rows, way) for way in WAYS[1:]]
-        share = f"{rows[0]['share']:.2f}, {fmean(row['scores']['estimated']['share'] for row in rows):.2f}"
-        lines.append(f"| {corruption} | {len(rows)} | {' | '.join(cells)} | {share} |")
-    return "\n".join(lines)
+def counted(rows: list[Row], repeated: list[Row]) -> str:
+    """How many rows there are, and how far repeated ones agree."""
+    models = {(*key_of(row)[:4], row["seed"]) for row in rows}
+    first = {key_of(row): row for row in reversed(rows)}
+    earlier = {key_of(row): row for row in repeated}
+    again = first.keys() & earlier.keys()
+    equal = sum(first[key]["scores"]["plain"] == earlier[key]["scores"]["plain"] for key in again)
+    return (
+        f"{len(rows)} lines of {len(first)} pairs of a model and a graph ({len(models)} models; a line may add columns "
+        f"to an earlier one), and {len(repeated)} lines of before with fewer columns, of which {len(again)} were "
+        f"computed again: {equal} have the same plain accuracy and loss to the last digit."
+    )
 
 
-def draw(found: dict[tuple[str, str, str], dict[str, list[Row]]], path: Path) -> None:
+def draw(store: Store, path: Path) -> None:
     """Accuracy against added edges, one panel per data set (GCN, trained plainly)."""
     import matplotlib
 
     matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "rade"  # the same file from the same rows
+    matplotlib.rcParams |= {"svg.hashsalt": "rade", "svg.fonttype": "none"}  # the same file from the same rows
     import matplotlib.pyplot as plt
 
-    shown = {name[0]: cells for name, cells in found.items() if name[1:] == ("gcn", "none")}
-    figure, axes = plt.subplots(1, len(shown), figsize=(3.4 * len(shown), 3.2), squeeze=False)
-    for axis, (dataset, cells) in zip(axes[0], shown.items()):
+    chosen = {key[0]: cells for key, cells in store.cells.items() if key[1:] == ("gcn", "none", "clean")}
+    panels = {name: cells for name, cells in chosen.items() if "add100" in cells}
+    figure, axes = plt.subplots(2, -(-len(panels) // 2), figsize=(10, 6), squeeze=False)
+    for axis, (dataset, cells) in zip(axes.flat, panels.items()):
         names = [name for name in ADDED if name in cells]
         for way, label in DRAWN.items():
-            values = [fmean(scores(cells[name], way)) for name in names]
-            axis.plot([ADDED[name] for name in names], values, marker="o", markersize=3, label=label)
-        axis.set_title(f"{dataset} ({len(cells[names[0]])} seeds)")
-        axis.set_xlabel("spurious edges, % of real ones")
+            values = [accuracy(cells[name], way) for name in names]
+            if all(values):
+                means = [fmean(value.values()) for value in values]
+                axis.plot([ADDED[name] for name in names], means, marker="o", markersize=3, label=label)
+        axis.set_title(f"{dataset} ({len(cells['add100'])} seeds)", fontsize=10)
         axis.grid(alpha=0.3)
-    axes[0][0].set_ylabel("test accuracy, %")
+    for axis in axes[1]:
+        axis.set_xlabel("spurious edges, % of real ones")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("test accuracy, %")
     axes[0][0].legend(fontsize=7)
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
 
 
+def filled(page: str, blocks: dict[str, str]) -> str:
+    """A page with its blocks <!-- name --> ... <!-- /name --> filled."""
+    for name, block in blocks.items():
+        place = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+        page, found = place.subn(lambda match, block=block: f"{match[1]}\n{block}\n\n{match[2]}", page)
+        if found != 1:
+            raise SystemExit(f"error: docs/noisy.md must hold one block <!-- {name} --> ... <!-- /{name} -->")
+    return page
+
+
+def pages() -> dict[Path, str]:
+    """What the pages should hold, by file."""
+    rows = read(ROWS / "table.jsonl.gz")
+    older = [*read(ROWS / "rows.jsonl.gz"), *read(ROWS / "attacked.jsonl.gz")]
+    store, earlier = Store.of([*older, *rows]), Store.of(read(ROWS / "first.jsonl.gz"))
+    page = ROOT / "docs" / "noisy.md"
+    blocks = {"headline": headline(store), "trained": told(store), "attacked": attacked(store)}
+    blocks["cost"] = cost(read(ROWS / "cost.jsonl"))
+    longer = Store.of(read(ROWS / "longer.jsonl.gz"))
+    tables = "\n\n".join(everything(store, longer, earlier, counted(rows, older))) + "\n"
+    return {page: filled(page.read_text("utf-8"), blocks), ROOT / "docs" / "noisy-tables.md": tables}
+
+
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("rows", type=Path)
-    arguments.add_argument("picture", type=Path)
-    asked = arguments.parse_args()
-    found = grouped(read(asked.rows))
-    for name, cells in found.items():
-        print(table(name, cells))
-    draw(found, asked.picture)
+    for path, content in pages().items():
+        path.write_text(content, "utf-8")
+        print(f"{path.relative_to(ROOT)}: written")
+    rows = [*read(ROWS / "rows.jsonl.gz"), *read(ROWS / "table.jsonl.gz")]
+    draw(Store.of(rows), ROOT / "docs" / "figures" / "noisy.svg")
 
 
 if __name__ == "__main__":

@@ -155,6 +155,25 @@ def test_noise_that_prefers_some_nodes():
     target = clean_matrix(clean, Sum)
     known = error(noisy.denoised(Sum, Trust(ends=ends.repeat(views.count))), target)
     assert known < 0.25 * error(noisy.denoised(Sum), target)
+    for make in (Mean, Symmetric):
+        target = clean_matrix(clean, make)
+        found = (noisy.denoised(make, Trust(ends=ends.repeat(views.count))), noisy.denoised(make), noisy.plain(make))
+        known, alike, plain = ((matrix - target).square().mean().sqrt() for matrix in found)
+        print(f"{make.__name__}, ends known: {known:.4f}, mean rate: {alike:.4f}, plain: {plain:.4f}")
+        assert known < alike < plain
+
+
+def test_noise_by_degree_is_that_of_a_random_graph_of_the_same_degrees():
+    """The sum takes share · d_i d_j/2m off every pair; denoised degrees are the same share of all observed ones."""
+    graph = rade.Graph.from_edge_index(random_edges(200, 2400), 200)
+    q, degree = 0.3 * graph.density, graph.degree.double()
+    observed = Observed(graph, Rates(0.0, q), Trust.by_degree(graph))
+    expected = 0.3 * degree * degree[:, None] / degree.sum()
+    torch.testing.assert_close(observed.spurious, expected.sum(1) - expected.diag(), rtol=0.01, atol=0.0)
+    found = propagate(observed, Sum(graph, torch.double), torch.eye(200, dtype=torch.double))
+    apart = ~adjacency(graph) & ~torch.eye(200, dtype=torch.bool)
+    torch.testing.assert_close(-found[apart] * (1.0 - q), expected[apart], rtol=0.01, atol=0.0)
+    assert Trust.by_degree(undirected([], 3)).ends == 1.0  # nothing to prefer
 
 
 def model(name: str = "GCNConv", **options: object) -> rade.RADE:
@@ -185,6 +204,31 @@ def test_training_and_inference_know_the_noise_of_the_data(name):
     torch.testing.assert_close(net(X, EDGES), model(name, inference=rade.Denoised(noise))(X, EDGES))
     torch.testing.assert_close(net.train()(X, EDGES), net.eval()(X, EDGES))  # at rates 0 the only view is the graph
     assert not torch.allclose(net(X, EDGES), model(name)(X, EDGES))
+
+
+def test_training_knows_which_edges_are_trusted():
+    """At rates 0 the only view is the graph: training and inference are what `Denoised` alone computes."""
+    graph = rade.Graph.from_edge_index(EDGES, 40)
+    trust = Trust(0.5 + 0.5 * (normal(graph.pattern.size).abs() > 0.6), spurious=0.6, real=0.9)
+    wanted = rade.Denoised(Rates(0.1, 0.02), trust)
+    net = model(noise=wanted)
+    torch.testing.assert_close(net.train()(X, graph), model().by(wanted)(X, graph))
+    torch.testing.assert_close(net.eval()(X, graph), model().by(wanted)(X, graph))
+    with pytest.raises(ValueError, match="trust was found for another graph"):
+        net(X, random_edges(40, 90))
+    with pytest.raises(TypeError, match=r"noise must be a rade.Rates or a rade.Denoised, got 0.1"):
+        model(noise=0.1)
+
+
+def test_a_second_pass_at_the_same_rates_computes_no_moments_again(monkeypatch):
+    """The operator is found again; and who tries many rates keeps those of the latest two only."""
+    net, graph, built = model(), rade.Graph.from_edge_index(EDGES, 40), []
+    denoised = Symmetric.denoised
+    monkeypatch.setattr(Symmetric, "denoised", lambda *args: built.append(1) or denoised(*args))
+    for share in (0.01, 0.02, 0.03, 0.03, 0.02, 0.01):
+        net.by(rade.Denoised(Rates(0.0, share)))(X, graph)
+    assert len(built) == 4  # three rates, and the first again: two layers share one operator
+    assert len(net.law(graph).memo.once("denoised", dict)) == 2
 
 
 def test_no_noise_is_plain_inference_bit_for_bit():

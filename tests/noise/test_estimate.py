@@ -116,6 +116,8 @@ def test_rates_follow_from_the_share(add, drop):
     assert rates.q == pytest.approx(true.q, rel=0.05, abs=1e-12)
     with pytest.raises(ValueError, match=r"must lie in \[0, 1\), got 1"):
         rates_of(graph, 1.0)
+    with pytest.raises(ValueError, match=r"rate of missing edges must lie in \[0, 1\), got 1; none would be left"):
+        rates_of(graph, 0.1, drop=1.0)
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.8])

@@ -20,7 +20,7 @@ from rade.nn.backbones import Backbone
 from rade.nn.rows import Wanted
 from rade.view.law import Correction, Law, Variant, Views
 from rade.view.rates import Rates
-from rade.wrapper.inference import Expected, Inference
+from rade.wrapper.inference import Denoised, Expected, Inference
 from rade.wrapper.module import RADE
 from rade.wrapper.settings import flat, from_flat
 
@@ -95,7 +95,7 @@ class RandomAddDrop(Method):
     correction: Correction = Correction()  # noqa: RUF009
     readout: Readout = Readout()  # noqa: RUF009
     inference: Inference = Expected()  # noqa: RUF009
-    noise: Rates = Law.noise  # of the data's own graph
+    noise: Rates | Denoised = Law.noise  # of the data's own graph
     adapt_every: Cadence = "batch"
 
     def __post_init__(self) -> None:

@@ -90,7 +90,8 @@ class LowRank(Kernel):
         left, _ = self._per_node
         scaled = left if factor is None else factor[:, None] * left
         if self.graph.num_graphs == 1:
-            return torch.addmm(total, scaled, self._sums(x))
+            added = torch.addmm if scaled.shape[1] > 1 else torch.addcmul  # an outer product is no matter of blocks
+            return added(total, scaled, self._sums(x))
         return total + (scaled[:, :, None] * self._sums(x)).sum(1)
 
     def constant(self, factor: Tensor | None) -> Constant | None:

@@ -61,8 +61,7 @@ class Mean(Coefficients):
     def denoised(self, observed: Observed) -> Operator:
         """Signed pairs over the estimated clean degree of the target."""
         inverse = self._inverse(observed.degree)
-        kernel = LowRank(self.graph, inverse[:, None], torch.ones_like(inverse)[:, None])
-        pairs = signed_pairs(observed, kernel, observed.excess.to(self.dtype))
+        pairs = signed_pairs(observed, inverse, torch.ones_like(inverse), observed.excess.to(self.dtype))
         return pairs + Operator((Diagonal(self._of_loop(inverse)),)) if self.loop > 0.0 else pairs
 
     def covariance(self, law: Law) -> Moments:

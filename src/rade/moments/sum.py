@@ -41,8 +41,8 @@ class Sum(Coefficients):
 
     def denoised(self, observed: Observed) -> Operator:
         """(A'_ij − q)/(1−p−q): unbiased."""
-        ones = self.everywhere(1.0, self.graph.num_nodes)[:, None]
-        return signed_pairs(observed, LowRank(self.graph, ones, ones))
+        ones = self.everywhere(1.0, self.graph.num_nodes)
+        return signed_pairs(observed, ones, ones)
 
     def covariance(self, law: Law) -> Moments:
         """Both directions are the same variable: its variance."""

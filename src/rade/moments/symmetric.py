@@ -73,8 +73,7 @@ class Symmetric(Coefficients):
     def denoised(self, observed: Observed) -> Operator:
         """Signed pairs, normalised by estimated clean degrees."""
         root = self._root(observed.degree)
-        kernel = LowRank(self.graph, root[:, None], root[:, None])
-        pairs = signed_pairs(observed, kernel, observed.excess.to(self.dtype))
+        pairs = signed_pairs(observed, root, root, observed.excess.to(self.dtype))
         return pairs + Operator((Diagonal(self.loop * root.square()),))
 
     def covariance(self, law: Law) -> Moments:

@@ -2,7 +2,21 @@
 
 from rade.noise.edges import EdgeEvidence
 from rade.noise.estimate import NoiseEstimate, estimate_noise, rates_of
-from rade.noise.similarity import cosine
+from rade.noise.every import every_evidence
+from rade.noise.hidden import hidden
+from rade.noise.similarity import CommonNeighbors, Features, Similarity, cosine
 from rade.noise.two_groups import TwoGroups
 
-__all__ = ["EdgeEvidence", "NoiseEstimate", "TwoGroups", "cosine", "estimate_noise", "rates_of"]
+__all__ = [
+    "CommonNeighbors",
+    "EdgeEvidence",
+    "Features",
+    "NoiseEstimate",
+    "Similarity",
+    "TwoGroups",
+    "cosine",
+    "estimate_noise",
+    "every_evidence",
+    "hidden",
+    "rates_of",
+]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rade.graph.graph import Graph
-from rade.noise.similarity import cosine, partners
+from rade.noise.similarity import Features, Similarity, partners
 from rade.noise.two_groups import TwoGroups
 from rade.view.trust import Trust
 
@@ -31,14 +31,16 @@ class EdgeEvidence:
     edge_bins: Tensor  # [E]
     pair_bins: Tensor  # [P] of random partners
     owner: Tensor  # [P] the node whose partner it is
+    name: str = "features"  # of the similarity
 
     @staticmethod
-    def of(graph: Graph, x: Tensor, generator: torch.Generator | None = None) -> EdgeEvidence:
-        """By the cosine of features x [n, F], dense or sparse CSR; of raw features or of any others."""
+    def of(graph: Graph, by: Tensor | Similarity, generator: torch.Generator | None = None) -> EdgeEvidence:
+        """By a similarity, e.g. `CommonNeighbors()`; features [n, F], raw or hidden ones, stand for their cosine."""
+        similarity = Features(by) if isinstance(by, Tensor) else by
         pairs = partners(graph, EACH, generator)
-        edges, random = cosine(x, graph.edge_index), cosine(x, pairs)
+        edges, random = similarity_of_edges(graph, similarity), similarity.of(graph, pairs)
         groups = TwoGroups.of(edges, random)
-        return EdgeEvidence(graph, groups, groups.bin_of(edges), groups.bin_of(random), pairs[0])
+        return EdgeEvidence(graph, groups, groups.bin_of(edges), groups.bin_of(random), pairs[0], similarity.name)
 
     def trust(self, share: float) -> Trust:
         """P(real | similarity) as the weight of each edge if ``share`` of them are spurious, and what is left of noise.
@@ -60,3 +62,13 @@ class EdgeEvidence:
         own = torch.where(count > 0, total / count.clamp(min=1), mean)
         ends = (own + PRIOR * mean) / (1.0 + PRIOR)
         return ends / ends.mean() if float(mean) > 0 else torch.ones_like(ends)
+
+
+def similarity_of_edges(graph: Graph, similarity: Similarity) -> Tensor:
+    """Of both directions of every edge, computed for one, [E] in the order of the graph."""
+    pattern = graph.pattern
+    once = pattern.source < pattern.target
+    found = similarity.of(graph, torch.stack([pattern.source[once], pattern.target[once]]))
+    values = found.new_zeros(pattern.size)
+    values[once] = found
+    return torch.where(once, values, values[pattern.transposition])

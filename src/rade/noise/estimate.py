@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from rade.graph.graph import Graph
 from rade.noise.edges import EdgeEvidence
+from rade.noise.every import has_features, source_for
 from rade.view.rates import Rates
 from rade.wrapper.inference import Denoised
 from rade.wrapper.module import RADE
@@ -24,8 +26,28 @@ class Candidate:
 
     share: float  # of observed edges that are spurious
     drop: float  # rate at which real edges are missing
-    by_edge: bool  # whether edges are trusted by the similarity of their ends
+    by: str  # the similarity of their ends by which edges are trusted; empty where all are trusted alike
     score: float  # on validation rows
+
+    @property
+    def by_edge(self) -> bool:
+        """Whether edges are told apart."""
+        return self.by != ""
+
+
+@dataclass(frozen=True, eq=False)
+class Guess:
+    """A guess that was tried: what it says, what it rests on, and which validation rows it has right."""
+
+    candidate: Candidate
+    graph: Graph
+    evidence: EdgeEvidence | None
+    right: Tensor  # [rows]
+
+    @property
+    def inference(self) -> Denoised:
+        """How to predict by it; built anew, because the weights of all guesses would fill the memory."""
+        return _inference(self.graph, self.candidate.share, self.candidate.drop, self.evidence)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,30 +55,61 @@ class NoiseEstimate:
     """What noise a graph has, by validation: use it as ``model.by(estimate.inference)`` or ``RADE(noise=rates)``.
 
     Attributes:
-        inference: how to predict on this graph.
-        chosen: the guess it stands for.
-        curve: all guesses with their scores.
-        interval: least and largest share whose score cannot be told from the best (two standard errors of the paired
-            difference): wide on few validation rows, or where noise does not matter.
+        guesses: all that were tried.
         similar: the share by similarities of edges alone, without labels: an upper bound, often far too large; None
             without features.
     """
 
-    inference: Denoised
-    chosen: Candidate
-    curve: tuple[Candidate, ...]
-    interval: tuple[float, float]
+    guesses: tuple[Guess, ...]
     similar: float | None
+
+    @cached_property
+    def best(self) -> Guess:
+        """The best score; another guess than "no noise" must beat that by one standard error."""
+        best = max(self.guesses, key=lambda guess: guess.candidate.score)
+        gain, error = _paired(best.right, self.guesses[0].right)
+        return best if gain > error else self.guesses[0]
+
+    @cached_property
+    def inference(self) -> Denoised:
+        """How to predict on this graph."""
+        return self.best.inference
+
+    @property
+    def chosen(self) -> Candidate:
+        """The guess it stands for."""
+        return self.best.candidate
+
+    @property
+    def curve(self) -> tuple[Candidate, ...]:
+        """All guesses with their scores."""
+        return tuple(guess.candidate for guess in self.guesses)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Least and largest share whose score cannot be told from the best (two standard errors of the difference).
+
+        Wide on few validation rows, or where noise does not matter.
+        """
+        best = self.best
+        comparable = [one for one in self.guesses if one.candidate.by == self.chosen.by or one.candidate.share == 0.0]
+        alike = [one.candidate.share for one in comparable if _close(best.right, one.right)]
+        return min(alike), max(alike)
 
     @property
     def rates(self) -> Rates:
         """The rates of missing and of spurious edges."""
-        return self.inference.noise
+        return rates_of(self.best.graph, self.chosen.share, self.chosen.drop)
+
+    def among(self, *names: str) -> NoiseEstimate:
+        """The estimate that trust by these similarities alone would give, with none: all edges trusted alike."""
+        kept = tuple(guess for guess in self.guesses if guess.candidate.by in ("", *names))
+        return NoiseEstimate(kept, self.similar)
 
     def __str__(self) -> str:
         low, high = self.interval
         rest = "" if self.similar is None else f"; similarities alone say {self.similar:.0%}"
-        how = "trusted by similarity" if self.chosen.by_edge else "all trusted alike"
+        how = f"trusted by similarity of {self.chosen.by}" if self.chosen.by_edge else "all trusted alike"
         return (
             f"{self.chosen.share:.0%} of the observed edges are spurious ({low:.0%} to {high:.0%}), {how}; "
             f"p = {self.rates.p:g}, q = {self.rates.q:.3g}; validation score {self.chosen.score:.1%}{rest}"
@@ -72,6 +125,8 @@ def rates_of(graph: Graph, share: float, drop: float = 0.0) -> Rates:
     """
     if not 0.0 <= share < 1.0:
         raise ValueError(f"the share of spurious edges must lie in [0, 1), got {share:g}")
+    if not 0.0 <= drop < 1.0:
+        raise ValueError(f"the rate of missing edges must lie in [0, 1), got {drop:g}; none would be left at 1")
     clean = graph.num_edges * (1.0 - share) / (1.0 - drop)
     return Rates(drop, min(share * graph.num_edges / max(graph.num_pairs - clean, 1.0), 1.0))
 
@@ -84,7 +139,7 @@ def estimate_noise(
     rows: Tensor,
     shares: Sequence[float] = SHARES,
     drops: Sequence[float] = (0.0,),
-    by_edge: bool = True,
+    by_edge: bool | Sequence[EdgeEvidence] = True,
     generator: torch.Generator | None = None,
     **kwargs: Any,
 ) -> NoiseEstimate:
@@ -98,43 +153,39 @@ def estimate_noise(
         labels: of all rows: classes [n], or targets [n, C] of which those above ½ count.
         rows: the validation rows, int64 ids or a bool mask.
         shares, drops: guesses of the share of spurious edges and of the rate of missing ones.
-        by_edge: also try trust in single edges, where the model has features of nodes.
+        by_edge: also try trust in single edges, by the cosine of the features where the model has features of nodes;
+            or by what you give, each of which is tried: `rade.noise.every_evidence(model, ...)` has three kinds.
         generator: of random pairs; by default one of seed 0, so that equal graphs give equal estimates.
     """
     if model.training:
         raise RuntimeError("estimate_noise needs a trained model in evaluation mode: call model.eval() first")
     x, graph = model.graph_of(*args, **kwargs)
-    source = torch.Generator(graph.device).manual_seed(0) if generator is None else generator
-    evidence = _evidence(graph, x, source) if by_edge else None
-    similar = None if evidence is None else evidence.groups.share
-    known = sorted({0.0, *shares} | (set() if similar is None else {round(similar, 3)}))
-    tried: list[tuple[Candidate, Denoised, Tensor]] = []
-    for share, drop, trusting in _guesses(known, drops, evidence is not None):
-        inference = Denoised(rates_of(graph, share, drop))
-        if trusting and evidence is not None:
-            inference = Denoised(inference.noise, evidence.trust(share))
-        right = _right(model.by(inference)(*args, **kwargs), labels)[rows]
-        tried.append((Candidate(share, drop, trusting, float(right.mean())), inference, right))
-    return _chosen(tried, similar)
+    given = (_evidence(graph, x, generator) if by_edge else []) if isinstance(by_edge, bool) else by_edge
+    guesses = []
+    for share, drop, evidence in _guesses(sorted({0.0, *shares}), drops, given):
+        logits = model.by(_inference(graph, share, drop, evidence))(*args, **kwargs)
+        right = _right(logits, labels)[rows]
+        by = "" if evidence is None else evidence.name
+        guesses.append(Guess(Candidate(share, drop, by, float(right.mean())), graph, evidence, right))
+    return NoiseEstimate(tuple(guesses), given[0].groups.share if given else None)
 
 
-def _guesses(shares: Sequence[float], drops: Sequence[float], by_edge: bool) -> Iterator[tuple[float, float, bool]]:
-    """No noise first, then from less to more: the first of equals is taken."""
+def _guesses(
+    shares: Iterable[float], drops: Sequence[float], given: Sequence[EdgeEvidence]
+) -> Iterator[tuple[float, float, EdgeEvidence | None]]:
+    """No noise first, then from less to more, the first of equals is taken; evidence also at the share it tells."""
+    told = {round(one.groups.share, 3): one for one in given}
     for drop in drops:
-        for share in shares:
-            yield share, drop, False
-            if by_edge and share > 0.0:
-                yield share, drop, True
+        for share in sorted({*shares, *told}):
+            if share in shares:
+                yield share, drop, None
+            if share > 0.0:
+                yield from ((share, drop, one) for one in given if share in shares or told[share] is one)
 
 
-def _chosen(tried: list[tuple[Candidate, Denoised, Tensor]], similar: float | None) -> NoiseEstimate:
-    best = max(tried, key=lambda one: one[0].score)
-    gain, error = _paired(best[2], tried[0][2])
-    if gain <= error:
-        best = tried[0]
-    comparable = [one for one in tried if one[0].by_edge == best[0].by_edge or one[0].share == 0.0]
-    alike = [guess.share for guess, _, right in comparable if _close(best[2], right)]
-    return NoiseEstimate(best[1], best[0], tuple(one[0] for one in tried), (min(alike), max(alike)), similar)
+def _inference(graph: Graph, share: float, drop: float, evidence: EdgeEvidence | None) -> Denoised:
+    rates = rates_of(graph, share, drop)
+    return Denoised(rates) if evidence is None else Denoised(rates, evidence.trust(share))
 
 
 def _close(best: Tensor, other: Tensor) -> bool:
@@ -155,8 +206,8 @@ def _right(logits: Tensor, labels: Tensor) -> Tensor:
     return (logits.argmax(1) == labels).float()
 
 
-def _evidence(graph: Graph, x: Tensor | None, generator: torch.Generator) -> EdgeEvidence | None:
+def _evidence(graph: Graph, x: Tensor | None, generator: torch.Generator | None) -> list[EdgeEvidence]:
     """Of graphs with features of nodes."""
-    if x is None or x.dim() != 2 or x.shape[0] != graph.num_nodes or graph.num_edges == 0:
-        return None
-    return EdgeEvidence.of(graph, x, generator)
+    if x is None or not has_features(graph, x) or graph.num_edges == 0:
+        return []
+    return [EdgeEvidence.of(graph, x, source_for(graph, generator))]

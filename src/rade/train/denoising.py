@@ -4,7 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from rade.data import Dataset
-from rade.noise import NoiseEstimate, estimate_noise
+from rade.noise import NoiseEstimate, estimate_noise, every_evidence
 from rade.train.corruption import Corruption
 from rade.train.errors import SettingsError
 from rade.train.model import Trained
@@ -73,7 +73,8 @@ def _estimate(trained: Trained, dataset: Dataset, by_edge: bool) -> NoiseEstimat
     model, data = trained.by(Expected()).learner.net, dataset.graphs[0]
     assert isinstance(model, RADE)
     rows = split_for(dataset, trained.settings, trained.seed - trained.settings.seed).val
-    return estimate_noise(model, data.x, data.edge_index, labels=data.y, rows=rows, by_edge=by_edge)
+    evidence = every_evidence(model, data.x, data.edge_index) if by_edge else False
+    return estimate_noise(model, data.x, data.edge_index, labels=data.y, rows=rows, by_edge=evidence)
 
 
 def _require_one_graph(dataset: Dataset) -> None:

@@ -11,6 +11,7 @@ from rade.memory import Memo
 from rade.view.law import Correction, Law, Variant, Views
 from rade.view.randomness import moved, packed, seeded, unpacked
 from rade.view.rates import Rates
+from rade.view.trust import Trust
 
 KEPT = 2  # the law of training and that of evaluation
 
@@ -19,7 +20,7 @@ class Laws:
     """``laws(graph, rates)``, one `Law` for the same two; copies and pickles go on from the generator's state.
 
     Attributes:
-        variant, correction, views, noise: as in `Law`.
+        variant, correction, views, noise, trust: as in `Law`.
         generator: source of all randomness; it moves to the device of the graph when first used.
     """
 
@@ -29,9 +30,11 @@ class Laws:
         correction: Correction = Law.correction,
         views: Views = Law.views,
         noise: Rates = Law.noise,
+        trust: Trust = Law.trust,
         generator: torch.Generator | None = None,
     ) -> None:
-        self.variant, self.correction, self.views, self.noise = variant, correction, views, noise
+        self.variant, self.correction, self.views = variant, correction, views
+        self.noise, self.trust = noise, trust
         self.generator = seeded() if generator is None else generator
         self.memo = Memo(KEPT)
 
@@ -39,7 +42,7 @@ class Laws:
         """The distribution of views of a graph."""
         if self.generator.device != graph.device:
             self.generator = moved(self.generator, graph.device)
-        rest = (self.variant, self.correction, self.views, self.generator, self.noise)
+        rest = (self.variant, self.correction, self.views, self.generator, self.noise, self.trust)
         return self.memo.once((graph, rates), lambda: Law(graph, rates, *rest))
 
     def __getstate__(self) -> dict[str, Any]:

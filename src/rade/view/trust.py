@@ -34,6 +34,17 @@ class Trust:
                 f"{self.real:g} and {self.spurious:g} on average"
             )
 
+    @staticmethod
+    def by_degree(graph: Graph, power: float = 1.0) -> Trust:
+        """For spurious edges that prefer nodes of high degree: q_ij ∝ (d_i d_j)^power, with observed degrees.
+
+        With power 1 the mean of noise is that of a random graph of the same degrees, d_i d_j/2m times its share.
+        """
+        if graph.num_edges == 0:
+            return Trust()
+        factors = graph.degree.double().pow(power)
+        return Trust(ends=factors / factors.mean())
+
     def check(self, graph: Graph) -> None:
         """Refuse weights of another graph."""
         for name, values, size in (("edges", self.edges, graph.pattern.size), ("ends", self.ends, graph.num_nodes)):

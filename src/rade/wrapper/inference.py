@@ -11,6 +11,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from rade.graph.adjacency import Adjacency
+from rade.memory import Memo
 from rade.view.law import Law
 from rade.view.rates import Rates
 from rade.view.sampling import draw
@@ -18,6 +19,7 @@ from rade.view.trust import Trust
 from rade.view.view import MeanView
 
 Run = Callable[[Adjacency], Any]
+DENOISED_KEPT = 2  # who tries many rates on a graph must not keep an operator of each
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,16 @@ class Denoised(Inference):
     noise: Rates = Rates(0.0, 0.0)  # noqa: RUF009 - a frozen value
     trust: Trust = Law.trust
 
+    @staticmethod
+    def of(noise: Rates | Denoised) -> Denoised:
+        """What undoes noise that is given as rates alone, or with trust in the single edges of a graph."""
+        if not isinstance(noise, Rates | Denoised):
+            raise TypeError(f"noise must be a rade.Rates or a rade.Denoised, got {noise!r}")
+        return Denoised(noise) if isinstance(noise, Rates) else noise
+
     def __call__(self, run: Run, law: Law) -> Any:
-        changed = law.memo.once(("denoised", self), lambda: replace(law, noise=self.noise, trust=self.trust))
-        return run(MeanView(changed))
+        kept = law.memo.once("denoised", lambda: Memo(DENOISED_KEPT))
+        return run(MeanView(kept.once(self, lambda: replace(law, noise=self.noise, trust=self.trust))))
 
 
 @dataclass(frozen=True)

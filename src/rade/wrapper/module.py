@@ -32,7 +32,7 @@ from rade.wrapper.checks import check_rule, is_explaining, require
 from rade.wrapper.conversion import convert, revert
 from rade.wrapper.doubts import Doubts
 from rade.wrapper.explain import LayerReport, explain_layers
-from rade.wrapper.inference import Expected, Inference
+from rade.wrapper.inference import Denoised, Expected, Inference
 from rade.wrapper.latest import Latest
 from rade.wrapper.noise import NoiseReport, noise_report
 from rade.wrapper.rate_step import look_back
@@ -59,7 +59,8 @@ class RADE(Module):
         readout: task, pooling and linear head, `rade.Readout`; what rules that adapt must know.
         inference: `rade.Expected` aggregation, or an `rade.Ensemble` over sampled views.
         noise: rates at which the data's own graph has lost real edges (p) and gained spurious ones (q); training and
-            inference then aim at the aggregation on the graph without them. `rade.Denoised` does so at inference alone.
+            inference then aim at the aggregation on the graph without them. A `rade.Denoised` says which edges of the
+            one graph are trusted, too; as ``inference`` it does the same at inference alone.
         density: edges over pairs of nodes; taken from the first training graph if not given.
         generator: source of all randomness; by default one seeded from torch's.
         edge_index_arg: the name under which the model takes its graph.
@@ -82,7 +83,7 @@ class RADE(Module):
         correction: Correction = Law.correction,
         readout: Readout = Readout(),  # noqa: B008
         inference: Inference = Expected(),  # noqa: B008
-        noise: Rates = Law.noise,
+        noise: Rates | Denoised = Law.noise,
         density: float | None = None,
         generator: torch.Generator | None = None,
         edge_index_arg: str = "edge_index",
@@ -95,11 +96,12 @@ class RADE(Module):
         for name, value in removed.items():
             raise TypeError(refusal(name, value))
         require(rule=(rule, Rule), views=(views, Views), correction=(correction, Correction),
-                readout=(readout, Readout), inference=(inference, Inference), noise=(noise, Rates))  # fmt: skip
+                readout=(readout, Readout), inference=(inference, Inference))  # fmt: skip
         if isinstance(model, RADE):
             raise ValueError("the model is wrapped in RADE already; wrap what it wraps, RADE(rade.revert(model), ...)")
         check_rule(rule, correction, readout)
-        self._laws = Laws(Variant(variant), correction, views, noise, generator)
+        observed = Denoised.of(noise)
+        self._laws = Laws(Variant(variant), correction, views, observed.noise, observed.trust, generator)
         self.variant, self.views, self.correction = self._laws.variant, views, correction
         self.readout = replace(readout, head=path_of(model, readout.head))
         self.inference, self.edge_index_arg = inference, edge_index_arg
