@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GCN, GIN, EdgeConv, GCNConv, global_add_pool, global_mean_pool
 
 import rade
-from rade.comparison.problems import problem_of
+from rade.comparison.problems import Graphs, problem_of
+from rade.data.splits import RandomSplit
 from zoo import normal, random_edges
 
 NODES = 60
@@ -96,6 +98,17 @@ def test_rates_are_those_of_the_method():
     assert rates["drop-edge"] == (0.5, 0)
     assert rates["rade-of"][0] != 0.5  # it adapts
     assert rates["rade-ofs"][1] > 0
+
+
+def test_data_sets_of_rade_are_taken_as_they_are():
+    """The embedded one has a split of its own; others have one for every run; graphs are split by the seed."""
+    data = rade.data.load("csbm", nodes=60, labelled=5)
+    nodes = problem_of(data)
+    assert torch.equal(nodes.split(0).test, data.split(0).test)
+    assert torch.equal(nodes.split(3).train, data.split(3).train)
+    several = replace(data, splits=RandomSplit(60))
+    assert torch.equal(problem_of(several).split(7).val, several.split(7).val)
+    assert isinstance(problem_of(rade.data.load("far-pair")), Graphs)
 
 
 def test_a_method_that_hurts_is_called_worse():

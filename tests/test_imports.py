@@ -43,7 +43,8 @@ SIBLINGS = {
     "all_layers",
     "wrapper": "rounded call output conversion running clean latest doubts rate_step inference explain noise "
     "uncertainty settings module inspection",
-    "comparison": "training goal calling problems learner steps methods run workers store picture outcome comparing",
+    "comparison": "packaged training goal calling problems learner steps methods run workers store picture outcome "
+    "comparing",
     "noise": "similarity two_groups edges estimate",
     "diagnose": "network spectrum resistance sample sensitivity interchange flips subject diagnosis picture stored",
     "testing": "oracle aggregators cases expectations variances symmetries checks",

@@ -55,7 +55,8 @@ def compare(
     Args:
         make_net: builds a new, untrained model on every call.
         data: a PyG ``Data`` with bool masks for training, validation and test ([n], or [n, splits]: seed k takes split
-            k), or a list or data set of graphs with a label each (80/10/10 % at random, classes in proportion).
+            k), or a list or data set of graphs with a label each (80/10/10 % at random, classes in proportion);
+            or what `rade.data.load` returns.
         methods: names as in ``rade train``; or by name, what is to be done: a name of those, a value of `rade.augment`,
             or a function from your model to the model that is trained, such as ``lambda net: rade.RADE(net, ...)``.
         seeds: how many, counted from 0, or which.

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 from torch_geometric.data import Data
 
+from rade.comparison.packaged import as_brought
 from rade.data.splits import Split
 from rade.train.seeds import generator
 
@@ -108,7 +109,8 @@ class Graphs(Problem):
 
 
 def problem_of(data: Any) -> Problem:
-    """The problem in a `Data` object with masks, or in a sequence or data set of graphs."""
+    """The problem in a `Data` object with masks, in a sequence or data set of graphs, or in one of `rade.data`."""
+    data = as_brought(data)
     if isinstance(data, Data):
         return _nodes(data)
     graphs = tuple(_each(data))
