@@ -171,6 +171,13 @@ def test_constant_rates_are_saved_too():
     assert torch.equal(other.eval()(X, EDGES), model.eval()(X, EDGES))
 
 
+def test_a_model_prints_that_its_density_is_not_known_yet():
+    model = fresh(rule=rade.Constant(p=0.25))
+    assert "RateState(p=0.25, rho=0.5, density=unknown until the first graph)" in str(model)
+    model.train()(X, EDGES)
+    assert f"density={float(model.controller.density):.4g})" in str(model)
+
+
 def test_a_restored_model_keeps_its_density():
     """It is not taken anew from the first graph after loading."""
     model = by_state_dict(trained())

@@ -52,6 +52,12 @@ class RateState(Module):
         """Current (p, q = ρD); q is 0 until the density is known."""
         return self.rates_at(0.0)
 
+    def extra_repr(self) -> str:
+        """What ``print(model)`` tells: a q of 0 may only mean that no graph was seen yet."""
+        density = float(self.density)
+        known = "unknown until the first graph" if math.isnan(density) else f"{density:.4g}"
+        return f"p={float(self.p):.4g}, rho={float(self.rho):.4g}, density={known}"
+
     def rates_at(self, density: float) -> Rates:
         """Current (p, q = ρD), with the given density as long as none is known."""
         density = density if math.isnan(float(self.density)) else float(self.density)
