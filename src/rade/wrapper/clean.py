@@ -13,7 +13,7 @@ from rade.graph.nodes import nodes_of, picked
 from rade.moments.base import Sent
 from rade.nn.base import convolutions
 from rade.nn.head import head_matrix
-from rade.nn.trace import Trace, tracing
+from rade.nn.trace import Trace, extras, tracing
 from rade.wrapper.output import logits_of
 from rade.wrapper.running import Running, evaluating
 
@@ -25,7 +25,9 @@ def clean_pass(running: Running, graph: Graph, readout: Readout, labelled: Tenso
     these rows hear few of all, they are run apart, and everybody else without gradients.
     """
     nodes = running.call.rows
-    few = None if nodes is None or labelled is None else _few(running, graph, picked(nodes, labelled))
+    few = None
+    if nodes is not None and labelled is not None and not readout.is_flat:  # Var(δ) needs gradients through everybody
+        few = _few(running, graph, picked(nodes, labelled))
     with torch.enable_grad(), evaluating(running.model):
         with tracing(running.model) as trace, torch.set_grad_enabled(few is None):
             logits = logits_of(running(graph))
@@ -42,8 +44,10 @@ def _few(running: Running, graph: Graph, nodes: Tensor) -> Running | None:
     return running.asking(nodes) if graph.neighborhood(nodes_of(nodes, graph.num_nodes)).few else None
 
 
-@torch.no_grad()
 def _sent(model: Module, trace: Trace, graph: Graph, classes: int, readout: Readout) -> Sent:
+    """Detached, but where Var(δ) is all that the regulariser hangs on."""
     head = model.get_submodule(readout.head) if isinstance(readout.head, str) else readout.head
     conv, inputs = trace.last
-    return conv.sent(head_matrix(model, trace, classes, head), graph, inputs["x"], **trace.extras)
+    inputs = trace.given if readout.is_flat else inputs
+    with torch.set_grad_enabled(readout.is_flat):
+        return conv.sent(head_matrix(model, trace, classes, head), graph, inputs["x"], **extras(inputs))

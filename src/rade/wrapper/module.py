@@ -99,12 +99,6 @@ class RADE(Module):
         if isinstance(model, RADE):
             raise ValueError("the model is wrapped in RADE already; wrap what it wraps, RADE(rade.revert(model), ...)")
         rule.check(correction)
-        if "regulariser" in rule.reads and readout.is_flat:
-            raise ValueError(
-                f"{type(rule).__name__} follows the gradient of the regulariser, which a squared "
-                "error does not have (its "
-                "curvature is constant, and p would run away); use rule=rade.NoiseRatio() or rade.Constant()"
-            )
         self.variant, self.views, self.correction = Variant(variant), views, correction
         self.readout = replace(readout, head=path_of(model, readout.head))
         self.inference, self.noise_of_data, self.edge_index_arg = inference, noise, edge_index_arg
