@@ -52,10 +52,7 @@ def _told(outputs: Tensor, labels: Tensor) -> str:
     zeros_and_ones = bool(((known == 0) | (known == 1)).all())
     single = outputs.dim() == 1 or outputs.shape[1] == 1
     if labels.is_floating_point() and not zeros_and_ones:
-        raise ValueError(
-            "the labels are real numbers: say Training(task='regression'), with methods that do not need a curvature "
-            "('rade-of-noise', 'rade-of-fixed')"
-        )
+        raise ValueError("the labels are real numbers: say Training(task='regression')")
     if single and zeros_and_ones:
         return "binary"
     if labels.dim() == 2 and labels.shape == outputs.shape and zeros_and_ones:

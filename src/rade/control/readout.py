@@ -78,8 +78,13 @@ class Readout:
         return self.task in SOFTMAX and self.loss is None
 
     @property
+    def is_known(self) -> bool:
+        """Whether the curvature is one of ours rather than a user's own."""
+        return self.loss is None and not callable(self.task)
+
+    @property
     def is_flat(self) -> bool:
-        """Whether the curvature is constant, so that R has no gradient in the parameters by way of it."""
+        """Whether the curvature is constant, so that R has a gradient in the parameters by way of Var(δ) alone."""
         return self.task == "regression" and self.loss is None
 
     def contrasts(self, scores: Tensor) -> Tensor:

@@ -36,7 +36,8 @@ class CleanPass:
 class Regulariser:
     """R(p, q) = 1/(2|B|) Σ_{i∈B} Σ_c w_ic Var(δ_ic), w = prob(1−prob) on the input graph (Eq. 13).
 
-    ``weight`` [|B|, C] carries the gradients to θ; ``variance`` gives the detached Var(δ) [|B|, C] under a law.
+    ``weight`` [|B|, C] carries the gradients to θ; ``variance`` gives the detached Var(δ) [|B|, C] under a law. For a
+    squared error it is the other way round: w = 1, and the gradients flow through Var(δ).
     """
 
     weight: Tensor
@@ -100,11 +101,11 @@ def regulariser(
     scores = readout.scores(clean.logits, clean.graph, clean.nodes)
     chosen = labelled.chosen(scores.shape[0], scores.device)
     weight = labelled.masked(readout.curvature(scores.index_select(0, chosen), chosen, law.generator))
-    if scores.requires_grad and not weight.requires_grad:
+    if scores.requires_grad and not readout.is_flat and _is_constant(weight, scores, readout, chosen, law):
         raise ValueError(
             "the curvature of this loss does not depend on the model (a squared, absolute or hinge loss), so its "
-            "regulariser has no gradient to follow, and rates would run away; use rule=rade.NoiseRatio() or "
-            "rade.Constant()"
+            "regulariser has no gradient to follow by way of it, and rates would run away; say "
+            "Readout(task='regression') for a squared error, or use rule=rade.NoiseRatio() or rade.Constant()"
         )
     rows = chosen if clean.nodes is None else picked(clean.nodes, chosen)
 
@@ -117,8 +118,20 @@ def regulariser(
     return SeparableRegulariser(weight, variance, law, parameters, factors)
 
 
+def _is_constant(weight: Tensor, scores: Tensor, readout: Readout, rows: Tensor, law: Law) -> bool:
+    """Whether a curvature does not depend on the logits; one of a user's own may only seem to, by a slope of 0."""
+    if not weight.requires_grad or readout.is_known:
+        return not weight.requires_grad
+    (slope,) = _gradient(weight.sum(), [scores], retain_graph=True)
+    if bool((slope != 0).any()):
+        return False
+    at = scores[rows].detach()
+    elsewhere = readout.curvature(at + torch.linspace(0.0, 1.0, at.numel()).to(at).view_as(at), rows, law.generator)
+    return torch.allclose(elsewhere, readout.curvature(at, rows, law.generator))
+
+
 def _gradient(
-    value: Tensor, parameters: Sequence[Parameter], create_graph: bool = False, retain_graph: bool = False
+    value: Tensor, parameters: Sequence[Tensor], create_graph: bool = False, retain_graph: bool = False
 ) -> tuple[Tensor, ...]:
     return torch.autograd.grad(
         value,

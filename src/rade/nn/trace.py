@@ -27,6 +27,7 @@ class Trace:
     """
 
     calls: list[tuple[str, CorrectedConv, dict[str, Any]]] = field(default_factory=list)
+    given: dict[str, Any] = field(default_factory=dict)  # inputs of the last convolution, with their derivatives
     output: Tensor | None = None  # of the last convolution
     after: list[Module] = field(default_factory=list)
 
@@ -98,6 +99,7 @@ def _entering(trace: Trace, path: str) -> Any:
         given = {**dict(zip(_parameters(type(conv)), args)), **kwargs}  # type: ignore[arg-type]
         inputs = {k: v.detach() if isinstance(v, Tensor) else v for k, v in given.items()}
         trace.calls.append((path, cast(CorrectedConv, conv), inputs))
+        trace.given = given
         trace.after.clear()
 
     return hook

@@ -5,26 +5,12 @@ from __future__ import annotations
 from torch.nn import Module
 from torch_geometric.nn import MessagePassing
 
-from rade.control.readout import Readout
-from rade.control.rules import Rule
-from rade.view.law import Correction
-
 
 def require(**given: tuple[object, type]) -> None:
     """Refuse what is not a value of the wanted kind."""
     for name, (value, kind) in given.items():
         if not isinstance(value, kind):
             raise TypeError(f"{name} must be a rade.{kind.__name__}, got {value!r}")
-
-
-def check_rule(rule: Rule, correction: Correction, readout: Readout) -> None:
-    """Refuse a rule that cannot work with these moments or this loss."""
-    rule.check(correction)
-    if "regulariser" in rule.reads and readout.is_flat:
-        raise ValueError(
-            f"{type(rule).__name__} follows the gradient of the regulariser, which a squared error does not have (its "
-            "curvature is constant, and p would run away); use rule=rade.NoiseRatio() or rade.Constant()"
-        )
 
 
 def is_explaining(model: Module) -> bool:

@@ -20,8 +20,9 @@ def clean_pass(running: Running, graph: Graph, readout: Readout, labelled: Tenso
     these rows hear few of all, they are run apart, and everybody else without gradients.
     """
     nodes = running.call.rows
-    apart = None if nodes is None or labelled is None else _apart(running, graph, nodes, labelled)
-    logits, sent = logits_and_sent(running.model, running.on(graph), graph, readout.head, apart)
+    through = readout.is_flat  # then Var(δ) is all that the regulariser hangs on, and needs gradients by everybody
+    apart = None if nodes is None or labelled is None or through else _apart(running, graph, nodes, labelled)
+    logits, sent = logits_and_sent(running.model, running.on(graph), graph, readout.head, apart, through)
     return CleanPass(logits, graph, sent, nodes)
 
 

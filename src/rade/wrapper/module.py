@@ -28,7 +28,7 @@ from rade.view.randomness import branch_off, packed, unpack
 from rade.view.rates import Rates
 from rade.view.sampling import draw
 from rade.wrapper.call import Call, entry_of, find_graph, takes_graph
-from rade.wrapper.checks import check_rule, is_explaining, require
+from rade.wrapper.checks import is_explaining, require
 from rade.wrapper.conversion import convert, revert
 from rade.wrapper.doubts import Doubts
 from rade.wrapper.explain import LayerReport, explain_layers
@@ -99,7 +99,7 @@ class RADE(Module):
                 readout=(readout, Readout), inference=(inference, Inference))  # fmt: skip
         if isinstance(model, RADE):
             raise ValueError("the model is wrapped in RADE already; wrap what it wraps, RADE(rade.revert(model), ...)")
-        check_rule(rule, correction, readout)
+        rule.check(correction)
         observed = Denoised.of(noise)
         self._laws = Laws(Variant(variant), correction, views, observed.noise, observed.trust, generator)
         self.variant, self.views, self.correction = self._laws.variant, views, correction
