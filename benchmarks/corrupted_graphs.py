@@ -24,8 +24,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from cases import Case, Task
 from competitors import cut
-from predictions import SHARES, WAYS, Case, Judge, Task
+from predictions import SHARES, WAYS, Judge
 
 import rade
 from rade.augment import Context, Labelled, Learner, make

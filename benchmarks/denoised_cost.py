@@ -13,8 +13,8 @@ from collections.abc import Callable
 from statistics import quantiles
 
 import torch
+from cases import Task
 from corrupted_graphs import OTHERS, TRAINING
-from predictions import Task
 
 import rade
 from rade.nn.backbones import build_backbone

@@ -1,8 +1,9 @@
 """Graphs with wrong edges: how many are spurious, which ones, and how sure that is."""
 
 from rade.noise.edges import EdgeEvidence
-from rade.noise.estimate import NoiseEstimate, estimate_noise, rates_of
+from rade.noise.estimate import estimate_noise
 from rade.noise.every import every_evidence
+from rade.noise.guesses import NoiseEstimate, rates_of
 from rade.noise.hidden import hidden
 from rade.noise.similarity import CommonNeighbors, Features, Similarity, cosine
 from rade.noise.two_groups import TwoGroups

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -13,122 +11,10 @@ from torch import Tensor
 from rade.graph.graph import Graph
 from rade.noise.edges import EdgeEvidence
 from rade.noise.every import has_features, source_for
-from rade.view.rates import Rates
-from rade.wrapper.inference import Denoised
+from rade.noise.guesses import Candidate, Guess, NoiseEstimate, inference_of
 from rade.wrapper.module import RADE
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One guess of the noise and how well the model predicts with it."""
-
-    share: float  # of observed edges that are spurious
-    drop: float  # rate at which real edges are missing
-    by: str  # the similarity of their ends by which edges are trusted; empty where all are trusted alike
-    score: float  # on validation rows
-
-    @property
-    def by_edge(self) -> bool:
-        """Whether edges are told apart."""
-        return self.by != ""
-
-
-@dataclass(frozen=True, eq=False)
-class Guess:
-    """A guess that was tried: what it says, what it rests on, and which validation rows it has right."""
-
-    candidate: Candidate
-    graph: Graph
-    evidence: EdgeEvidence | None
-    right: Tensor  # [rows]
-
-    @property
-    def inference(self) -> Denoised:
-        """How to predict by it; built anew, because the weights of all guesses would fill the memory."""
-        return _inference(self.graph, self.candidate.share, self.candidate.drop, self.evidence)
-
-
-@dataclass(frozen=True, eq=False)
-class NoiseEstimate:
-    """What noise a graph has, by validation: use it as ``model.by(estimate.inference)`` or ``RADE(noise=rates)``.
-
-    Attributes:
-        guesses: all that were tried.
-        similar: the share by similarities of edges alone, without labels: an upper bound, often far too large; None
-            without features.
-    """
-
-    guesses: tuple[Guess, ...]
-    similar: float | None
-
-    @cached_property
-    def best(self) -> Guess:
-        """The best score; another guess than "no noise" must beat that by one standard error."""
-        best = max(self.guesses, key=lambda guess: guess.candidate.score)
-        gain, error = _paired(best.right, self.guesses[0].right)
-        return best if gain > error else self.guesses[0]
-
-    @cached_property
-    def inference(self) -> Denoised:
-        """How to predict on this graph."""
-        return self.best.inference
-
-    @property
-    def chosen(self) -> Candidate:
-        """The guess it stands for."""
-        return self.best.candidate
-
-    @property
-    def curve(self) -> tuple[Candidate, ...]:
-        """All guesses with their scores."""
-        return tuple(guess.candidate for guess in self.guesses)
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Least and largest share whose score cannot be told from the best (two standard errors of the difference).
-
-        Wide on few validation rows, or where noise does not matter.
-        """
-        best = self.best
-        comparable = [one for one in self.guesses if one.candidate.by == self.chosen.by or one.candidate.share == 0.0]
-        alike = [one.candidate.share for one in comparable if _close(best.right, one.right)]
-        return min(alike), max(alike)
-
-    @property
-    def rates(self) -> Rates:
-        """The rates of missing and of spurious edges."""
-        return rates_of(self.best.graph, self.chosen.share, self.chosen.drop)
-
-    def among(self, *names: str) -> NoiseEstimate:
-        """The estimate that trust by these similarities alone would give, with none: all edges trusted alike."""
-        kept = tuple(guess for guess in self.guesses if guess.candidate.by in ("", *names))
-        return NoiseEstimate(kept, self.similar)
-
-    def __str__(self) -> str:
-        low, high = self.interval
-        rest = "" if self.similar is None else f"; similarities alone say {self.similar:.0%}"
-        how = f"trusted by similarity of {self.chosen.by}" if self.chosen.by_edge else "all trusted alike"
-        return (
-            f"{self.chosen.share:.0%} of the observed edges are spurious ({low:.0%} to {high:.0%}), {how}; "
-            f"p = {self.rates.p:g}, q = {self.rates.q:.3g}; validation score {self.chosen.score:.1%}{rest}"
-        )
-
-
-def rates_of(graph: Graph, share: float, drop: float = 0.0) -> Rates:
-    """The rates that make ``share`` of the observed edges spurious, where ``drop`` of the real ones are missing.
-
-    >>> from rade.testing import undirected
-    >>> rates_of(undirected([(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)], 5), share=0.2)
-    Rates(p=0.0, q=0.16666666666666666)
-    """
-    if not 0.0 <= share < 1.0:
-        raise ValueError(f"the share of spurious edges must lie in [0, 1), got {share:g}")
-    if not 0.0 <= drop < 1.0:
-        raise ValueError(f"the rate of missing edges must lie in [0, 1), got {drop:g}; none would be left at 1")
-    clean = graph.num_edges * (1.0 - share) / (1.0 - drop)
-    return Rates(drop, min(share * graph.num_edges / max(graph.num_pairs - clean, 1.0), 1.0))
 
 
 @torch.no_grad()
@@ -163,7 +49,7 @@ def estimate_noise(
     given = (_evidence(graph, x, generator) if by_edge else []) if isinstance(by_edge, bool) else by_edge
     guesses = []
     for share, drop, evidence in _guesses(sorted({0.0, *shares}), drops, given):
-        logits = model.by(_inference(graph, share, drop, evidence))(*args, **kwargs)
+        logits = model.by(inference_of(graph, share, drop, evidence))(*args, **kwargs)
         right = _right(logits, labels)[rows]
         by = "" if evidence is None else evidence.name
         guesses.append(Guess(Candidate(share, drop, by, float(right.mean())), graph, evidence, right))
@@ -181,22 +67,6 @@ def _guesses(
                 yield share, drop, None
             if share > 0.0:
                 yield from ((share, drop, one) for one in given if share in shares or told[share] is one)
-
-
-def _inference(graph: Graph, share: float, drop: float, evidence: EdgeEvidence | None) -> Denoised:
-    rates = rates_of(graph, share, drop)
-    return Denoised(rates) if evidence is None else Denoised(rates, evidence.trust(share))
-
-
-def _close(best: Tensor, other: Tensor) -> bool:
-    gain, error = _paired(best, other)
-    return gain <= 2.0 * error
-
-
-def _paired(one: Tensor, other: Tensor) -> tuple[float, float]:
-    """Mean difference and its standard error."""
-    difference = (one - other).double()
-    return float(difference.mean()), float(difference.std(correction=0)) / max(len(difference), 1) ** 0.5
 
 
 def _right(logits: Tensor, labels: Tensor) -> Tensor:

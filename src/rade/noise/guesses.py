@@ -1,0 +1,141 @@
+"""Guesses of a graph's noise, tried on validation rows, and the estimate that follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from torch import Tensor
+
+from rade.graph.graph import Graph
+from rade.noise.edges import EdgeEvidence
+from rade.view.rates import Rates
+from rade.wrapper.inference import Denoised
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One guess of the noise and how well the model predicts with it."""
+
+    share: float  # of observed edges that are spurious
+    drop: float  # rate at which real edges are missing
+    by: str  # the similarity of their ends by which edges are trusted; empty where all are trusted alike
+    score: float  # on validation rows
+
+    @property
+    def by_edge(self) -> bool:
+        """Whether edges are told apart."""
+        return self.by != ""
+
+
+@dataclass(frozen=True, eq=False)
+class Guess:
+    """A guess that was tried: what it says, what it rests on, and which validation rows it has right."""
+
+    candidate: Candidate
+    graph: Graph
+    evidence: EdgeEvidence | None
+    right: Tensor  # [rows]
+
+    @property
+    def inference(self) -> Denoised:
+        """How to predict by it; built anew, because the weights of all guesses would fill the memory."""
+        return inference_of(self.graph, self.candidate.share, self.candidate.drop, self.evidence)
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseEstimate:
+    """What noise a graph has, by validation: use it as ``model.by(estimate.inference)`` or ``RADE(noise=rates)``.
+
+    Attributes:
+        guesses: all that were tried.
+        similar: the share by similarities of edges alone, without labels: an upper bound, often far too large; None
+            without features.
+    """
+
+    guesses: tuple[Guess, ...]
+    similar: float | None
+
+    @cached_property
+    def best(self) -> Guess:
+        """The best score; another guess than "no noise" must beat that by one standard error."""
+        best = max(self.guesses, key=lambda guess: guess.candidate.score)
+        gain, error = _paired(best.right, self.guesses[0].right)
+        return best if gain > error else self.guesses[0]
+
+    @cached_property
+    def inference(self) -> Denoised:
+        """How to predict on this graph."""
+        return self.best.inference
+
+    @property
+    def chosen(self) -> Candidate:
+        """The guess it stands for."""
+        return self.best.candidate
+
+    @property
+    def curve(self) -> tuple[Candidate, ...]:
+        """All guesses with their scores."""
+        return tuple(guess.candidate for guess in self.guesses)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Least and largest share whose score cannot be told from the best (two standard errors of the difference).
+
+        Wide on few validation rows, or where noise does not matter.
+        """
+        best = self.best
+        comparable = [one for one in self.guesses if one.candidate.by == self.chosen.by or one.candidate.share == 0.0]
+        alike = [one.candidate.share for one in comparable if _close(best.right, one.right)]
+        return min(alike), max(alike)
+
+    @property
+    def rates(self) -> Rates:
+        """The rates of missing and of spurious edges."""
+        return rates_of(self.best.graph, self.chosen.share, self.chosen.drop)
+
+    def among(self, *names: str) -> NoiseEstimate:
+        """The estimate that trust by these similarities alone would give, with none: all edges trusted alike."""
+        kept = tuple(guess for guess in self.guesses if guess.candidate.by in ("", *names))
+        return NoiseEstimate(kept, self.similar)
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        rest = "" if self.similar is None else f"; similarities alone say {self.similar:.0%}"
+        how = f"trusted by similarity of {self.chosen.by}" if self.chosen.by_edge else "all trusted alike"
+        return (
+            f"{self.chosen.share:.0%} of the observed edges are spurious ({low:.0%} to {high:.0%}), {how}; "
+            f"p = {self.rates.p:g}, q = {self.rates.q:.3g}; validation score {self.chosen.score:.1%}{rest}"
+        )
+
+
+def rates_of(graph: Graph, share: float, drop: float = 0.0) -> Rates:
+    """The rates that make ``share`` of the observed edges spurious, where ``drop`` of the real ones are missing.
+
+    >>> from rade.testing import undirected
+    >>> rates_of(undirected([(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)], 5), share=0.2)
+    Rates(p=0.0, q=0.16666666666666666)
+    """
+    if not 0.0 <= share < 1.0:
+        raise ValueError(f"the share of spurious edges must lie in [0, 1), got {share:g}")
+    if not 0.0 <= drop < 1.0:
+        raise ValueError(f"the rate of missing edges must lie in [0, 1), got {drop:g}; none would be left at 1")
+    clean = graph.num_edges * (1.0 - share) / (1.0 - drop)
+    return Rates(drop, min(share * graph.num_edges / max(graph.num_pairs - clean, 1.0), 1.0))
+
+
+def inference_of(graph: Graph, share: float, drop: float, evidence: EdgeEvidence | None) -> Denoised:
+    """How to predict by a guess."""
+    rates = rates_of(graph, share, drop)
+    return Denoised(rates) if evidence is None else Denoised(rates, evidence.trust(share))
+
+
+def _close(best: Tensor, other: Tensor) -> bool:
+    gain, error = _paired(best, other)
+    return gain <= 2.0 * error
+
+
+def _paired(one: Tensor, other: Tensor) -> tuple[float, float]:
+    """Mean difference and its standard error."""
+    difference = (one - other).double()
+    return float(difference.mean()), float(difference.std(correction=0)) / max(len(difference), 1) ** 0.5
