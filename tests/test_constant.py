@@ -22,7 +22,7 @@ ADJACENCIES = ("clean", "view", "mean", "some rows")
 def operator(kind: str, graph: str = "batch", variant: str = "of") -> Operator:
     law = Law(GRAPHS[graph], Rates(0.4, 0.3), variant, generator=torch.Generator().manual_seed(0))
     whole = {"clean": law.graph, "mean": MeanView(law)}.get(kind) or sample(law)
-    rows = Nodes(torch.tensor([4, 1, 2]), law.graph.num_nodes)
+    rows = Nodes(torch.tensor([law.graph.num_nodes - 1, 1, 2]), law.graph.num_nodes)
     adjacency = Restricted(whole, rows) if kind == "some rows" else whole
     found = shared_aggregation(adjacency, Symmetric(law.graph, torch.double))
     assert isinstance(found, Operator)

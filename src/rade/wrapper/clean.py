@@ -19,10 +19,12 @@ def clean_pass(running: Running, graph: Graph, readout: Readout, labelled: Tenso
     labelled: rows of the logits that gradients are needed for, all if None. Where the call asks for some nodes and
     these rows hear few of all, they are run apart, and everybody else without gradients.
     """
-    nodes = running.call.rows
-    through = readout.is_flat  # then Var(δ) is all that the regulariser hangs on, and needs gradients by everybody
-    apart = None if nodes is None or labelled is None or through else _apart(running, graph, nodes, labelled)
-    logits, sent = logits_and_sent(running.model, running.on(graph), graph, readout.head, apart, through)
+    nodes, run = running.call.rows, running.on(graph)
+    apart = None if nodes is None or labelled is None else _apart(running, graph, nodes, labelled)
+    if readout.is_flat:  # then Var(δ) is all that the regulariser hangs on, and needs gradients through everybody
+        logits, sent = logits_and_sent(running.model, run, graph, readout.head, through=True)
+    else:
+        logits, sent = logits_and_sent(running.model, run, graph, readout.head, apart)
     return CleanPass(logits, graph, sent, nodes)
 
 
