@@ -80,3 +80,9 @@ def test_the_real_files():
     assert (found.atoms.shape[1], found.bonds.shape[1]) == (9, 3)
     graphs = found.data(found.split["train"][:8])
     assert all(rade.Graph.from_edge_index(data.edge_index, data.num_nodes).self_loops == 0 for data in graphs)
+
+
+def test_the_documented_table_is_that_of_the_stored_runs():
+    root = Path(__file__).parents[1]
+    rows = list(molhiv.lines(root / "results/molhiv/molhiv.jsonl"))
+    assert molhiv.table(rows) in (root / "docs/models.md").read_text("utf-8")
