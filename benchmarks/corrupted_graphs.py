@@ -45,8 +45,7 @@ TRAINING = {"cs": (50, 64), "computer": (80, 64), "pubmed": (100, 64), "physics"
 OTHERS = (80, 128)
 LEARNING_RATE = 0.01
 TRAINED = tuple(
-    f"trained-{what}"
-    for what in ("known", "half", "double", "estimated", "edges", "edges-common", "cut", "cut-common")
+    f"trained-{what}" for what in ("known", "half", "double", "estimated", "edges", "edges-common", "cut", "cut-common")
 )
 KEY = ("dataset", "backbone", "method", "trained", "seed", "corruption")
 

@@ -36,7 +36,7 @@ with a GCN under the released protocol, with independent views. Differences to p
 with 95 % intervals: the test score at the epoch of the best validation score, and the validation score as the mean of
 the last ten epochs, long after it. What it means for you stands in [rates](rates.md).
 
-![p over epochs from three starts, by rule and data set](pictures/rate-rules-light.svg)
+![p over epochs from three starts, by rule and data set](figures/rate-rules-light.svg)
 """
 
 
@@ -107,8 +107,7 @@ def page(groups: Mapping[str, Mapping[tuple[Any, ...], Group]]) -> str:
 def draw(groups: Mapping[str, Mapping[tuple[Any, ...], Group]]) -> None:
     """One panel per data set: the mean of p over runs, from each start."""
     sys.path.insert(0, str(ROOT / "docs" / "pictures"))
-    sys.argv = sys.argv[:1]
-    from style import draw as write
+    from style import draw_into
 
     def content(figure: Any, colours: dict[str, str]) -> None:
         panels = figure.subplots(1, len(groups), squeeze=False, sharey=True)[0]
@@ -127,7 +126,7 @@ def draw(groups: Mapping[str, Mapping[tuple[Any, ...], Group]]) -> None:
         entries = dict(zip(*reversed(panels[0].get_legend_handles_labels())))
         panels[-1].legend(entries.values(), entries.keys(), fontsize=8)
 
-    write("rate-rules", (3.2 * len(groups) + 0.6, 3.0), content)
+    draw_into(ROOT / "docs" / "figures", "rate-rules", (3.2 * len(groups) + 0.6, 3.0), content)
 
 
 def main() -> None:

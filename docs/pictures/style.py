@@ -19,7 +19,11 @@ Colours = dict[str, str]
 
 def draw(name: str, size: tuple[float, float], content: Callable[[Figure, Colours], None]) -> None:
     """Write NAME-light.svg and NAME-dark.svg into the folder given on the command line, else beside the scripts."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE
+    draw_into(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE, name, size, content)
+
+
+def draw_into(folder: Path, name: str, size: tuple[float, float], content: Callable[[Figure, Colours], None]) -> None:
+    """Write NAME-light.svg and NAME-dark.svg."""
     for theme, colours in THEMES.items():
         text = colours["text"]
         look = dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color", "axes.edgecolor"), text)

@@ -11,7 +11,7 @@ import torch
 
 from rade.cli import main
 from rade.commands import training
-from rade.data import load
+from rade.data import Words, load
 from rade.errors import RadeError
 
 DOCUMENTED = {0, 1, 2, 3}  # and 128 + n, for signals, which nobody sends here
@@ -29,7 +29,7 @@ def enough(name, root):
 
 def small(name, root):
     """The embedded data sets at a tenth of their size; any other as usual."""
-    return load(name, root, **{"csbm": {"nodes": 250, "words": 60}, "far-pair": {"graphs": 30}}.get(name, {}))
+    return load(name, root, **{"csbm": {"nodes": 250, "content": Words(60)}, "far-pair": {"graphs": 30}}.get(name, {}))
 
 
 def rade(*arguments, data=small):
