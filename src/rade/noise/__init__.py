@@ -3,8 +3,9 @@
 from rade.noise.edges import EdgeEvidence
 from rade.noise.estimate import estimate_noise
 from rade.noise.every import every_evidence
-from rade.noise.guesses import NoiseEstimate, rates_of
+from rade.noise.guesses import NoiseEstimate
 from rade.noise.hidden import hidden
+from rade.noise.shares import rates_of
 from rade.noise.similarity import CommonNeighbors, Features, Similarity, cosine
 from rade.noise.two_groups import TwoGroups
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rade.graph.graph import Graph
 from rade.noise.edges import EdgeEvidence
+from rade.noise.shares import rates_of
 from rade.view.rates import Rates
 from rade.wrapper.inference import Denoised
 
@@ -107,21 +108,6 @@ class NoiseEstimate:
             f"{self.chosen.share:.0%} of the observed edges are spurious ({low:.0%} to {high:.0%}), {how}; "
             f"p = {self.rates.p:g}, q = {self.rates.q:.3g}; validation score {self.chosen.score:.1%}{rest}"
         )
-
-
-def rates_of(graph: Graph, share: float, drop: float = 0.0) -> Rates:
-    """The rates that make ``share`` of the observed edges spurious, where ``drop`` of the real ones are missing.
-
-    >>> from rade.testing import undirected
-    >>> rates_of(undirected([(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)], 5), share=0.2)
-    Rates(p=0.0, q=0.16666666666666666)
-    """
-    if not 0.0 <= share < 1.0:
-        raise ValueError(f"the share of spurious edges must lie in [0, 1), got {share:g}")
-    if not 0.0 <= drop < 1.0:
-        raise ValueError(f"the rate of missing edges must lie in [0, 1), got {drop:g}; none would be left at 1")
-    clean = graph.num_edges * (1.0 - share) / (1.0 - drop)
-    return Rates(drop, min(share * graph.num_edges / max(graph.num_pairs - clean, 1.0), 1.0))
 
 
 def inference_of(graph: Graph, share: float, drop: float, evidence: EdgeEvidence | None) -> Denoised:
