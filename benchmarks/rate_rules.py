@@ -36,7 +36,14 @@ with a GCN under the released protocol, with independent views. Differences to p
 with 95 % intervals: the test score at the epoch of the best validation score, and the validation score as the mean of
 the last ten epochs, long after it. What it means for you stands in [rates](rates.md).
 
-![p over epochs from three starts, by rule and data set](figures/rate-rules-light.svg)
+:::{image} figures/rate-rules-light.svg
+:class: only-light
+:alt: p over epochs from three starts, by rule and data set
+:::
+:::{image} figures/rate-rules-dark.svg
+:class: only-dark
+:alt: p over epochs from three starts, by rule and data set
+:::
 """
 
 
