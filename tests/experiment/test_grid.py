@@ -90,7 +90,7 @@ def test_a_grid_is_planned_run_and_not_run_again(rade, table, tmp_path, monkeypa
 def test_a_grid_that_is_stopped_and_killed_ends_with_the_same_rows(rade, table, tmp_path):
     """Ctrl-C, then kill −9, each in the midst of a run; no run twice, no file torn, nothing left behind."""
     options = ("reproduce", table(), "--methods", "none", "--set", "epochs=150", "--set", "patience=0")
-    options += ("--checkpoint-every", "3", "--workers", "2", "--seeds", "2")
+    options += ("--checkpoint-every", "3", "--workers", "1", "--seeds", "2")
     store = tmp_path / "hurt"
 
     def start():
