@@ -62,6 +62,7 @@ def test_the_example_prints_an_accuracy_and_moves_its_rates(capsys):
 
 def test_the_python_of_the_training_guide_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    assert blocks("docs/training.md", "python")
     for code in blocks("docs/training.md", "python"):
         exec(compile(code, "docs/training.md", "exec"), {})
 

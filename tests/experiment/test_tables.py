@@ -138,6 +138,7 @@ def test_a_table_of_ones_own(tmp_path):
 def test_the_table_of_the_guide_can_be_read(tmp_path):
     (content,) = re.findall(r"```toml\n(.*?)```", DOCS.read_text("utf-8"), flags=re.DOTALL)
     table = experiment.read(written(tmp_path, content))
+    assert experiment.cells(table)
     for cell in experiment.cells(table):
         for searched in cell.row.candidates():
             resolve(cell.dataset, cell.backbone, cell.row.method, table.protocol, **cell.settings, **searched)

@@ -33,6 +33,13 @@ def test_both_directions_of_an_edge_are_alike():
         assert torch.equal(found, found[graph.pattern.transposition])
 
 
+def test_edges_of_a_directed_graph_are_their_own():
+    """The reverse of an edge may be missing: nothing is taken from it."""
+    graph = rade.Graph.from_edge_index(torch.tensor([[0, 2, 1, 3], [1, 1, 0, 2]]), 4, directed=True)
+    kind = Features(torch.randn(4, 6, generator=torch.Generator().manual_seed(0)))
+    torch.testing.assert_close(similarity_of_edges(graph, kind), kind.of(graph, graph.edge_index))
+
+
 def test_hidden_features_do_not_know_the_edges(trained: Trained):  # noqa: F811
     """They are those of the nodes alone, whatever the graph."""
     noisy = Corruption(add=1.0, seed=1).of(trained.graph)

@@ -65,10 +65,7 @@ class EdgeEvidence:
 
 
 def similarity_of_edges(graph: Graph, similarity: Similarity) -> Tensor:
-    """Of both directions of every edge, computed for one, [E] in the order of the graph."""
-    pattern = graph.pattern
-    once = pattern.source < pattern.target
-    found = similarity.of(graph, torch.stack([pattern.source[once], pattern.target[once]]))
-    values = found.new_zeros(pattern.size)
-    values[once] = found
-    return torch.where(once, values, values[pattern.transposition])
+    """Of every edge, [E] in the order of the graph; computed once for a pair that is drawn as one."""
+    pattern, entries = graph.pattern, graph.entries
+    found = similarity.of(graph, torch.stack([pattern.source[entries], pattern.target[entries]]))
+    return graph.directions.spread(found, entries, pattern)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -182,7 +183,7 @@ class WholeGraph:
         return logits
 
 
-class _Chunks:
+class _Chunks(ABC):
     """Shared by both kinds of mini-batches: chunks of items, split among processes, one step each."""
 
     def __init__(self, split: Split, settings: Settings, seed: int, process: Solo) -> None:
@@ -195,9 +196,9 @@ class _Chunks:
         self.seed = seed
         self.process = process
 
+    @abstractmethod
     def steps(self, items: Tensor, size: int, stream: int) -> Iterator[Batch]:
         """One batch per chunk of `size` items."""
-        raise NotImplementedError
 
     def judged(self, learner: Learner, step: Batch) -> Learner:
         """The learner as it predicts on a step of evaluation."""
