@@ -7,20 +7,16 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
-import torch
-
 from rade.bench.authors import against_authors
 from rade.bench.cases import Case, cases
 from rade.bench.measure import Contestant, Row, Setting, interleaved, peak_bytes
 from rade.bench.paper import published
 from rade.bench.pyg import MOST_BYTES, PyG, message_bytes
 from rade.data import Dataset
-from rade.train.loop import Trainee, fit
-from rade.train.model import Shape, build_learner
+from rade.train.loop import fit
 from rade.train.process import Solo
-from rade.train.progress import Progress, Stopping
-from rade.train.run import split_of
-from rade.train.schedule import SCHEDULES
+from rade.train.progress import Stopping
+from rade.train.run import new_trainee, split_of
 from rade.train.settings import Settings, resolve
 from rade.train.steps import batches_of
 from rade.train.task import Task
@@ -35,9 +31,7 @@ class Ours:
         self.settings: Settings = resolve(data.name, case.backbone, method, "paper", epochs=10**6, patience=0)
         self.batches = batches_of(data, split_of(data, 0, 0), self.settings, 0, Solo())
         self.task = Task.of(data)
-        learner = build_learner(self.settings, Shape.of(data), 0)
-        optimizer = torch.optim.Adam(learner.parameters(), lr=self.settings.lr)
-        self.trainee = Trainee(learner, optimizer, SCHEDULES[self.settings.schedule](optimizer), Progress())
+        self.trainee = new_trainee(data, self.settings, 0)
 
     def epoch(self, *_: object) -> None:
         """Training steps, rate steps and evaluation."""

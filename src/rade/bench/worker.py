@@ -11,12 +11,10 @@ from typing import Any
 import torch
 
 from rade.data import load
-from rade.train.loop import Trainee, fit
-from rade.train.model import Shape, build_learner
+from rade.train.loop import fit
 from rade.train.process import processes
-from rade.train.progress import Progress, Stopping
-from rade.train.run import split_of
-from rade.train.schedule import SCHEDULES
+from rade.train.progress import Stopping
+from rade.train.run import new_trainee, split_of
 from rade.train.settings import resolve
 from rade.train.steps import batches_of
 from rade.train.task import Task
@@ -33,9 +31,7 @@ def work(quick: bool, seed: int, data_root: str | None, out: str) -> None:
     settings = resolve(name, "gcn", "rade-of", "paper", epochs=2, patience=0, layers=2, **options)
     with processes() as process:
         batches = batches_of(data, split_of(data, seed, 0), settings, seed, process)
-        learner = build_learner(settings, Shape.of(data), seed, process.rank)
-        optimizer = torch.optim.Adam(learner.parameters(), lr=settings.lr)
-        trainee = Trainee(learner, optimizer, SCHEDULES[settings.schedule](optimizer), Progress())
+        trainee = new_trainee(data, settings, seed, process.rank)
         ends: list[float] = []
         fit(trainee, batches, Task.of(data), Stopping(2, 0), process, lambda _: ends.append(perf_counter()))
         if process.rank == 0:

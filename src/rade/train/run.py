@@ -107,6 +107,13 @@ def split_for(dataset: Dataset, settings: Settings, run: int) -> Split:
     return relabelled(dataset, split, settings, settings.seed + run)
 
 
+def new_trainee(dataset: Dataset, settings: Settings, seed: int, rank: int = 0) -> Trainee:
+    """What a run trains, before its first epoch: learner, optimizer and schedule."""
+    learner = build_learner(settings, Shape.of(dataset), seed, rank)
+    optimizer = OPTIMIZERS[settings.optimizer](learner.parameters(), lr=settings.lr, weight_decay=settings.weight_decay)
+    return Trainee(learner, optimizer, SCHEDULES[settings.schedule](optimizer), Progress())
+
+
 def _train(
     dataset: Dataset, settings: Settings, run: int, checkpoint: Checkpoint, resume: bool, observe: Observer
 ) -> Trainee:
@@ -114,9 +121,7 @@ def _train(
     split = split_for(dataset, settings, run)
     _check_split(dataset, split)
     batches = batches_of(dataset, split, settings, seed, process)
-    learner = build_learner(settings, Shape.of(dataset), seed, process.rank)
-    optimizer = OPTIMIZERS[settings.optimizer](learner.parameters(), lr=settings.lr, weight_decay=settings.weight_decay)
-    trainee = Trainee(learner, optimizer, SCHEDULES[settings.schedule](optimizer), Progress())
+    trainee = new_trainee(dataset, settings, seed, process.rank)
     if resume:
         checkpoint.restore(trainee)
 
