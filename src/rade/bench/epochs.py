@@ -65,12 +65,11 @@ class Ours:
 def epoch(setting: Setting) -> Iterator[Row]:
     """Every backbone and method: plain against PyG's plain and PyG with dropout_edge, the others against plain."""
     for case, data in cases(setting):
-        ours = {method: Ours(case, data, method) for method in METHODS}
+        methods = ("none", "rade-of") if setting.goals else METHODS
+        ours = {method: Ours(case, data, method) for method in methods}
         settings = ours["none"].settings
         where = f"{case.backbone} on {case.data}"
-        peers = {}
-        if message_bytes(case, data) < MOST_BYTES:
-            peers = {"PyG": PyG(case, data, settings), "PyG + dropout_edge": PyG(case, data, settings, 0.5)}
+        peers = _peers(case, data, settings, setting.goals)
         contestants = {name: Contestant(peer.epoch) for name, peer in peers.items()}
         contestants |= {name: Contestant(each.epoch) for name, each in ours.items()}
         seconds = interleaved(contestants, setting.repeats)
@@ -79,14 +78,22 @@ def epoch(setting: Setting) -> Iterator[Row]:
         if peers:
             ratio = seconds["none"] / seconds["PyG"]
             yield Row("epoch", f"plain, {where}", seconds["none"], "PyG", ratio, case.plain)
-        else:
+        elif not setting.goals:
             figures = {"GB of PyG's messages, not run": message_bytes(case, data) / 1e9}
             yield Row("epoch", f"plain, {where}", seconds["none"], figures=figures)
-        for name in METHODS[1:]:
+        for name in methods[1:]:
             target = case.rade if name == "rade-of" else None
             row = Row("epoch", f"{name}, {where}", seconds[name], "plain", seconds[name] / seconds["none"], target)
             yield replace(row, figures=published(name, case))
         yield from against_authors(setting, case, seconds["rade-of"])
+
+
+def _peers(case: Case, data: Dataset, settings: Settings, goals: bool) -> dict[str, PyG]:
+    """PyG's own layers, where their messages fit into memory."""
+    if message_bytes(case, data) >= MOST_BYTES or (goals and case.plain is None):
+        return {}
+    peers = {"PyG": PyG(case, data, settings)}
+    return peers if goals else peers | {"PyG + dropout_edge": PyG(case, data, settings, 0.5)}
 
 
 def phases(setting: Setting) -> Iterator[Row]:

@@ -22,6 +22,7 @@ class Setting:
     data_root: str | None = None  # for benchmarks on real data
     only: tuple[str, ...] = ()  # data sets to look at; all of a benchmark's by default
     authors: str | None = None  # a checkout of the authors' scripts, to be timed as well
+    goals: bool = False  # leave out contestants that no goal speaks of
 
     def generator(self) -> torch.Generator:
         """A generator at the seed."""

@@ -64,6 +64,8 @@ def scale(setting: Setting) -> Iterator[Row]:
         first = per_edge if first is None else first
         figures = {"ns per edge": 1e9 * per_edge, "GiB resident at most": _resident() / GIB}
         yield Row("scale", f"n = {nodes:,}", seconds, "per edge of the smallest", per_edge / first, 1.5, figures)
+    if setting.goals:
+        return
     width, seeds = (16, 256) if setting.quick else (256, 2_048)
     graph, x, y, rows = _inputs(2_000, 10_000, 128, setting) if setting.quick else _citations(setting)
     whole, sampled = Epoch(128, width, setting.generator()), Epoch(128, width, setting.generator())
