@@ -24,7 +24,7 @@ SCRIPT = Path("RADE_Node_Classification") / "full_batch" / "main.py"
 PLACES = {
     "cora": "Planetoid/Cora",
     "pubmed": "Planetoid/Pubmed",
-    "cs": "Coauthor/Cs",
+    "cs": "Coauthor/CS",
     "computer": "Amazon/Computers",
     "physics": "Coauthor/Physics",
 }
@@ -68,6 +68,9 @@ def against_authors(setting: Setting, case: Case, ours: float) -> Iterator[Row]:
     """Full RADE-OF here over theirs, an epoch with its evaluation each; nothing without a checkout."""
     if setting.authors is None or (case.data not in PLACES and not setting.quick):
         return
+    goal = GOALS.get((case.data, case.backbone))
+    if setting.goals and goal is None and not setting.quick:
+        return
     checkout, name = Checkout(Path(setting.authors)), TOY if setting.quick else case.data
     with tempfile.TemporaryDirectory(prefix="rade-bench-") as folder:
         root = Path(folder)
@@ -77,7 +80,7 @@ def against_authors(setting: Setting, case: Case, ours: float) -> Iterator[Row]:
     where = f"{case.backbone} on {case.data}"
     yield Row("epoch", f"authors' RADE-OF, {where}", theirs)
     ratio = ours / theirs if theirs > 0.0 else None
-    yield Row("epoch", f"rade-of, {where}", ours, "the authors' RADE-OF", ratio, GOALS.get((case.data, case.backbone)))
+    yield Row("epoch", f"rade-of, {where}", ours, "the authors' RADE-OF", ratio, goal)
 
 
 def lend(data: str, root: Path, given: str | None) -> None:
