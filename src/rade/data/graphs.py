@@ -10,6 +10,8 @@ from torch_geometric.data import Batch, Data
 from rade.data.edges import pointer
 from rade.data.tables import Tables
 
+DATA_BATCH: Any = type(Batch(_base_cls=Data))  # PyG would make this class anew for every batch
+
 
 class GraphList(Sequence[Data]):
     """The graphs of a graph-level data set; ``batch`` collates without building them one by one."""
@@ -45,7 +47,7 @@ class GraphList(Sequence[Data]):
         nodes, node_of = _pieces(t.node_ptr, index)
         edges, edge_of = _pieces(t.edge_ptr, index)
         ptr = pointer(t.node_ptr.diff()[index])
-        batch: Any = Batch(_base_cls=Data, batch=node_of, ptr=ptr)
+        batch: Any = Batch(_base_cls=DATA_BATCH, batch=node_of, ptr=ptr)
         batch.x = widen(t.x[nodes])
         batch.edge_index = t.edge_index[:, edges].long() + ptr[edge_of]
         batch.y = widen(t.y[index])
