@@ -59,7 +59,7 @@ def _tried(entry: Entry, options: dict[str, Any]) -> Outcome:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
-            model = rade.RADE(net, generator=torch.Generator().manual_seed(0), **options)
+            model = rade.RADE(net, generator=torch.Generator().manual_seed(0), **{"rule": rade.GradNorm(), **options})
             trouble = _train(entry, model) or _compare(entry, model, plain)
         except Exception as error:
             return _refusal(entry, error)

@@ -56,7 +56,8 @@ def train(seed: int, wrap: bool) -> float:
 
     net = Encoder()
     optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
-    model = rade.RADE(net, readout=rade.Readout(loss=loss)).follow(optimizer) if wrap else net  # the one line
+    rates = {"rule": rade.GradNorm(), "readout": rade.Readout(loss=loss)}
+    model = rade.RADE(net, **rates).follow(optimizer) if wrap else net  # the one line
     for _ in range(EPOCHS):
         model.train()
         false = negative_sampling(known, NODES, known.shape[1])

@@ -37,7 +37,7 @@ def train(variant: str | None, seed: int = 0) -> float:
     data, split = DATASET.graphs[0], DATASET.split(run=0)
     torch.manual_seed(seed)
     net = GCN(DATASET.features, 64, DATASET.classes)
-    model = net if variant is None else rade.RADE(net, variant)
+    model = net if variant is None else rade.RADE(net, variant, rule=rade.GradNorm())
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(EPOCHS):
         model.train()

@@ -17,7 +17,7 @@ def main() -> None:
     data, split = dataset.graphs[0], dataset.split(run=0)
     torch.manual_seed(0)
     net = GraphSAGE(dataset.features, 64, num_layers=2, out_channels=dataset.classes, dropout=0.3)
-    model = rade.RADE(net, density=dataset.density)
+    model = rade.RADE(net, rule=rade.GradNorm(), density=dataset.density)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     batches = rade.data.neighbor_loader(data, FANOUTS, BATCH, split.train, shuffle=True, backend="builtin")
     for epoch in range(EPOCHS):

@@ -89,7 +89,7 @@ def main() -> None:
     data, split, x = dataset.graphs[0], dataset.split(run=0), dataset.graphs[0].x
     torch.manual_seed(0)
     net = Net(dataset.features, dataset.classes)
-    model = rade.RADE(net, density=dataset.density, generator=torch.Generator().manual_seed(0))
+    model = rade.RADE(net, rule=rade.GradNorm(), density=dataset.density, generator=torch.Generator().manual_seed(0))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(40):
         model.train()

@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 import rade
+from adapting import adapting
 from own_rule import Slow
 from zoo import LAYERS, Net, normal, random_edges, seeded
 
@@ -29,7 +30,7 @@ def train(layer: str, part: int) -> dict[str, Any]:
     """Five steps under DDP, then a checkpoint of rank 0 that every rank resumes."""
     x, edges, y = inputs(part)
     torch.manual_seed(0)
-    model = rade.RADE(seeded(lambda: Net(LAYERS[layer])), views=rade.Views(shared=True))
+    model = adapting(seeded(lambda: Net(LAYERS[layer])), views=rade.Views(shared=True))
     net = DistributedDataParallel(model)
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
     views: list[Any] = []
@@ -58,7 +59,7 @@ def train(layer: str, part: int) -> dict[str, Any]:
 def same_data() -> list[float]:
     """Equal data on both ranks and no views in G_data: the average over ranks is what one process computes."""
     x, edges, y = inputs(0)
-    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rade.GradNorm(data_gradient="clean"))
+    model = adapting(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rade.GradNorm(data_gradient="clean"))
     for _ in range(3):
         model.adapt(x, edges, labelled=rade.Labelled(loss=lambda logits: cross_entropy(logits, y)))
     return [float(value) for value in model.controller.first]
@@ -67,7 +68,7 @@ def same_data() -> list[float]:
 def own_rule(rank: int) -> list[float]:
     """A user's rule with memory: three steps on different data; the average and the rates after each."""
     x, edges, y = inputs(rank)
-    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), rule=Slow())
+    model = adapting(seeded(lambda: Net(LAYERS["GCNConv"])), rule=Slow())
     net = DistributedDataParallel(model)
     found: list[float] = []
     for _ in range(3):
@@ -81,7 +82,7 @@ def own_rule(rank: int) -> list[float]:
 def followed(rank: int) -> list[float]:
     """`follow` under DDP: the loop has no line for the rates."""
     x, edges, y = inputs(rank)
-    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])))
+    model = adapting(seeded(lambda: Net(LAYERS["GCNConv"])))
     net = DistributedDataParallel(model)
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
     model.follow(optimizer)
@@ -97,7 +98,7 @@ def followed(rank: int) -> list[float]:
 def different_clean_gradients(rank: int) -> list[float]:
     """G_data of the clean loss is averaged as well: ranks with different data agree."""
     x, edges, y = inputs(rank)
-    model = rade.RADE(seeded(lambda: Net(LAYERS["GINConv"])), rule=rade.GradNorm(data_gradient="clean"))
+    model = adapting(seeded(lambda: Net(LAYERS["GINConv"])), rule=rade.GradNorm(data_gradient="clean"))
     model.adapt(x, edges, labelled=rade.Labelled(loss=lambda logits: cross_entropy(logits, y)))
     return [float(value) for value in model.controller.first]
 
@@ -109,7 +110,7 @@ def main(folder: Path) -> None:
     result = {**found, "same": same_data(), "clean": different_clean_gradients(rank)}
     result["own rule"], result["followed"] = own_rule(rank), followed(rank)
     torch.manual_seed(0)
-    first = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])))
+    first = adapting(seeded(lambda: Net(LAYERS["GCNConv"])))
     result["seeds"] = first.generator.initial_seed()
     (folder / f"{rank}.json").write_text(json.dumps(result))
     dist.destroy_process_group()

@@ -14,6 +14,7 @@ from torch_geometric.data import Data, HeteroData
 
 import rade
 import rade.graph  # takes the warning of sparse tensors, which torch gives once per process
+from adapting import adapting
 from zoo import ATTENTION, LAYERS, GraphNet, Net, normal, random_edges, seeded, training_step
 
 NODES = 20
@@ -22,7 +23,7 @@ LABELS = torch.arange(NODES) % 3
 
 
 def wrapped(**options: Any) -> rade.RADE:
-    return rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), **options)
+    return adapting(seeded(lambda: Net(LAYERS["GCNConv"])), **options)
 
 
 def change(x: Tensor, value: float) -> Tensor:
@@ -81,7 +82,7 @@ def test_data_without_edges_and_other_containers():
         def forward(self, data: Data) -> Tensor:
             return self.conv(data.x, data.edge_index)
 
-    model = rade.RADE(Takes())
+    model = adapting(Takes())
     with pytest.raises(ValueError, match=r"the Data object has no edge_index; RADE needs \[2, E\] edges"):
         model(Data(x=X))
     with pytest.raises(ValueError, match=r"several kinds of nodes or relations \(data\), and views are of one"):
@@ -196,7 +197,7 @@ BAD_LAYERS: dict[str, tuple[Any, str]] = {
     "max": (lambda: pyg.SAGEConv(8, 3, aggr="max"), r"SAGEConv\(aggr='max'\) is not supported.*; use aggr="),
     "bipartite": (lambda: pyg.SAGEConv((8, 8), 3), "SAGEConv with a tuple in_channels is bipartite"),
     "flow": (lambda: pyg.GCNConv(8, 3, flow="target_to_source"), "flow='target_to_source'.*not supported"),
-    "wrapped twice": (lambda: rade.RADE(pyg.GCNConv(8, 3)), "wrapped in RADE already.*revert"),
+    "wrapped twice": (lambda: adapting(pyg.GCNConv(8, 3)), "wrapped in RADE already.*revert"),
     "labelled": (Labels, r"Labels.forward has a parameter named 'labelled', which RADE.adapt keeps.*rename it"),
 }
 
@@ -205,12 +206,12 @@ BAD_LAYERS: dict[str, tuple[Any, str]] = {
 def test_models_that_cannot_be_wrapped(case):
     build, sentence = BAD_LAYERS[case]
     with pytest.raises(ValueError, match=sentence):
-        rade.RADE(build())
+        adapting(build())
 
 
 def test_strict_false_needs_one_supported_layer():
     with pytest.raises(ValueError, match="none of the model's layers is supported on random views; supported layers:"):
-        rade.RADE(Deep(pyg.SuperGATConv(8, 3)), strict=False)
+        adapting(Deep(pyg.SuperGATConv(8, 3)), strict=False)
 
 
 def test_bad_edge_weights_and_attributes_are_refused_on_views():
@@ -224,16 +225,16 @@ def test_bad_edge_weights_and_attributes_are_refused_on_views():
 
     weight = torch.ones(EDGES.shape[1])
     with pytest.raises(ValueError, match=r"edge_weight must be positive.*GraphConv, which takes any weights"):
-        rade.RADE(Weighted(pyg.GCNConv(8, 3))).train()(X, EDGES, -weight)
+        adapting(Weighted(pyg.GCNConv(8, 3))).train()(X, EDGES, -weight)
     with pytest.raises(ValueError, match=r"GATConv needs edge_attr with one row for each of the \d+ entries"):
-        rade.RADE(Weighted(pyg.GATConv(8, 3, edge_dim=1))).train()(X, EDGES, weight[1:, None])
+        adapting(Weighted(pyg.GATConv(8, 3, edge_dim=1))).train()(X, EDGES, weight[1:, None])
     with pytest.raises(ValueError, match=r"GATv2Conv takes edge_attr only if it was built with edge_dim"):
-        rade.RADE(Weighted(pyg.GATv2Conv(8, 3))).train()(X, EDGES, weight[:, None])
-    rade.RADE(Weighted(pyg.GraphConv(8, 3))).train()(X, EDGES, weight)
+        adapting(Weighted(pyg.GATv2Conv(8, 3))).train()(X, EDGES, weight[:, None])
+    adapting(Weighted(pyg.GraphConv(8, 3))).train()(X, EDGES, weight)
 
 
 def test_layer_trimming_is_refused():
-    model = rade.RADE(seeded(lambda: pyg.GCN(8, 6, 2, 3)))
+    model = adapting(seeded(lambda: pyg.GCN(8, 6, 2, 3)))
     with pytest.raises(ValueError, match=r"layer trimming \(num_sampled_nodes_per_hop\) cuts a different graph"):
         model(X, EDGES, num_sampled_nodes_per_hop=[10, 10], num_sampled_edges_per_hop=[20, 20])
 
@@ -245,7 +246,7 @@ def test_a_view_is_not_a_tensor():
         def forward(self, x: Tensor, edge_index: Any) -> Tensor:
             return super().forward(x * torch.bincount(edge_index.flatten())[:, None], edge_index)
 
-    model = rade.RADE(seeded(lambda: Degrees(LAYERS["GCNConv"]))).train()
+    model = adapting(seeded(lambda: Degrees(LAYERS["GCNConv"]))).train()
     with pytest.raises(AttributeError, match=r"'flatten': RADE passes a graph or a random view.*\.graph\.edge_index"):
         model(X, EDGES)
 
@@ -305,7 +306,7 @@ def test_pooling_must_be_named():
     """Graph-level logits from a model wrapped as a node-level one, and the other way round."""
     batch = torch.arange(NODES) // 10
     edges = torch.cat([random_edges(10, 20), random_edges(10, 20, seed=1) + 10], dim=1)
-    model = rade.RADE(seeded(lambda: GraphNet(LAYERS["GCNConv"])))
+    model = adapting(seeded(lambda: GraphNet(LAYERS["GCNConv"])))
     training_step(model, X, edges, batch, labels=torch.tensor([0, 1]))
     with pytest.raises(ValueError, match=r"expected logits for 20 nodes, got 2 rows; say how.*pool='sum'"):
         model.adapt(X, edges, batch)
@@ -330,11 +331,11 @@ class TwoHeads(Net):
 
 def test_an_ambiguous_head_asks_for_the_layer():
     net = seeded(TwoHeads)
-    model = rade.RADE(net)
+    model = adapting(net)
     training_step(model, X, EDGES, labels=LABELS)
     with pytest.raises(ValueError, match=r"cannot tell the linear head.*head=model.lin\), or keep the rates constant"):
         model.adapt(X, EDGES)
-    named = rade.RADE(net, readout=rade.Readout(head=net.head))
+    named = adapting(net, readout=rade.Readout(head=net.head))
     named.adapt(X, EDGES)
     assert int(named.controller.steps) == 1
 
@@ -344,7 +345,7 @@ def test_no_head_where_the_widths_differ():
         def forward(self, x: Tensor, edge_index: Any) -> Tensor:
             return self.convs[0](x, edge_index)[:, :3]
 
-    model = rade.RADE(seeded(lambda: Sliced(LAYERS["GCNConv"])))
+    model = adapting(seeded(lambda: Sliced(LAYERS["GCNConv"])))
     training_step(model, X, EDGES, labels=LABELS)
     with pytest.raises(ValueError, match=r"cannot tell the linear head.*no linear layer, but 6 features and 3 logits"):
         model.adapt(X, EDGES)
@@ -353,7 +354,7 @@ def test_no_head_where_the_widths_differ():
 def test_a_head_without_linear_layers():
     net = seeded(lambda: Net(LAYERS["GCNConv"]))
     net.act = torch.nn.ReLU()
-    model = rade.RADE(net, readout=rade.Readout(head=net.act))
+    model = adapting(net, readout=rade.Readout(head=net.act))
     training_step(model, X, EDGES, labels=LABELS)
     with pytest.raises(ValueError, match="head must be or contain linear layers, got ReLU"):
         model.adapt(X, EDGES)
@@ -364,7 +365,7 @@ def test_a_forward_pass_without_convolutions():
         def forward(self, x: Tensor, edge_index: Any) -> Tensor:
             return self.head(x[:, :6])
 
-    model = rade.RADE(seeded(lambda: Skips(LAYERS["GCNConv"])))
+    model = adapting(seeded(lambda: Skips(LAYERS["GCNConv"])))
     with pytest.warns(UserWarning, match="no convolution got the random view"):
         training_step(model, X, EDGES, labels=LABELS)
     with pytest.raises(ValueError, match="called none of the model's supported convolutions"):
@@ -403,7 +404,7 @@ def test_graphs_at_the_edge():
     for layer in (LAYERS | ATTENTION).values():
         for variant in ("of", "ofs"):
             for x, edges in cases:
-                model = rade.RADE(seeded(lambda layer=layer: Net(layer)), variant)
+                model = adapting(seeded(lambda layer=layer: Net(layer)), variant)
                 training_step(model, x, edges, labels=LABELS[: len(x)])
                 assert torch.isfinite(model.adapt(x, edges)).all()
                 assert torch.isfinite(model.eval()(x, edges)).all()

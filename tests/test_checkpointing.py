@@ -12,6 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 import rade
 import rade.correction
+from adapting import adapting
 from zoo import ATTENTION, LAYERS, Net, normal, random_edges, seeded
 
 NODES = 60
@@ -30,7 +31,7 @@ class Checkpointed(Net):
 
 
 def gradients(kind: type[Net], layer: str, **options: Any) -> list[Tensor]:
-    model = rade.RADE(seeded(lambda: kind(EVERY[layer])), generator=torch.Generator().manual_seed(0), **options)
+    model = adapting(seeded(lambda: kind(EVERY[layer])), generator=torch.Generator().manual_seed(0), **options)
     x = X.clone().requires_grad_()
     cross_entropy(model.train()(x, EDGES), LABELS).backward()
     model.adapt(x.detach(), EDGES)

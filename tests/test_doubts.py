@@ -20,6 +20,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GCNConv, GraphConv
 
 import rade
+from adapting import adapting
 from rade.wrapper.doubts import looks_like_a_batch
 from zoo import LAYERS, Net, normal, random_edges, seeded
 
@@ -35,7 +36,7 @@ def batch_of(count: int = 5) -> Batch:
 
 
 def wrapped(**options: Any) -> rade.RADE:
-    return rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), **options)
+    return adapting(seeded(lambda: Net(LAYERS["GCNConv"])), **options)
 
 
 class Encoder(Net):
@@ -59,7 +60,7 @@ def test_a_batch_without_its_vector_is_noticed_once():
 
 def test_the_name_of_the_batch_vector_can_be_said():
     data = batch_of()
-    model = rade.RADE(seeded(lambda: Encoder(LAYERS["GCNConv"])), batch_arg="which", rule=rade.Constant(0.0, 5.0))
+    model = adapting(seeded(lambda: Encoder(LAYERS["GCNConv"])), batch_arg="which", rule=rade.Constant(0.0, 5.0))
     views: list[Any] = []
     model.wrapped.convs[0].register_forward_pre_hook(lambda _, args: views.append(args[1].for_layer("any")))
     with warnings.catch_warnings():
@@ -82,7 +83,7 @@ def test_a_pointer_alone_keeps_graphs_apart():
             return self.conv(data.x, data.edge_index)
 
     data = batch_of()
-    model, given = rade.RADE(Takes()), Data(x=data.x, edge_index=data.edge_index, ptr=data.ptr)
+    model, given = adapting(Takes()), Data(x=data.x, edge_index=data.edge_index, ptr=data.ptr)
     model.train()(given)
     assert model._latest.graph.num_graphs == 5
 
@@ -105,9 +106,9 @@ def test_views_that_nobody_used():
             return self.head(self.convs[1](self.convs[0](x, EDGES), edge_index))
 
     with pytest.warns(UserWarning, match="no convolution got the random view"):
-        rade.RADE(Own(LAYERS["GCNConv"])).train()(X, EDGES)
+        adapting(Own(LAYERS["GCNConv"])).train()(X, EDGES)
     with pytest.warns(UserWarning, match="on a graph of their own, without random views: convs.0"):
-        rade.RADE(Half(LAYERS["GCNConv"])).train()(X, EDGES)
+        adapting(Half(LAYERS["GCNConv"])).train()(X, EDGES)
 
 
 LOSSES = {
@@ -149,14 +150,14 @@ def test_log_probabilities_pass_and_probabilities_do_not():
         def forward(self, x: Tensor, edge_index: Any) -> Tensor:
             return self.end(super().forward(x, edge_index), 1)
 
-    model = rade.RADE(Ends(LAYERS["GCNConv"]))
+    model = adapting(Ends(LAYERS["GCNConv"]))
     nll_loss(model.train()(X, EDGES), LABELS).backward()
     model.adapt()
 
     class Softmax(Ends):
         end = staticmethod(torch.softmax)
 
-    model = rade.RADE(Softmax(LAYERS["GCNConv"]), readout=rade.Readout(task="multiclass"))
+    model = adapting(Softmax(LAYERS["GCNConv"]), readout=rade.Readout(task="multiclass"))
     nll_loss(model.train()(X, EDGES).log(), LABELS).backward()
     with pytest.raises(ValueError, match=r"outputs are probabilities.*log_softmax"):
         model.adapt()
@@ -167,7 +168,7 @@ def test_probabilities_of_a_sigmoid_are_noticed():
         def forward(self, x: Tensor, edge_index: Any) -> Tensor:
             return super().forward(x, edge_index).sigmoid()
 
-    model = rade.RADE(Sigmoid(LAYERS["GCNConv"]), readout=rade.Readout(task="multilabel"))
+    model = adapting(Sigmoid(LAYERS["GCNConv"]), readout=rade.Readout(task="multilabel"))
     binary_cross_entropy(model.train()(X, EDGES), (normal(NODES, 3) > 0).float()).backward()
     with pytest.warns(UserWarning, match=r"as after a sigmoid.*return logits"):
         model.adapt()
@@ -230,7 +231,7 @@ def test_added_edges_weigh_what_edges_do_on_average():
     weight = torch.full((EDGES.shape[1],), 0.01)
     spread = {}
     for added in (None, 1.0):
-        model = rade.RADE(seeded(Weighs), rule=rade.Constant(0.0, 1.0), generator=torch.Generator().manual_seed(0))
+        model = adapting(seeded(Weighs), rule=rade.Constant(0.0, 1.0), generator=torch.Generator().manual_seed(0))
         model.conv.added_weight = added
         with torch.no_grad():
             seen = torch.stack([model.train()(X, EDGES, weight) for _ in range(50)])
@@ -242,7 +243,7 @@ def test_added_edges_weigh_what_edges_do_on_average():
 
 def test_additions_per_node_follow_to_a_graph_of_another_size():
     large_x, large = normal(10 * NODES, 8, seed=1), random_edges(10 * NODES, 1200, seed=1)
-    model = rade.RADE(seeded(lambda: GCNConv(8, 3)), "ofs", rule=rade.Constant(0.5, 1.0))
+    model = adapting(seeded(lambda: GCNConv(8, 3)), "ofs", rule=rade.Constant(0.5, 1.0))
     model.train()(X, EDGES)
     model.eval()
     q = model.rates.q

@@ -13,6 +13,7 @@ from torch.nn import Embedding, Linear, ReLU, Sequential
 from torch.nn.functional import cross_entropy
 
 import rade
+from adapting import adapting
 from rade import Graph, Law, MeanView, Rates
 from rade.graph import Messages
 from rade.graph.nodes import nodes_of
@@ -183,7 +184,7 @@ def test_molecule_models_train_adapt_and_predict(build, rule):
     net = seeded(build)
     plain = copy.deepcopy(net).eval()
     for variant in ("of", "ofs"):
-        model = rade.RADE(net, variant, rule=rule, readout=rade.Readout(pool="sum"))
+        model = adapting(net, variant, rule=rule, readout=rade.Readout(pool="sum"))
         optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
         for _ in range(2):
             optimizer.zero_grad()
@@ -195,14 +196,14 @@ def test_molecule_models_train_adapt_and_predict(build, rule):
         assert len(model.explain(*data)) == 2
     plain.load_state_dict(net.state_dict())
     with torch.no_grad():
-        of = rade.RADE(net).eval()(*data)
+        of = adapting(net).eval()(*data)
         torch.testing.assert_close(of, plain(*data), rtol=1e-4, atol=1e-5)
 
 
 def test_a_prediction_does_not_depend_on_the_others_of_its_batch():
     """RADE-OFS keeps expected additions, whose attributes are those of each graph."""
     atoms, edges, bonds, batch = molecules()
-    model = rade.RADE(seeded(GINEMolecules), "ofs", rule=rade.Constant(0.3, 0.5), density=0.3).eval()
+    model = adapting(seeded(GINEMolecules), "ofs", rule=rade.Constant(0.3, 0.5), density=0.3).eval()
     together = model(atoms, edges, bonds, batch)
     first = (batch[edges[0]] == 0).nonzero().squeeze(1)
     alone = model(atoms[batch == 0], edges[:, first], bonds[first], batch[batch == 0])
@@ -287,7 +288,7 @@ def test_attention_with_attributes_trains_and_adapts(name, monkeypatch):
         if large:
             monkeypatch.setattr(denominator, "listing_is_cheaper", lambda scores: False)
         net = seeded(lambda: Attending(name))
-        model = rade.RADE(net, correction=rade.Correction(samples=64))
+        model = adapting(net, correction=rade.Correction(samples=64))
         cross_entropy(model.train()(x, edges, attr), labels).backward()
         assert all(p.grad is not None and bool(p.grad.isfinite().all()) for p in net.parameters())
         model.adapt()

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import rade
+from adapting import adapting
 from looping import looped
 from rade.wrapper.explain import LayerReport
 from zoo import ATTENTION, LAYERS, Net, normal, random_edges, seeded, training_step
@@ -20,7 +21,7 @@ EVERY = {**LAYERS, **ATTENTION}
 
 
 def explained(name: str = "GINConv", variant: str = "of", layers: int = 2, **options: Any) -> list[LayerReport]:
-    return rade.RADE(seeded(lambda: Net(EVERY[name], layers=layers)), variant, **options).explain(X, EDGES)
+    return adapting(seeded(lambda: Net(EVERY[name], layers=layers)), variant, **options).explain(X, EDGES)
 
 
 @looped("variant", ["of", "ofs", "none"])
@@ -73,7 +74,7 @@ def test_variance_shares_of_a_sum():
     """Closed form: p/(1−p) Σ_edges m² against q(1−q) Σ_nonedges (m − μ)², m the layer's messages."""
     for variant in ("of", "ofs"):
         net = seeded(lambda: Net(LAYERS["GINConv"], layers=1))
-        model = rade.RADE(net, variant, rule=rade.GradNorm(p=0.3, rho=0.8))
+        model = adapting(net, variant, rule=rade.GradNorm(p=0.3, rho=0.8))
         report = model.explain(X, EDGES)[0]
         m = (X @ net.convs[0].nn.weight.t()).detach()
         edges = torch.zeros(NODES, NODES)
@@ -106,14 +107,14 @@ def test_interchange_vanishes_on_a_ring_of_equal_messages():
     """Where both statistics are proportional at every node, adding can do what dropping does."""
     node = torch.arange(12)
     ring = torch.cat([torch.stack([node, (node + 1) % 12]), torch.stack([(node + 1) % 12, node])], 1)
-    model = rade.RADE(seeded(lambda: Net(LAYERS["GINConv"], layers=1)), "ofs")
+    model = adapting(seeded(lambda: Net(LAYERS["GINConv"], layers=1)), "ofs")
     assert model.explain(torch.ones(12, 8), ring)[0].interchange == pytest.approx(0.0, abs=1e-5)
 
 
 def test_explaining_changes_nothing():
     """Mode, rates, density and generator stay; training continues as if it had not happened."""
     generators = [torch.Generator().manual_seed(3) for _ in range(2)]
-    models = [rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), generator=generator) for generator in generators]
+    models = [adapting(seeded(lambda: Net(LAYERS["GCNConv"])), generator=generator) for generator in generators]
     models[1].train().explain(X, EDGES)
     assert models[1].training
     for model in models:
@@ -125,7 +126,7 @@ def test_explaining_changes_nothing():
 
 def test_current_rates_are_explained():
     """After training those of the model; before it the ones that training on this graph would begin with."""
-    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rade.GradNorm(p=0.2, rho=0.4))
+    model = adapting(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rade.GradNorm(p=0.2, rho=0.4))
     assert model.explain(X, EDGES)[0].q == pytest.approx(0.4 * GRAPH.density)
     training_step(model, X, EDGES, labels=torch.arange(NODES) % 3)
     model.adapt(X, EDGES)
@@ -134,6 +135,6 @@ def test_current_rates_are_explained():
 
 
 def test_graphs_without_edges_are_explained_too():
-    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])))
+    model = adapting(seeded(lambda: Net(LAYERS["GCNConv"])))
     report = model.explain(X, EDGES[:, :0])[0]
     assert (report.expected_kept, report.factor_quantiles, report.interchange) == (0.0, (), 0.0)

@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 
 import rade
+from adapting import adapting
 from zoo import LAYERS, Net, normal, random_edges, seeded
 
 NODES = 40
@@ -19,7 +20,7 @@ LABELS, TRAIN = torch.arange(NODES) % 3, torch.arange(0, NODES, 2)
 
 
 def make() -> tuple[rade.RADE, torch.optim.Optimizer]:
-    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), generator=torch.Generator().manual_seed(0))
+    model = adapting(seeded(lambda: Net(LAYERS["GCNConv"])), generator=torch.Generator().manual_seed(0))
     return model.train(), torch.optim.SGD(model.parameters(), lr=0.1)
 
 
@@ -153,7 +154,7 @@ def test_a_loop_as_lightning_has_it():
 
 
 def test_constant_rates_follow_nothing():
-    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rade.Constant(0.3, 0.1)).train()
+    model = adapting(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rade.Constant(0.3, 0.1)).train()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     model.follow(optimizer)
     loss_of(model).backward()
@@ -162,7 +163,7 @@ def test_constant_rates_follow_nothing():
 
 
 def test_a_clean_gradient_cannot_be_followed():
-    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rade.GradNorm(data_gradient="clean"))
+    model = adapting(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rade.GradNorm(data_gradient="clean"))
     with pytest.raises(ValueError, match="needs the loss itself: call adapt"):
         model.follow(torch.optim.SGD(model.parameters(), lr=0.1))
 

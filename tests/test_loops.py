@@ -22,6 +22,7 @@ from torch_geometric.transforms import RandomLinkSplit
 from torch_geometric.utils import negative_sampling
 
 import rade
+from adapting import adapting
 from zoo import normal, random_edges
 
 NODES, FEATURES, CLASSES = 60, 12, 3
@@ -231,7 +232,7 @@ def autoencoder_loop(wrap: Wrap) -> tuple[Any, float]:
 
 def wraps(**options: Any) -> Wrap:
     """The one line."""
-    return lambda net, optimizer: rade.RADE(net, **options).follow(optimizer)
+    return lambda net, optimizer: adapting(net, **options).follow(optimizer)
 
 
 KEEPS = {"rule": rade.Constant(0.2, 0.1), "methods": ["encode"]}
@@ -278,7 +279,7 @@ def test_lightning_follows_the_optimizer():
     class Module(lightning.LightningModule):
         def __init__(self) -> None:
             super().__init__()
-            self.model = rade.RADE(GCN(), generator=torch.Generator().manual_seed(0))
+            self.model = adapting(GCN(), generator=torch.Generator().manual_seed(0))
 
         def training_step(self, batch: Data, _: int) -> Tensor:
             return cross_entropy(self.model(batch.x, batch.edge_index, None), batch.y)

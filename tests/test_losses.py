@@ -20,6 +20,7 @@ from torch.nn.functional import (
 from torch_geometric.nn import GCN
 
 import rade
+from adapting import adapting
 from rade.control.curvature import of_loss
 from zoo import normal, random_edges, seeded
 
@@ -49,7 +50,7 @@ def ranking(z: Tensor) -> Tensor:
 def rates_after(loss: Loss, outputs: int = 3, **options: Any) -> list[rade.Rates]:
     """Four steps of a loop that only wraps."""
     net = seeded(lambda: GCN(8, 6, 2, outputs))
-    model = rade.RADE(net, generator=torch.Generator().manual_seed(0), **options)
+    model = adapting(net, generator=torch.Generator().manual_seed(0), **options)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     model.follow(optimizer)
     found = []

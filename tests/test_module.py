@@ -12,6 +12,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from torch_geometric.nn import GCNConv, GINConv
 
 import rade
+from adapting import adapting
 from looping import looped
 from rade.control import CleanPass, pooled_variance, regulariser, variance
 from rade.control.gradients import clean_gradient_norm
@@ -28,7 +29,7 @@ EVERY = {**LAYERS, **ATTENTION}
 
 def wrapped(name: str = "GCNConv", variant: str = "of", seed: int = 0, **options: Any) -> rade.RADE:
     net = seeded(lambda: Net(EVERY[name]))
-    return rade.RADE(net, variant, generator=torch.Generator().manual_seed(seed), **options)
+    return adapting(net, variant, generator=torch.Generator().manual_seed(seed), **options)
 
 
 def views_seen(model: rade.RADE, *args: Any) -> list[Any]:
@@ -87,7 +88,7 @@ def test_one_seed_one_stream_of_views(name, variant):
 def test_default_generator_follows_the_seed_of_torch():
     def draw(seed: int) -> Tensor:
         torch.manual_seed(seed)
-        return rade.RADE(seeded(lambda: Net(GCNConv))).train()(X, EDGES)
+        return adapting(seeded(lambda: Net(GCNConv))).train()(X, EDGES)
 
     with torch.random.fork_rng():
         assert torch.equal(draw(1), draw(1))
@@ -120,11 +121,11 @@ def test_ensemble_averages_sampled_views():
     torch.testing.assert_close(ensemble(X, EDGES), torch.stack([single(X, EDGES) for _ in range(5)]).mean(0))
     one_layer = seeded(lambda: Net(LAYERS["GINConv"], layers=1))
     one_layer.forward = lambda x, edge_index: one_layer.convs[0](x, edge_index)  # linear: the means agree exactly
-    target = rade.RADE(one_layer, density=0.1).eval()(X, EDGES)
+    target = adapting(one_layer, density=0.1).eval()(X, EDGES)
     errors = []
     for size in (1, 16, 256):
         generator = torch.Generator().manual_seed(0)
-        model = rade.RADE(one_layer, density=0.1, inference=rade.Ensemble(size), generator=generator).eval()
+        model = adapting(one_layer, density=0.1, inference=rade.Ensemble(size), generator=generator).eval()
         errors.append(float(((model(X, EDGES) - target).norm() / target.norm()).detach()))
     print("distance of the ensemble from the expectation, 1, 16, 256 views:", [round(e, 3) for e in errors])
     assert errors[0] > 2 * errors[1] > 4 * errors[2]
@@ -148,7 +149,7 @@ def test_density_is_that_of_the_first_training_graph():
 def test_density_of_a_batch_is_pooled():
     batch = torch.cat([torch.zeros(20), torch.ones(10)]).long()
     edges = torch.cat([random_edges(20, 40), random_edges(10, 12, seed=1) + 20], dim=1)
-    model = rade.RADE(seeded(lambda: GraphNet(GCNConv)), readout=rade.Readout(pool="sum")).train()
+    model = adapting(seeded(lambda: GraphNet(GCNConv)), readout=rade.Readout(pool="sum")).train()
     model(X, edges, batch)
     assert float(model.controller.density) == pytest.approx(edges.shape[1] / (20 * 19 + 10 * 9))
 
@@ -187,7 +188,7 @@ def test_adapt_gives_every_layer_its_own_mode_back():
         def forward(self, x: Tensor, edge_index: Any) -> Tensor:
             return super().forward(self.norm(x), edge_index)
 
-    model = rade.RADE(seeded(Normed))
+    model = adapting(seeded(Normed))
     training_step(model, X, EDGES, labels=LABELS)
     model.wrapped.norm.eval()
     mean = model.wrapped.norm.running_mean.clone()
@@ -263,7 +264,7 @@ def test_regulariser_of_pooled_logits(pool, rule):
     edges = torch.cat([random_edges(20, 40), random_edges(10, 12, seed=1) + 20], dim=1)
     net = seeded(lambda: GraphNet(GCNConv))
     net.pool = pool
-    model = rade.RADE(net, readout=rade.Readout(pool=pool, pooling_rule=rule), density=0.2)
+    model = adapting(net, readout=rade.Readout(pool=pool, pooling_rule=rule), density=0.2)
     found, clean = regulariser_of(model, rade.Labelled(), X, edges, batch)
     graph = rade.Graph.from_edge_index(edges, NODES, batch)
     hidden = net.convs[0](X, graph).relu().detach()
@@ -283,7 +284,7 @@ def test_tasks_and_missing_labels():
     rest, _ = regulariser_of(model, rade.Labelled(known=~known), X, EDGES)
     torch.testing.assert_close(whole.weight, clean.logits.sigmoid() * (1 - clean.logits.sigmoid()))
     torch.testing.assert_close(half(model.rates) + rest(model.rates), whole(model.rates))
-    binary = rade.RADE(seeded(lambda: Net(GCNConv, classes=1)), density=0.15, readout=rade.Readout(task="binary"))
+    binary = adapting(seeded(lambda: Net(GCNConv, classes=1)), density=0.15, readout=rade.Readout(task="binary"))
     flat = binary.wrapped.forward
     one, _ = regulariser_of(binary, rade.Labelled(), X, EDGES)
     binary.wrapped.forward = lambda x, edge_index: flat(x, edge_index).squeeze(1)  # logits [n], as many write it
@@ -316,7 +317,7 @@ def test_mini_batches_of_sampled_neighborhoods():
     dataset = rade.data.csbm(nodes=300, content=rade.data.Words(50))
     data = dataset.graphs[0]
     net = seeded(lambda: Net(LAYERS["SAGEConv"], features=dataset.features, classes=dataset.classes))
-    model = rade.RADE(net, density=dataset.density)
+    model = adapting(net, density=dataset.density)
     for batch in rade.data.neighbor_loader(data, [5, 5], 32, torch.arange(128), backend="builtin"):
         seeds = torch.arange(batch.batch_size)
         training_step(model, batch.x, batch.edge_index, labels=batch.y, index=seeds)
@@ -359,7 +360,7 @@ def test_a_graph_is_told_apart_by_its_batch_and_pointer():
             return super().forward(x, edge_index)
 
     edges = torch.cat([random_edges(15, 30), random_edges(15, 30, seed=1) + 15], dim=1)
-    model = rade.RADE(seeded(lambda: ByPointer(GCNConv)), "ofs", density=0.3).eval()
+    model = adapting(seeded(lambda: ByPointer(GCNConv)), "ofs", density=0.3).eval()
     one = model(X, edges)
     two = model(X, edges, torch.arange(NODES) // 15)
     assert not torch.allclose(one, two)
@@ -409,7 +410,7 @@ def test_gin_with_an_mlp_pushes_messages_through_all_of_it():
         layers = torch.nn.Linear(i, 5), torch.nn.BatchNorm1d(5), torch.nn.ReLU(), torch.nn.Linear(5, o)
         return GINConv(torch.nn.Sequential(*layers))
 
-    model = rade.RADE(seeded(lambda: Net(build)), density=0.15)
+    model = adapting(seeded(lambda: Net(build)), density=0.15)
     model.wrapped.convs[1].nn[1].running_var.fill_(4.0)
     found, clean = regulariser_of(model, rade.Labelled(), X, EDGES)
     net, graph = model.wrapped, rade.Graph.from_edge_index(EDGES, NODES)
@@ -430,7 +431,7 @@ def test_inference_before_training_knows_its_graph():
 
 
 def test_one_logit_asks_for_the_binary_task():
-    model = rade.RADE(seeded(lambda: Net(GCNConv, classes=1))).train()
+    model = adapting(seeded(lambda: Net(GCNConv, classes=1))).train()
     binary_cross_entropy_with_logits(model(X, EDGES)[:, 0], (LABELS > 0).float()).backward()
     with pytest.raises(ValueError, match=r"one logit per row has no classes.*Readout\(task='binary'\)"):
         model.adapt(X, EDGES)

@@ -7,6 +7,7 @@ import torch
 from torch.nn.functional import mse_loss
 
 import rade
+from adapting import adapting
 from rade import Graph, Law, Rates
 from rade.control.labelled import Labelled
 from rade.control.regulariser import Regulariser, regulariser
@@ -24,7 +25,7 @@ NAMES = ("GCNConv", "SAGEConv", "GINConv", "GATConv-heads")
 
 
 def wrapped(name: str, rule: rade.GradNorm | None = None) -> rade.RADE:
-    model = rade.RADE(
+    model = adapting(
         seeded(lambda: Net((LAYERS | ATTENTION)[name])).double(), readout=READOUT, rule=rule or rade.GradNorm()
     )
     return model.train()
@@ -79,7 +80,7 @@ def test_a_squared_loss_of_ones_own_is_sent_to_the_task():
     """Its curvature is found to be constant; the task says what to do then."""
     labels = normal(NODES, 3, seed=5).double()
     readout = rade.Readout(loss=lambda out, rows: (out - labels[rows]).square().sum())
-    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])).double(), readout=readout).train()
+    model = adapting(seeded(lambda: Net(LAYERS["GCNConv"])).double(), readout=readout).train()
     mse_loss(model(X, EDGES), labels).backward()
     with pytest.raises(ValueError, match=r"curvature of this loss does not depend.*Readout\(task='regression'\)"):
         model.adapt()

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import rade
+from adapting import adapting
 from zoo import ATTENTION, LAYERS, Net, normal, random_edges, seeded, training_step
 
 X, EDGES = normal(30, 8), random_edges(30, 60)
@@ -22,7 +23,7 @@ LABELS = torch.arange(30) % 3
 def fresh(variant: str = "ofs", seed: int = 9, layer: str = "GCNConv", **options: Any) -> rade.RADE:
     generator = torch.Generator().manual_seed(seed)
     net = seeded(lambda: Net({**LAYERS, **ATTENTION}[layer]), seed)
-    return rade.RADE(net, variant, generator=generator, **options)
+    return adapting(net, variant, generator=generator, **options)
 
 
 def trained(steps: int = 3, **options: Any) -> rade.RADE:
@@ -127,7 +128,7 @@ def test_copies_do_not_share_anything():
 def test_a_copy_keeps_its_named_head():
     """The head is remembered by its path: in a copy it is the copy's."""
     net = seeded(lambda: Net(LAYERS["GCNConv"]))
-    model = copy.deepcopy(rade.RADE(net, readout=rade.Readout(head=net.head)))
+    model = copy.deepcopy(adapting(net, readout=rade.Readout(head=net.head)))
     assert model.readout.head == "head"
     assert model.wrapped.get_submodule(model.readout.head) is not net.head
 

@@ -29,6 +29,7 @@ from torch_geometric.nn import (
 )
 
 import rade
+from adapting import adapting
 from rade.nn.head import head_matrix
 from rade.nn.trace import tracing
 from zoo import Net, normal, random_edges, seeded
@@ -44,7 +45,7 @@ def run(
 ) -> Any:
     """Two training steps with a rate step each, evaluation before and after: shapes, gradients, rates, equal logits."""
     plain = copy.deepcopy(net).eval()
-    model = rade.RADE(net, **(options or {}))
+    model = adapting(net, **(options or {}))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     with torch.no_grad():
         torch.testing.assert_close(model.eval()(*args, **kwargs), plain(*args, **kwargs), rtol=1e-4, atol=1e-5)
@@ -307,7 +308,7 @@ def test_a_batch_vector_keeps_graphs_apart():
 def test_other_kinds_of_edge_index():
     """PyG's EdgeIndex, inference tensors, a rade.Graph, sparse features: all the same numbers."""
     net = seeded(lambda: Net(GCNConv, FEATURES))
-    model = rade.RADE(net, "ofs", generator=torch.Generator().manual_seed(0)).train()
+    model = adapting(net, "ofs", generator=torch.Generator().manual_seed(0)).train()
     model(X, EDGES)
     model.eval()
     expected = model(X, EDGES)

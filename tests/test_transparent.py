@@ -17,6 +17,7 @@ from torch_geometric.transforms import ToUndirected
 from torch_geometric.utils import to_torch_csr_tensor
 
 import rade
+from adapting import adapting
 from zoo import LAYERS, Net, normal, random_edges, seeded
 
 NODES = 40
@@ -47,7 +48,7 @@ class Coder(torch.nn.Module):
 
 
 def test_attributes_and_methods_reach_the_wrapped_model():
-    model = rade.RADE(seeded(Coder))
+    model = adapting(seeded(Coder))
     assert model.conv1 is model.wrapped.conv1
     assert model.dimension == 6
     before = model.conv1.lin.weight.clone()
@@ -60,7 +61,7 @@ def test_attributes_and_methods_reach_the_wrapped_model():
 
 
 def test_methods_that_take_the_graph_run_on_views_if_asked():
-    plain, model = rade.RADE(seeded(Coder)), rade.RADE(seeded(Coder), methods=["encode"])
+    plain, model = adapting(seeded(Coder)), adapting(seeded(Coder), methods=["encode"])
     with pytest.warns(UserWarning, match=r"encode\(\) takes the graph.*methods=\['encode'\]"):
         same = [plain.train().encode(X, EDGES) for _ in range(2)]
     assert torch.equal(*same)
@@ -71,12 +72,12 @@ def test_methods_that_take_the_graph_run_on_views_if_asked():
     assert not torch.allclose(*different)
     torch.testing.assert_close(clean, same[0])
     with pytest.raises(ValueError, match="methods names 'embed', but Coder has no such method"):
-        rade.RADE(Coder(), methods=["embed"])
+        adapting(Coder(), methods=["embed"])
 
 
 def test_the_autoencoder_of_pyg():
     """Its own loop: encode, then a loss of its own; forward takes *args, where the graph is told by its form."""
-    model = rade.RADE(seeded(lambda: GAE(GCN(8, 6, 2))), methods=["encode"], rule=rade.Constant(0.3, 0.2))
+    model = adapting(seeded(lambda: GAE(GCN(8, 6, 2))), methods=["encode"], rule=rade.Constant(0.3, 0.2))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     losses = []
     for _ in range(20):
@@ -95,7 +96,7 @@ def test_outputs_of_several_parts():
             hidden = self.convs[0](x, edge_index)
             return self.head(self.convs[1](hidden.relu(), edge_index)), hidden
 
-    model = rade.RADE(seeded(lambda: Both(LAYERS["GCNConv"]))).train()
+    model = adapting(seeded(lambda: Both(LAYERS["GCNConv"]))).train()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     model.follow(optimizer)
     for _ in range(2):
@@ -103,14 +104,14 @@ def test_outputs_of_several_parts():
         (cross_entropy(logits[:20], LABELS[:20]) + 0.1 * hidden.square().mean()).backward()
         optimizer.step()
     assert int(model.controller.steps) == 2
-    many = rade.RADE(rade.revert(model), inference=rade.Ensemble(3)).eval()
+    many = adapting(rade.revert(model), inference=rade.Ensemble(3)).eval()
     assert [part.shape for part in many(X, EDGES)] == [(NODES, 3), (NODES, 6)]
 
     class Named(Net):
         def forward(self, x: Tensor, edge_index: Any) -> dict[str, Tensor]:
             return {"logits": super().forward(x, edge_index)}
 
-    model = rade.RADE(seeded(lambda: Named(LAYERS["GCNConv"]))).train()
+    model = adapting(seeded(lambda: Named(LAYERS["GCNConv"]))).train()
     cross_entropy(model(X, EDGES)["logits"], LABELS).backward()
     with pytest.raises(ValueError, match=r"expected logits, or a tuple whose first entry they are.*got dict"):
         model.adapt(X, EDGES)
@@ -121,7 +122,7 @@ def test_a_compiled_model_can_be_wrapped():
     torch._dynamo.reset()
     net = seeded(lambda: Net(LAYERS["GCNConv"]))
     expected = net(X, EDGES)
-    model = rade.RADE(torch.compile(net, backend="eager"))
+    model = adapting(torch.compile(net, backend="eager"))
     different = [model.train()(X, EDGES) for _ in range(2)]
     assert not torch.allclose(*different)
     cross_entropy(different[1], LABELS).backward()
@@ -144,12 +145,12 @@ def test_explainers_of_pyg_see_the_plain_layers():
 @pytest.mark.filterwarnings("ignore:Sparse invariant")
 def test_sparse_matrices_get_a_sentence():
     with pytest.raises(ValueError, match=r"came as a sparse matrix \(adj_t\).*to_edge_index"):
-        rade.RADE(GCN(8, 6, 2, 3))(X, to_torch_csr_tensor(EDGES, size=(NODES, NODES)))
+        adapting(GCN(8, 6, 2, 3))(X, to_torch_csr_tensor(EDGES, size=(NODES, NODES)))
 
 
 def test_an_edge_index_of_pyg_is_a_tensor():
     index = EdgeIndex(EDGES, sparse_size=(NODES, NODES))
-    model = rade.RADE(seeded(lambda: GCN(8, 6, 2, 3)), rule=rade.Constant(0.0, 0.0))
+    model = adapting(seeded(lambda: GCN(8, 6, 2, 3)), rule=rade.Constant(0.0, 0.0))
     torch.testing.assert_close(model.train()(X, index), model(X, EDGES))
 
 
@@ -159,6 +160,6 @@ def test_sampled_neighborhoods_are_directed():
     with pytest.raises(
         ValueError, match=r"both directions of every edge.*to_undirected.*subgraph_type='bidirectional'"
     ):
-        rade.RADE(GCN(8, 6, 2, 3)).train()(data.x, data.edge_index)
+        adapting(GCN(8, 6, 2, 3)).train()(data.x, data.edge_index)
     both = ToUndirected()(data)
-    rade.RADE(GCN(8, 6, 2, 3)).train()(both.x, both.edge_index)
+    adapting(GCN(8, 6, 2, 3)).train()(both.x, both.edge_index)

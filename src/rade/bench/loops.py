@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy
 from torch_geometric.nn import GCN
 
 from rade.bench.measure import Contestant, Row, Setting, interleaved
+from rade.control.rules import GradNorm
 from rade.data import load
 from rade.nn.linear import dense
 from rade.wrapper.module import RADE
@@ -44,7 +45,8 @@ def wrapped(setting: Setting) -> Iterator[Row]:
         return epoch
 
     sizes = (x.shape[1], 16 if setting.quick else 512, 2, classes)
-    contestants = {"PyG": Contestant(loop(GCN(*sizes))), "RADE(net)": Contestant(loop(RADE(GCN(*sizes))))}
+    ours = RADE(GCN(*sizes), rule=GradNorm())
+    contestants = {"PyG": Contestant(loop(GCN(*sizes))), "RADE(net)": Contestant(loop(ours))}
     seconds = interleaved(contestants, setting.repeats)
     yield Row("wrapped", "PyG's loop", seconds["PyG"])
     ratio = seconds["RADE(net)"] / seconds["PyG"]

@@ -14,6 +14,7 @@ from torch_geometric.data import Data
 from rade.bench.graphs import random_graph
 from rade.bench.measure import Contestant, Row, Setting, interleaved
 from rade.control.labelled import Labelled
+from rade.control.rules import GradNorm
 from rade.data import load, neighbor_loader
 from rade.graph.graph import Graph
 from rade.nn.backbones import build_backbone
@@ -27,7 +28,7 @@ class Epoch:
     """A two-layer GCN with RADE-OF: training step, rate step and evaluation on random features and labels."""
 
     def __init__(self, features: int, width: int, generator: torch.Generator) -> None:
-        self.model = RADE(build_backbone("gcn", features, width, CLASSES), generator=generator)
+        self.model = RADE(build_backbone("gcn", features, width, CLASSES), rule=GradNorm(), generator=generator)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3)
 
     def step(self, x: Tensor, graph: Graph, y: Tensor, rows: Tensor) -> None:

@@ -69,6 +69,10 @@ class Constant(Rule):
         return state
 
 
+# What RADE(model) does unless told otherwise: decided by figures, docs/rates.md.
+DEFAULT: Rule = Constant(0.2, 0.2)
+
+
 @dataclass(frozen=True)
 class Pull:
     """One evaluation of the objective: J, its slope in (p, ρ), and the gradient norm of the regulariser."""

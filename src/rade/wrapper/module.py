@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 
 from rade.control.labelled import Labelled
 from rade.control.readout import Readout
-from rade.control.rules import GradNorm, Rule
+from rade.control.rules import DEFAULT, Rule
 from rade.control.state import RateState
 from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
@@ -53,7 +53,8 @@ class RADE(Module):
             (both directions of every edge) or a PyG ``Data`` object; a ``batch`` vector [n] keeps graphs apart.
         variant: ``"of"`` aligns with the input graph (RADE-OF), ``"ofs"`` keeps the expected additions at inference
             (RADE-OFS), ``"none"`` leaves views uncorrected.
-        rule: how the rates move: `rade.GradNorm` adapts them, `rade.Constant` keeps them, or a `rade.Rule` of your own.
+        rule: how the rates move: `rade.Constant` keeps them, p = ρ = 0.2 unless given; `rade.GradNorm`, the paper's
+            rule, and `rade.NoiseRatio` adapt them; or a `rade.Rule` of your own.
         views: how views are drawn, `rade.Views`: one per layer or one for all, Bernoulli or fixed numbers.
         correction: how moments are computed, `rade.Correction`.
         readout: task, pooling and linear head, `rade.Readout`; what rules that adapt must know.
@@ -69,7 +70,7 @@ class RADE(Module):
         strict: refuse models with unsupported message-passing layers, instead of leaving those on the clean graph.
 
     >>> from torch_geometric.nn import GCN
-    >>> RADE(GCN(16, 32, 2, 7), "ofs", rule=GradNorm(p=0.2, rho=0.1)).rates
+    >>> RADE(GCN(16, 32, 2, 7), "ofs").rates
     Rates(p=0.2, q=0.0)
     """
 
@@ -78,7 +79,7 @@ class RADE(Module):
         model: Module,
         variant: Variant | str = Law.variant,
         *,
-        rule: Rule = GradNorm(),  # noqa: B008 - a frozen value
+        rule: Rule = DEFAULT,
         views: Views = Law.views,
         correction: Correction = Law.correction,
         readout: Readout = Readout(),  # noqa: B008
