@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-import rade
+from adapting import adapting
 from zoo import LAYERS, Net, normal, random_edges, seeded
 
 NODES = 20
@@ -31,7 +31,7 @@ def compare_with_plain() -> None:
     torch._dynamo.reset()
     found = []
     for compiled in (False, True):
-        model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), "ofs", generator=torch.Generator().manual_seed(0))
+        model = adapting(seeded(lambda: Net(LAYERS["GCNConv"])), "ofs", generator=torch.Generator().manual_seed(0))
         run = torch.compile(model, backend="eager") if compiled else model
         logits = run.train()(X, EDGES)
         cross_entropy(logits, LABELS).backward()

@@ -10,6 +10,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.nn import global_mean_pool
 
 import rade
+from adapting import adapting
 from rade import Graph, Law, Rates, Views
 from rade.control.all_layers import AllLayers
 from rade.control.recording import Recorded
@@ -32,7 +33,7 @@ BUILDS = {name: build for name, build in (LAYERS | ATTENTION).items() if name !=
 def test_wrapped_models_train_adapt_and_infer_as_pyg(name):
     """One line; evaluation on a directed edge_index is the plain model's, training calls differ, both rates move."""
     plain = seeded(lambda: Net(BUILDS[name])).eval()
-    model = rade.RADE(copy.deepcopy(plain), views=DIRECTED)
+    model = adapting(copy.deepcopy(plain), views=DIRECTED)
     first = model.rates
     for _ in range(3):
         training_step(model, X, EDGES, labels=LABELS)
@@ -63,12 +64,12 @@ def test_what_was_not_said_is_refused():
     """A one-way edge_index by accident; an undirected Graph where directed views are asked for."""
     net = seeded(lambda: Net(LAYERS["GCNConv"]))
     with pytest.raises(ValueError, match=r"no reverse.*to_undirected.*subgraph_type=.*rade.Views\(directed=True\)"):
-        rade.RADE(copy.deepcopy(net)).train()(X, EDGES)
-    model = rade.RADE(copy.deepcopy(net), views=DIRECTED).train()
+        adapting(copy.deepcopy(net)).train()(X, EDGES)
+    model = adapting(copy.deepcopy(net), views=DIRECTED).train()
     with pytest.raises(ValueError, match=r"built as undirected.*Graph.from_edge_index\(..., directed=True\)"):
         model(X, Graph.from_edge_index(BOTH, NODES))
     built = Graph.from_edge_index(EDGES, NODES, directed=True)
-    rade.RADE(copy.deepcopy(net)).train()(X, built)  # a Graph says it itself
+    adapting(copy.deepcopy(net)).train()(X, built)  # a Graph says it itself
 
 
 def test_parts_of_a_batch_are_batches():
@@ -94,7 +95,7 @@ def test_pooled_graphs():
     graphs = [Data(x=normal(7, 8, seed=k), edge_index=EDGES[:, (EDGES < 7).all(0)]) for k in range(6)]
     batch = Batch.from_data_list(graphs)
     net = seeded(lambda: Pooled(LAYERS["GCNConv"], layers=1))
-    model = rade.RADE(net, views=DIRECTED, readout=rade.Readout(pool="mean"))
+    model = adapting(net, views=DIRECTED, readout=rade.Readout(pool="mean"))
     training_step(model, batch.x, batch.edge_index, batch=batch.batch, labels=torch.arange(6) % 3)
     before = model.rates
     model.adapt()

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 import rade
+from adapting import adapting
 from looping import looped
 from rade.correction import propagate
 from rade.moments import Sent, Sum
@@ -111,7 +112,7 @@ def test_linear_layers_of_several_steps_average_to_inference(name):
 
 
 def test_a_gated_unit_needs_another_rule():
-    model = rade.RADE(seeded(MODELS["GatedGraphConv"]))
+    model = adapting(seeded(MODELS["GatedGraphConv"]))
     cross_entropy(model.train()(X, EDGES), LABELS).backward()
     with pytest.raises(ValueError, match=r"gated unit of GatedGraphConv.*rade.NoiseRatio\(\)"):
         model.adapt()
@@ -205,7 +206,7 @@ def test_layers_of_ones_own_are_registered():
     try:
         net = seeded(lambda: Net(Mine))
         expected = net(X, EDGES)
-        model = rade.RADE(net)
+        model = adapting(net)
         cross_entropy(model.train()(X, EDGES), LABELS).backward()
         model.adapt()
         assert int(model.controller.steps) == 1
@@ -256,10 +257,12 @@ def test_a_check_says_what_is_wrong_and_changes_nothing():
     assert type(net.convs[0]) is pyg.GCNConv
     blocks = torch.cat([random_edges(20, 60, seed=k) + 20 * k for k in range(3)], 1)
     assert "look like a batch" in str(rade.check(net, X, blocks))
-    assert not rade.check(seeded(lambda: pyg.GIN(8, 6, 2, 3, norm="layer_norm")), X, EDGES).adapts
+    found = rade.check(seeded(lambda: pyg.GIN(8, 6, 2, 3, norm="layer_norm")), X, EDGES)
+    assert (found.works, found.adapts) == (True, False)
+    assert "they stay as they are; with rade.GradNorm(): " in str(found)
     assert rade.check(linear).lines[0].found == "Linear has no graph convolution"
     assert torch.equal(torch.get_rng_state(), state)
-    assert found.asdict()["works"] is False
+    assert found.asdict()["adapts"] is False
 
 
 def test_one_kind_of_nodes_and_one_undirected_relation():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ import torch_geometric.nn as pyg
 from torch.nn import Module
 from torch_geometric.data import Data
 
+from rade.control.rules import GradNorm
 from rade.nn.base import convolutions
 from rade.nn.output import has_logits, logits_of
 from rade.wrapper.clean import clean_pass
@@ -20,6 +21,7 @@ from rade.wrapper.doubts import blocks, looks_like_a_batch
 from rade.wrapper.module import RADE
 from rade.wrapper.running import Running
 
+KEPT = "they stay as they are; with rade.GradNorm(): "  # where no rule was given
 
 @dataclass(frozen=True)
 class Seen:
@@ -37,7 +39,7 @@ class Check:
     Attributes:
         lines: everything that was looked at, in order.
         works: whether the model can be trained with RADE at all.
-        adapts: whether the rates can adapt; if not, `rade.Constant` rates work.
+        adapts: whether rates can adapt, by `rade.GradNorm` unless another rule was given; constant ones work anyway.
     """
 
     lines: tuple[Seen, ...]
@@ -83,8 +85,12 @@ def _tried(
     except (ValueError, TypeError, RuntimeError) as refusal:
         return Check((*lines, Seen("call", _first(refusal), False)), False, False)
     works = all(line.fine for line in lines)
-    found = _adaptation(model, args, kwargs)
-    return Check((*lines, *found), works, works and all(line.fine for line in found))
+    if "rule" in options:
+        found = _adaptation(model, args, kwargs)
+        return Check((*lines, *found), works, works and all(line.fine for line in found))
+    found = _adaptation(RADE(copy.deepcopy(net), rule=GradNorm(), **options), args, kwargs)
+    told = [replace(line, found=KEPT + line.found, fine=True) if line.what == "rates" else line for line in found]
+    return Check((*lines, *told), works, works and all(line.fine for line in found))
 
 
 def _layers(net: Module, strict: bool) -> list[Seen]:
