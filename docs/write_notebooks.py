@@ -36,7 +36,7 @@ net = GCN(dataset.features, 64, 2, dataset.classes)
 print(rade.check(net, data.x, data.edge_index))
 ---
 ## The one line
-`RADE(net).follow(optimizer)`; the loop stays as it was. `None` is the plain model.
+`RADE(net)`, or with rates that adapt `RADE(net, rule=...).follow(optimizer)`; the loop stays as it was. `None` is the plain model.
 ---
 def train(variant, seed, epochs=80):
     torch.manual_seed(seed)
