@@ -59,7 +59,7 @@ def train(layer: str, part: int) -> dict[str, Any]:
 def same_data() -> list[float]:
     """Equal data on both ranks and no views in G_data: the average over ranks is what one process computes."""
     x, edges, y = inputs(0)
-    model = adapting(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rade.GradNorm(data_gradient="clean"))
+    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rade.GradNorm(data_gradient="clean"))
     for _ in range(3):
         model.adapt(x, edges, labelled=rade.Labelled(loss=lambda logits: cross_entropy(logits, y)))
     return [float(value) for value in model.controller.first]
@@ -68,7 +68,7 @@ def same_data() -> list[float]:
 def own_rule(rank: int) -> list[float]:
     """A user's rule with memory: three steps on different data; the average and the rates after each."""
     x, edges, y = inputs(rank)
-    model = adapting(seeded(lambda: Net(LAYERS["GCNConv"])), rule=Slow())
+    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), rule=Slow())
     net = DistributedDataParallel(model)
     found: list[float] = []
     for _ in range(3):
@@ -98,7 +98,7 @@ def followed(rank: int) -> list[float]:
 def different_clean_gradients(rank: int) -> list[float]:
     """G_data of the clean loss is averaged as well: ranks with different data agree."""
     x, edges, y = inputs(rank)
-    model = adapting(seeded(lambda: Net(LAYERS["GINConv"])), rule=rade.GradNorm(data_gradient="clean"))
+    model = rade.RADE(seeded(lambda: Net(LAYERS["GINConv"])), rule=rade.GradNorm(data_gradient="clean"))
     model.adapt(x, edges, labelled=rade.Labelled(loss=lambda logits: cross_entropy(logits, y)))
     return [float(value) for value in model.controller.first]
 

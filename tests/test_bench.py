@@ -6,12 +6,15 @@ import json
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+from torch_geometric.datasets import Amazon, Coauthor, Planetoid
 
 from rade.bench import BENCHMARKS, Row, Setting
-from rade.bench.authors import Checkout, lend
+from rade.bench.authors import PLACES, Checkout, lend
 from rade.bench.cases import Case
 from rade.bench.graphs import random_graph
 from rade.bench.measure import Contestant, interleaved, peak_bytes
@@ -59,6 +62,18 @@ def test_unknown_benchmarks_are_refused_in_a_sentence(capsys):
     assert "no benchmark is called flying; there are sampling" in err
 
 
+def test_folders_are_tried_before_anything_is_measured(capsys, tmp_path):
+    (tmp_path / "file").touch()
+    code, out, err = rade(capsys, "bench", "scale", "--quick", "--data-root", str(tmp_path / "missing"))
+    assert (code, out) == (2, "")
+    assert "missing is no folder" in err
+    code, out, err = rade(capsys, "bench", "scale", "--quick", "--picture", str(tmp_path / "file" / "goals.png"))
+    assert code not in (0, None)
+    assert out == ""
+    assert err.startswith("error: ")
+    assert "Traceback" not in err
+
+
 def test_data_sets_of_other_names_are_refused(capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["bench", "rate-step", "--quick", "--data", "csbm,kora"])
@@ -104,6 +119,15 @@ def test_what_the_runs_share_cancels_out(authors, tmp_path, monkeypatch):
 def test_a_failing_script_is_told_in_a_sentence(authors, tmp_path):
     with pytest.raises(RadeError, match="failed with gin on cora: AssertionError: only gcn here"):
         Checkout(authors).seconds_per_epoch("cora", "gin", tmp_path, 1)
+
+
+def test_raw_files_are_lent_where_pyg_looks_for_them():
+    sets = {"cora": (Planetoid, "Cora"), "pubmed": (Planetoid, "Pubmed"), "cs": (Coauthor, "CS")}
+    sets |= {"physics": (Coauthor, "Physics"), "computer": (Amazon, "computers")}
+    for name, (kind, title) in sets.items():
+        asked = SimpleNamespace(root=kind.__name__, name=title, split="public")
+        assert Path(kind.raw_dir.fget(asked)) == Path(PLACES[name], "raw"), name
+    assert sets.keys() == PLACES.keys()
 
 
 def test_a_folder_that_is_no_checkout_is_refused(capsys, tmp_path):

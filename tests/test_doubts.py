@@ -60,7 +60,7 @@ def test_a_batch_without_its_vector_is_noticed_once():
 
 def test_the_name_of_the_batch_vector_can_be_said():
     data = batch_of()
-    model = adapting(seeded(lambda: Encoder(LAYERS["GCNConv"])), batch_arg="which", rule=rade.Constant(0.0, 5.0))
+    model = rade.RADE(seeded(lambda: Encoder(LAYERS["GCNConv"])), batch_arg="which", rule=rade.Constant(0.0, 5.0))
     views: list[Any] = []
     model.wrapped.convs[0].register_forward_pre_hook(lambda _, args: views.append(args[1].for_layer("any")))
     with warnings.catch_warnings():
@@ -231,7 +231,7 @@ def test_added_edges_weigh_what_edges_do_on_average():
     weight = torch.full((EDGES.shape[1],), 0.01)
     spread = {}
     for added in (None, 1.0):
-        model = adapting(seeded(Weighs), rule=rade.Constant(0.0, 1.0), generator=torch.Generator().manual_seed(0))
+        model = rade.RADE(seeded(Weighs), rule=rade.Constant(0.0, 1.0), generator=torch.Generator().manual_seed(0))
         model.conv.added_weight = added
         with torch.no_grad():
             seen = torch.stack([model.train()(X, EDGES, weight) for _ in range(50)])
@@ -243,7 +243,7 @@ def test_added_edges_weigh_what_edges_do_on_average():
 
 def test_additions_per_node_follow_to_a_graph_of_another_size():
     large_x, large = normal(10 * NODES, 8, seed=1), random_edges(10 * NODES, 1200, seed=1)
-    model = adapting(seeded(lambda: GCNConv(8, 3)), "ofs", rule=rade.Constant(0.5, 1.0))
+    model = rade.RADE(seeded(lambda: GCNConv(8, 3)), "ofs", rule=rade.Constant(0.5, 1.0))
     model.train()(X, EDGES)
     model.eval()
     q = model.rates.q

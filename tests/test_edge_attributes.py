@@ -184,7 +184,7 @@ def test_molecule_models_train_adapt_and_predict(build, rule):
     net = seeded(build)
     plain = copy.deepcopy(net).eval()
     for variant in ("of", "ofs"):
-        model = adapting(net, variant, rule=rule, readout=rade.Readout(pool="sum"))
+        model = rade.RADE(net, variant, rule=rule, readout=rade.Readout(pool="sum"))
         optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
         for _ in range(2):
             optimizer.zero_grad()
@@ -203,7 +203,7 @@ def test_molecule_models_train_adapt_and_predict(build, rule):
 def test_a_prediction_does_not_depend_on_the_others_of_its_batch():
     """RADE-OFS keeps expected additions, whose attributes are those of each graph."""
     atoms, edges, bonds, batch = molecules()
-    model = adapting(seeded(GINEMolecules), "ofs", rule=rade.Constant(0.3, 0.5), density=0.3).eval()
+    model = rade.RADE(seeded(GINEMolecules), "ofs", rule=rade.Constant(0.3, 0.5), density=0.3).eval()
     together = model(atoms, edges, bonds, batch)
     first = (batch[edges[0]] == 0).nonzero().squeeze(1)
     alone = model(atoms[batch == 0], edges[:, first], bonds[first], batch[batch == 0])

@@ -74,7 +74,7 @@ def test_variance_shares_of_a_sum():
     """Closed form: p/(1−p) Σ_edges m² against q(1−q) Σ_nonedges (m − μ)², m the layer's messages."""
     for variant in ("of", "ofs"):
         net = seeded(lambda: Net(LAYERS["GINConv"], layers=1))
-        model = adapting(net, variant, rule=rade.GradNorm(p=0.3, rho=0.8))
+        model = rade.RADE(net, variant, rule=rade.GradNorm(p=0.3, rho=0.8))
         report = model.explain(X, EDGES)[0]
         m = (X @ net.convs[0].nn.weight.t()).detach()
         edges = torch.zeros(NODES, NODES)
@@ -126,7 +126,7 @@ def test_explaining_changes_nothing():
 
 def test_current_rates_are_explained():
     """After training those of the model; before it the ones that training on this graph would begin with."""
-    model = adapting(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rade.GradNorm(p=0.2, rho=0.4))
+    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rade.GradNorm(p=0.2, rho=0.4))
     assert model.explain(X, EDGES)[0].q == pytest.approx(0.4 * GRAPH.density)
     training_step(model, X, EDGES, labels=torch.arange(NODES) % 3)
     model.adapt(X, EDGES)

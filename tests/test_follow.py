@@ -154,7 +154,7 @@ def test_a_loop_as_lightning_has_it():
 
 
 def test_constant_rates_follow_nothing():
-    model = adapting(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rade.Constant(0.3, 0.1)).train()
+    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rade.Constant(0.3, 0.1)).train()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     model.follow(optimizer)
     loss_of(model).backward()
@@ -163,7 +163,7 @@ def test_constant_rates_follow_nothing():
 
 
 def test_a_clean_gradient_cannot_be_followed():
-    model = adapting(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rade.GradNorm(data_gradient="clean"))
+    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rade.GradNorm(data_gradient="clean"))
     with pytest.raises(ValueError, match="needs the loss itself: call adapt"):
         model.follow(torch.optim.SGD(model.parameters(), lr=0.1))
 

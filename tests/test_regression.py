@@ -25,7 +25,7 @@ NAMES = ("GCNConv", "SAGEConv", "GINConv", "GATConv-heads")
 
 
 def wrapped(name: str, rule: rade.GradNorm | None = None) -> rade.RADE:
-    model = adapting(
+    model = rade.RADE(
         seeded(lambda: Net((LAYERS | ATTENTION)[name])).double(), readout=READOUT, rule=rule or rade.GradNorm()
     )
     return model.train()

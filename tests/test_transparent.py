@@ -77,7 +77,7 @@ def test_methods_that_take_the_graph_run_on_views_if_asked():
 
 def test_the_autoencoder_of_pyg():
     """Its own loop: encode, then a loss of its own; forward takes *args, where the graph is told by its form."""
-    model = adapting(seeded(lambda: GAE(GCN(8, 6, 2))), methods=["encode"], rule=rade.Constant(0.3, 0.2))
+    model = rade.RADE(seeded(lambda: GAE(GCN(8, 6, 2))), methods=["encode"], rule=rade.Constant(0.3, 0.2))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     losses = []
     for _ in range(20):
@@ -150,7 +150,7 @@ def test_sparse_matrices_get_a_sentence():
 
 def test_an_edge_index_of_pyg_is_a_tensor():
     index = EdgeIndex(EDGES, sparse_size=(NODES, NODES))
-    model = adapting(seeded(lambda: GCN(8, 6, 2, 3)), rule=rade.Constant(0.0, 0.0))
+    model = rade.RADE(seeded(lambda: GCN(8, 6, 2, 3)), rule=rade.Constant(0.0, 0.0))
     torch.testing.assert_close(model.train()(X, index), model(X, EDGES))
 
 

@@ -57,6 +57,7 @@ def bench(
     from rade.bench import BENCHMARKS, GROUPS, Setting
     from rade.bench.authors import Checkout
     from rade.bench.cases import CASES, TOY
+    from rade.train.files import ensure_writable
 
     known = {**BENCHMARKS, **GROUPS}
     unknown = sorted(set(names or ()) - set(known))
@@ -66,6 +67,10 @@ def bench(
     strange = [name for name in only if name not in sets]
     if strange:
         raise typer.BadParameter(f"no benchmark runs on {', '.join(strange)}; there are {', '.join(sets)}")
+    if data_root is not None and not Path(data_root).is_dir():
+        raise typer.BadParameter(f"--data-root: {data_root} is no folder; `rade datasets` tells how to fill one")
+    if picture is not None:
+        ensure_writable(picture.parent)
     before = {} if compare is None else baseline(compare)
     if threads is not None:
         torch.set_num_threads(threads)
