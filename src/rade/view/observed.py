@@ -90,11 +90,15 @@ class Observed(Adjacency):
         return torch.where(self.observed.degree > 0, self._real / kept, 0.0)
 
     @remembered
+    def share(self) -> Tensor:
+        """E[S | k]/k: spurious edges at a node given its observed degree, over all it has, [n]."""
+        return (self.seen - self._real).clamp(min=0.0) / torch.where(self.seen > 0, self.seen, 1.0)
+
+    @remembered
     def excess(self) -> Tensor:
         """E[S | k]/λ: spurious edges at a node given its observed degree, over those expected before, [n]."""
         rate = self.spurious
-        found = (self.seen - self._real).clamp(min=0.0) / torch.where(rate > 0, rate, 1.0)
-        return torch.where((rate > 0) & (self.observed.degree > 0), found, 0.0)
+        return torch.where(rate > 0, self.share * self.seen / torch.where(rate > 0, rate, 1.0), 0.0)
 
     @remembered
     def _real(self) -> Tensor:
