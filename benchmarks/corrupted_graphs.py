@@ -32,6 +32,7 @@ import rade
 from rade.augment import Context, Labelled, Learner, make
 from rade.nn.backbones import build_backbone
 from rade.noise import rates_of
+from rade.noise.guesses import paired_gain
 from rade.train.corruption import Corruption
 from rade.train.provenance import commit, versions
 
@@ -45,7 +46,8 @@ TRAINING = {"cs": (50, 64), "computer": (80, 64), "pubmed": (100, 64), "physics"
 OTHERS = (80, 128)
 LEARNING_RATE = 0.01
 TRAINED = tuple(
-    f"trained-{what}" for what in ("known", "half", "double", "estimated", "edges", "edges-common", "cut", "cut-common")
+    f"trained-{what}"
+    for what in ("known", "half", "double", "estimated", "edges", "edges-common", "cut", "cut-common", "auto")
 )
 KEY = ("dataset", "backbone", "method", "trained", "seed", "corruption")
 
@@ -134,12 +136,33 @@ def on_noisy(task: Task, job: Job, left: "Left", graphs: Graphs) -> Iterator[dic
         judge = Judge(task, wrapped(trained(task, job, case.graph)), job.seed)
         seconds = time.process_time() - started
         scores = judge.scores(case, ways)
-        for way in set(ways) & set(TRAINED):
+        if "trained-auto" in ways:
+            scores["trained-auto"] = found_by_training(task, job, case, judge)
+        for way in set(ways) & set(TRAINED) - {"trained-auto"}:
             graph, noise = told(case, way.removeprefix("trained-"), scores)
             learner = trained(task, job, graph, noise)
             with torch.no_grad():
                 scores[way] = judge.score(learner(task.x, graph))
         yield line(job, name, case, {way: scores[way] for way in ways if way in scores}, seconds)
+
+
+def found_by_training(task: Task, job: Job, case: Case, judge: Judge) -> dict[str, Any]:
+    """As `rade train --noise auto`: the plain model's best guess for each kind of trust, tried in training."""
+    rows, y, graph = judge.split.val, task.y, case.graph
+    guesses = rade.estimate_noise(
+        judge.model, task.x, graph, labels=y, rows=rows, by_edge=[case.features, case.common]
+    ).best_of_each
+    models = [trained(task, job, graph, guess.inference) for guess in guesses]
+    plain = judge.outputs(graph, rade.Expected())
+    with torch.no_grad():
+        tried = [(guess.candidate, model(task.x, graph)) for guess, model in zip(guesses, models)]
+    right = [(logits.argmax(1) == y)[rows].float() for logits in (plain, *(logits for _, logits in tried))]
+    best = max(range(len(tried)), key=lambda one: float(right[one + 1].mean()))
+    gain, error = paired_gain(right[best + 1], right[0])
+    if gain <= error:
+        return judge.score(plain) | {"share": 0.0, "by": ""}
+    candidate, logits = tried[best]
+    return judge.score(logits) | {"share": candidate.share, "by": candidate.by}
 
 
 def told(case: Case, what: str, scores: dict[str, Any]) -> tuple[rade.Graph, rade.Denoised | None]:

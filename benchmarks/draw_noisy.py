@@ -23,6 +23,7 @@ NAMES = {
     "trained-known": "trained so, known", "trained-half": "half of it", "trained-double": "twice it",
     "trained-estimated": "estimated", "trained-edges": "features", "trained-edges-common": "common neighbors",
     "trained-cut": "trained on graph cut by features", "trained-cut-common": "cut by common neighbors",
+    "trained-auto": "found by training",
 }  # fmt: skip
 HEADLINE = (
     "known", "estimated-mean", "edges", "edges-hidden", "edges-common", "estimated-any", "cut", "cut-common",
@@ -72,7 +73,7 @@ def headline(store: Store) -> str:
     return lines_of(["data set", "graph", "n", "clean", "plain", *(NAMES[way] for way in HEADLINE)], body)
 
 
-TOLD = ("known", "half", "double", "estimated", "edges", "edges-common", "cut", "cut-common")
+TOLD = ("known", "half", "double", "estimated", "edges", "edges-common", "cut", "cut-common", "auto")
 
 
 def told(store: Store) -> str:
@@ -84,7 +85,11 @@ def told(store: Store) -> str:
                 n, ways = len(rows), [*inference, *(f"trained-{what}" for what in TOLD)]
                 found = [shown(gains(store, key, corruption, way), n) for way in ways]
                 body.append([key[0], corruption, str(n), shown(accuracy(rows), n, ""), *found])
-    names = {"known": "share known", **{what: NAMES[what] for what in (*inference[1:], "half", "double")}}
+    names = {
+        "known": "share known",
+        **{what: NAMES[what] for what in (*inference[1:], "half", "double")},
+        "auto": "--noise auto",
+    }
     head = [*(f"inference: {names[way]}" for way in inference)]
     head += [f"trained: {names.get(what, 'estimated')}" for what in TOLD]
     return lines_of(["data set", "graph", "n", "plain", *head], body)

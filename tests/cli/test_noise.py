@@ -4,6 +4,10 @@ import json
 
 import pytest
 
+from rade.data import load
+from rade.train import load_run
+from rade.train.corruption import Corruption
+
 QUICK = ("--epochs", 3, "--hidden", 8, "--runs", 1)
 
 
@@ -30,8 +34,29 @@ def test_noise_is_found_before_training(rade):
     options = ("--method", "rade-of", "--corrupt", "0,1", "--noise", "auto", "--json")
     code, out, err = rade("train", "--epochs", 30, "--hidden", 16, "--runs", 1, *options)
     assert code == 0
-    assert "noise by a plain model:" in err
-    assert {"noise_p", "noise_q"} <= json.loads(out)["settings"][0]["options"].keys()
+    assert "noise: up to four models are trained first, one of them plainly" in err
+    assert "changes the validation score of a training by" in err
+    assert {"noise_p", "noise_q", "noise_trust"} <= json.loads(out)["settings"][0]["options"].keys()
+
+
+@pytest.mark.parametrize("similarity", ["features", "common-neighbors"])
+def test_edges_are_trusted_in_training_and_in_prediction(rade, tmp_path, similarity):
+    options = ("--method", "rade-of", "--corrupt", "0,1", "--epochs", 12, "--hidden", 16, "--runs", 1)
+    assert rade("train", *options, "--noise", f"0,0.003,{similarity}", "--out", "told")[0] == 0
+    assert rade("train", *options, "--noise", "0,0.003", "--out", "alike")[0] == 0
+    told, alike = (
+        json.loads((tmp_path / f"{name}/rade-of/run-0/result.json").read_text()) for name in ("told", "alike")
+    )
+    assert told["settings"]["options"]["noise_trust"] == similarity
+    assert f"noise_trust={similarity}" in told["command"]
+    assert told["key"] != alike["key"]
+    assert told["history"]["loss"] != alike["history"]["loss"]
+    # The model in the file knows its rates; the graph that it predicts on tells which edges to trust.
+    trained, data = load_run(tmp_path / "told/rade-of/run-0"), Corruption.parse("0,1").of_dataset(load("csbm"))
+    test = data.split(0).test
+    right = (trained.predict(data).argmax(1) == data.graphs[0].y)[test]
+    assert float(right.double().mean()) == pytest.approx(told["test"])
+    assert rade("predict", "told/rade-of/run-0", "--corrupt", "0,1", "--noise", f"0,0.003,{similarity}")[0] == 0
 
 
 @pytest.mark.parametrize("method", ["none", "rade-ofs"])
@@ -52,6 +77,10 @@ def test_prediction_undoes_noise(rade, tmp_path, method):
     [
         (("--noise", "1"), "noise is P,Q, the rates of missing and of spurious edges"),
         (("--noise", "0,2"), "noise is P,Q"),
+        (("--noise", "0,0.001,colour"), "0.1,0.001,features or common-neighbors; or auto; got '0,0.001,colour'"),
+        (("--noise", "0,0.001,features", "--batch-size", 64), "needs the whole graph in every step"),
+        (("--noise", "0,0.001,features", "--dataset", "mutag"), "trust in single edges needs a data set of one graph"),
+        (("--noise", "0,0.001,features", "--set", "test_corrupt=0,1"), "test_corrupt tests on another"),
         (("--noise", "0,0.5"), "leaves no real edge: p + q must be smaller than 1, and q smaller than the density"),
         (("--corrupt", "2,1"), "dropped edges must lie in [0, 1), got 2"),
         (("--corrupt", "x"), "a corruption is DROP,ADD or DROP,ADD,SEED"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -17,16 +17,28 @@ from rade.nn.backbones import Backbone
 from rade.nn.rows import Wanted
 from rade.view.randomness import packed, unpack
 from rade.view.rates import Rates
+from rade.view.trust import Trust
+
+Trusting = Callable[[str, Rates], Trust]  # by the name of a similarity and the rates of noise
+
+
+def alike(similarity: str, noise: Rates) -> Trust:
+    """All edges trusted alike, where no graph is at hand whose edges could be told apart."""
+    return Trust()
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a method may ask about its task: the randomness, the data's edge density, the loss and the pooling."""
+    """What a method may ask about its task: the randomness, the data's edge density, the loss and the pooling.
+
+    trust: in the single edges of the data's graph, by the similarity of their ends.
+    """
 
     generator: torch.Generator
     density: float
     task: str
     pool: str
+    trust: Trusting = alike
 
 
 class Learner(nn.Module):

@@ -26,7 +26,9 @@ from rade.wrapper.settings import flat, from_flat
 
 Cadence = Literal["batch", "epoch"]
 # What the task decides, and what means nothing where the rates are constant.
+OWN = ("adapt_every", "noise_trust")  # of the method, beside the values of `RADE`
 OF_THE_TASK = ("task", "pool", "head")
+TRUSTED_BY = ("", "features", "common-neighbors")
 OF_ADAPTATION = ("data_gradient", "pooling_rule", "adapt_every")
 
 
@@ -35,11 +37,11 @@ class RandomAddDropLearner(Learner):
 
     net: RADE
 
-    def __init__(self, net: RADE, generator: torch.Generator, every: Cadence) -> None:
+    def __init__(self, net: RADE, generator: torch.Generator, every: Cadence, noisy: bool = False) -> None:
         super().__init__(net, generator)
         self.every = every
-        # The logits of a rate step are clean: they are the evaluation logits if evaluation is.
-        self.clean_evaluation = not net.variant.keeps_additions and type(net.inference) is Expected
+        # The logits of a rate step are those of the graph as it is: they are the evaluation logits if evaluation is.
+        self.clean_evaluation = not (net.variant.keeps_additions or noisy) and type(net.inference) is Expected
 
     @property
     def rates(self) -> Rates:
@@ -96,32 +98,35 @@ class RandomAddDrop(Method):
     readout: Readout = Readout()  # noqa: RUF009
     inference: Inference = Expected()  # noqa: RUF009
     noise: Rates | Denoised = Law.noise  # of the data's own graph
+    noise_trust: str = ""  # the similarity by which its edges are trusted; empty: all alike
     adapt_every: Cadence = "batch"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variant", Variant(self.variant))
         choose("adapt_every", self.adapt_every, get_args(Cadence))
+        choose("noise_trust", self.noise_trust, TRUSTED_BY)
         self.rule.check(self.correction)
 
     @property
     def options(self) -> dict[str, Any]:
         """The flat settings and their present values."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        found = {"variant": Variant(self.variant).value, **flat(values), "adapt_every": self.adapt_every}
+        found = {"variant": Variant(self.variant).value, **flat(values)}
+        found |= {name: getattr(self, name) for name in OWN}
         hidden = OF_THE_TASK if self.rule.adapts else OF_THE_TASK + OF_ADAPTATION
         return {name: value for name, value in found.items() if name not in hidden}
 
     def configured(self, options: Mapping[str, Any]) -> RandomAddDrop:
         """The same method with other flat settings."""
-        own = {name: value for name, value in options.items() if name in ("variant", "adapt_every")}
-        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in own}
-        values = {name: value for name, value in values.items() if name not in ("variant", "adapt_every")}
+        own = {name: value for name, value in options.items() if name in ("variant", *OWN)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {name: value for name, value in values.items() if name not in ("variant", *OWN)}
         return replace(self, **own, **from_flat(values, {k: v for k, v in options.items() if k not in own}))
 
     def wrap(self, net: Backbone, context: Context) -> Learner:
         """The backbone inside `rade.RADE`."""
         model = self._inside(net, context, "head")
-        return RandomAddDropLearner(model, context.generator, self.adapt_every)
+        return RandomAddDropLearner(model, context.generator, self.adapt_every, noisy=self.noise != Law.noise)
 
     def around(self, net: nn.Module, context: Context) -> RADE:
         """Any PyG model inside `rade.RADE`, which finds its head."""
@@ -130,6 +135,9 @@ class RandomAddDrop(Method):
     def _inside(self, net: nn.Module, context: Context, head: str | None) -> RADE:
         pool: Any = None if context.pool == "none" else context.pool
         task: Any = context.task
+        noise = self.noise
+        if self.noise_trust and isinstance(noise, Rates):
+            noise = Denoised(noise, context.trust(self.noise_trust, noise))
         return RADE(
             net,
             self.variant,
@@ -138,7 +146,7 @@ class RandomAddDrop(Method):
             correction=self.correction,
             readout=replace(self.readout, task=task, pool=pool, head=head),
             inference=self.inference,
-            noise=self.noise,
+            noise=noise,
             density=context.density,
             generator=context.generator,
         )

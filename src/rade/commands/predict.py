@@ -13,7 +13,10 @@ def predict(
     data_root: Annotated[Path | None, typer.Option(help="Data folder; else $RADE_DATA, else data/.")] = None,
     noise: Annotated[
         str | None,
-        typer.Option(help="P,Q: rates of missing and of spurious edges to undo, or auto: by the validation labels."),
+        typer.Option(
+            help="P,Q: rates of missing and of spurious edges to undo; P,Q,features or P,Q,common-neighbors also "
+            "trusts edges by that similarity of their ends; auto: by the validation labels."
+        ),
     ] = None,
     corrupt: Annotated[
         str | None, typer.Option(help="DROP,ADD[,SEED]: first drop edges, add others (1 = as many as real ones).")

@@ -41,7 +41,10 @@ def train(
     fixed_rates: Annotated[bool, typer.Option("--fixed-rates", help="Keep RADE's first rates.")] = False,
     noise: Annotated[
         str | None,
-        typer.Option(help="P,Q: rates at which the graph has lost real edges and gained spurious ones, or auto."),
+        typer.Option(
+            help="P,Q: rates at which the graph has lost real edges and gained spurious ones; P,Q,features or "
+            "P,Q,common-neighbors also trusts edges by that similarity of their ends; auto finds out by validation."
+        ),
     ] = None,
     corrupt: Annotated[
         str | None, typer.Option(help="DROP,ADD[,SEED]: drop edges, add spurious ones (1 = as many as real ones).")

@@ -37,7 +37,7 @@ class Order:
     json: bool
     noise: str | None = None
 
-    def plan(self, **found: float) -> Plan:
+    def plan(self, **found: Any) -> Plan:
         """File, then `--set`, then options, then what was ``found`` on the data."""
         asked: dict[str, Any] = read_config(self.config) if self.config else {}
         for text in self.assignments:
@@ -84,12 +84,14 @@ def execute(order: Order) -> None:
         _report(order, plan, comparison, display)
 
 
-def _estimated(dataset: Dataset, settings: Settings, display: Display) -> dict[str, float]:
-    """The rates of noise by a plain model, trained first."""
+def _estimated(dataset: Dataset, settings: Settings, display: Display) -> dict[str, Any]:
+    """The noise by two models, trained first."""
+    if display.visible:
+        typer.echo("noise: up to four models are trained first, one of them plainly", err=True)
     found = pilot(dataset, settings)
     if display.visible:
-        typer.echo(f"noise by a plain model: {found}", err=True)
-    return {"noise_p": float(found.rates.p), "noise_q": float(found.rates.q)}
+        typer.echo(f"noise: {found}", err=True)
+    return found.options
 
 
 def _report(order: Order, plan: Plan, comparison: Comparison, display: Display) -> None:

@@ -5,7 +5,7 @@ from rade.noise.estimate import estimate_noise
 from rade.noise.every import every_evidence
 from rade.noise.guesses import NoiseEstimate
 from rade.noise.hidden import hidden
-from rade.noise.shares import rates_of
+from rade.noise.shares import rates_of, share_of
 from rade.noise.similarity import CommonNeighbors, Features, Similarity, cosine
 from rade.noise.two_groups import TwoGroups
 
@@ -21,4 +21,5 @@ __all__ = [
     "every_evidence",
     "hidden",
     "rates_of",
+    "share_of",
 ]

@@ -61,8 +61,16 @@ class NoiseEstimate:
     def best(self) -> Guess:
         """The best score; another guess than "no noise" must beat that by one standard error."""
         best = max(self.guesses, key=lambda guess: guess.candidate.score)
-        gain, error = _paired(best.right, self.guesses[0].right)
+        gain, error = paired_gain(best.right, self.guesses[0].right)
         return best if gain > error else self.guesses[0]
+
+    @property
+    def best_of_each(self) -> tuple[Guess, ...]:
+        """The best guess but "no noise" for each kind of trust, all edges alike first."""
+        kinds = dict.fromkeys(guess.candidate.by for guess in self.guesses)
+        noisy = [guess for guess in self.guesses if guess.candidate.share > 0.0 or guess.candidate.drop > 0.0]
+        of_kind = ([guess for guess in noisy if guess.candidate.by == kind] for kind in kinds)
+        return tuple(max(found, key=lambda guess: guess.candidate.score) for found in of_kind if found)
 
     @cached_property
     def inference(self) -> Denoised:
@@ -117,11 +125,11 @@ def inference_of(graph: Graph, share: float, drop: float, evidence: EdgeEvidence
 
 
 def _close(best: Tensor, other: Tensor) -> bool:
-    gain, error = _paired(best, other)
+    gain, error = paired_gain(best, other)
     return gain <= 2.0 * error
 
 
-def _paired(one: Tensor, other: Tensor) -> tuple[float, float]:
-    """Mean difference and its standard error."""
+def paired_gain(one: Tensor, other: Tensor) -> tuple[float, float]:
+    """Mean difference of two sets of scores of the same rows, and its standard error."""
     difference = (one - other).double()
     return float(difference.mean()), float(difference.std(correction=0)) / max(len(difference), 1) ** 0.5

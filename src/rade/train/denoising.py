@@ -1,34 +1,48 @@
 """Noise of a data set's graph in training and prediction: given, or found by validation."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from rade.data import Dataset
-from rade.noise import NoiseEstimate, estimate_noise, every_evidence
+from rade.noise import EdgeEvidence, NoiseEstimate, estimate_noise, every_evidence
+from rade.noise.guesses import Candidate, paired_gain
 from rade.train.corruption import Corruption
 from rade.train.errors import SettingsError
 from rade.train.model import Trained
 from rade.train.run import load_run, split_for, train_run
 from rade.train.settings import Settings
+from rade.train.trusting import SIMILARITIES, evidence_of, graph_of, require_one_graph, trust_in
 from rade.view.rates import Rates
 from rade.wrapper.inference import Denoised, Expected
 from rade.wrapper.module import RADE
 
 
-def parse_noise(text: str) -> dict[str, float]:
-    """`P,Q` as settings.
+def parse_noise(text: str) -> dict[str, Any]:
+    """`P,Q` or `P,Q,SIMILARITY` as settings.
 
     >>> parse_noise("0.1,0.001")
     {'noise_p': 0.1, 'noise_q': 0.001}
+    >>> parse_noise("0,0.001,features")
+    {'noise_p': 0.0, 'noise_q': 0.001, 'noise_trust': 'features'}
     """
+    numbers, similarity = text.split(",")[:2], text.split(",")[2:]
     try:
-        p, q = map(float, text.split(","))
+        p, q = map(float, numbers)
         rates = Rates(p, q)
     except ValueError:
+        rates = None
+    if rates is None or similarity not in ([], *([name] for name in SIMILARITIES)):
         raise SettingsError(
-            f"noise is P,Q, the rates of missing and of spurious edges, e.g. 0.1,0.001, or auto; got {text!r}"
-        ) from None
-    return {"noise_p": float(rates.p), "noise_q": float(rates.q)}
+            "noise is P,Q, the rates of missing and of spurious edges, e.g. 0.1,0.001, with a similarity by which "
+            f"edges are trusted if you like, 0.1,0.001,{' or '.join(SIMILARITIES)}; or auto; got {text!r}"
+        )
+    found: dict[str, Any] = {"noise_p": float(rates.p), "noise_q": float(rates.q)}
+    return found | ({"noise_trust": similarity[0]} if similarity else {})
 
 
 def corrupted(dataset: Dataset, settings: Settings) -> Dataset:
@@ -37,8 +51,12 @@ def corrupted(dataset: Dataset, settings: Settings) -> Dataset:
 
 
 def check_noise(dataset: Dataset, settings: Settings) -> None:
-    """Refuse noise that leaves nothing of the graph."""
+    """Refuse noise that leaves nothing of the graph, and trust in edges where there is no one graph to have it in."""
     p, q = (float(settings.options.get(name, 0.0)) for name in ("noise_p", "noise_q"))
+    if settings.options.get("noise_trust"):
+        require_one_graph(dataset, "trust in single edges needs")
+        if settings.batch_size > 0:
+            raise SettingsError("trust in single edges needs the whole graph in every step: leave batch_size at 0")
     if p == 0.0 and q == 0.0:
         return
     if p + q >= 1.0 or q >= dataset.density:
@@ -48,36 +66,99 @@ def check_noise(dataset: Dataset, settings: Settings) -> None:
         )
 
 
-def pilot(dataset: Dataset, settings: Settings) -> NoiseEstimate:
-    """The noise by the validation labels of run 0 and a plain model, trained first with the same settings."""
-    _require_one_graph(dataset)
-    plain = settings.model_copy(update={"method": "none", "options": {}})
-    with TemporaryDirectory() as folder:
-        train_run(dataset, plain, 0, Path(folder))
-        return _estimate(load_run(folder), dataset, by_edge=False)
+@dataclass(frozen=True)
+class Pilot:
+    """What noise a graph has, told by training with it.
+
+    gain, error: of the validation score over that of a plain training, paired by rows.
+    """
+
+    guess: Candidate
+    rates: Rates
+    gain: float
+    error: float
+
+    @property
+    def helps(self) -> bool:
+        """By more than one standard error, as for predictions."""
+        return self.gain > self.error
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The settings of a training that follows it."""
+        return options_of(self.guess, self.rates) if self.helps else options_of(NOTHING, Rates(0.0, 0.0))
+
+    def __str__(self) -> str:
+        how = f"trusted by similarity of {self.guess.by}" if self.guess.by_edge else "all trusted alike"
+        taken = "taken" if self.helps else "not told from none, so trained as if there were none"
+        return (
+            f"{self.guess.share:.0%} of the edges spurious, {how}, changes the validation score of a training by "
+            f"{100 * self.gain:+.1f} ± {100 * self.error:.1f} points: {taken}"
+        )
+
+
+NOTHING = Candidate(0.0, 0.0, "", 0.0)
+
+
+def pilot(dataset: Dataset, settings: Settings) -> Pilot:
+    """The noise by the validation labels of run 0 and up to four trainings: plain, then with noise.
+
+    A plain model, trained first, says which share is best for each kind of trust. But a model that has learned from
+    spurious edges is no judge of them: each is then tried in training, and the best one must beat the plain training.
+    """
+    _require_classes(dataset)
+    rows, labels = split_for(dataset, settings, 0).val, dataset.graphs[0].y
+    plain = _trained(dataset, settings, "none", {})
+    kinds = SIMILARITIES if settings.batch_size == 0 else ()
+    evidence = [evidence_of(dataset, graph_of(dataset), kind) for kind in kinds]
+    before, tried = _right(plain.predict(dataset), labels, rows), []
+    for guess in _estimate(plain, dataset, evidence).best_of_each:
+        options = {"p": 0.0, "rho": 0.0} | options_of(guess.candidate, guess.inference.noise)
+        after = _right(_trained(dataset, settings, "rade-of-fixed", options).predict(dataset), labels, rows)
+        tried.append(Pilot(guess.candidate, guess.inference.noise, *paired_gain(after, before)))
+    return max(tried, key=lambda one: one.gain)
+
+
+def options_of(guess: Candidate, rates: Rates) -> dict[str, Any]:
+    """A guess of the noise as settings."""
+    return {"noise_p": float(rates.p), "noise_q": float(rates.q), "noise_trust": guess.by.replace(" ", "-")}
 
 
 def denoised(trained: Trained, dataset: Dataset, noise: str) -> tuple[Trained, NoiseEstimate | Rates]:
-    """A trained model that undoes noise `P,Q` or, for `auto`, what the validation labels of its run say."""
+    """A trained model that undoes noise `P,Q[,SIMILARITY]`, or for `auto` what the validation labels of its run say."""
     if noise == "auto":
-        _require_one_graph(dataset)
-        found = _estimate(trained, dataset, by_edge=True)
+        _require_classes(dataset)
+        found = _estimate(trained, dataset, None)
         return trained.by(found.inference), found
     options = parse_noise(noise)
     check_noise(dataset, trained.settings.model_copy(update={"options": options}))
     rates = Rates(options["noise_p"], options["noise_q"])
-    return trained.by(Denoised(rates)), rates
+    trust = trust_in(dataset, options["noise_trust"], rates) if "noise_trust" in options else Denoised.trust
+    return trained.by(Denoised(rates, trust)), rates
 
 
-def _estimate(trained: Trained, dataset: Dataset, by_edge: bool) -> NoiseEstimate:
+def _estimate(trained: Trained, dataset: Dataset, evidence: list[EdgeEvidence] | None) -> NoiseEstimate:
+    """By trust in edges of these kinds, None: of all that the model knows as well."""
     model, data = trained.by(Expected()).learner.net, dataset.graphs[0]
     assert isinstance(model, RADE)
     rows = split_for(dataset, trained.settings, trained.seed - trained.settings.seed).val
-    evidence = every_evidence(model, data.x, data.edge_index) if by_edge else False
-    return estimate_noise(model, data.x, data.edge_index, labels=data.y, rows=rows, by_edge=evidence)
+    kinds = every_evidence(model, data.x, data.edge_index) if evidence is None else evidence
+    return estimate_noise(model, data.x, data.edge_index, labels=data.y, rows=rows, by_edge=kinds)
 
 
-def _require_one_graph(dataset: Dataset) -> None:
+def _trained(dataset: Dataset, settings: Settings, method: str, options: dict[str, Any]) -> Trained:
+    """Run 0 of the same settings with another method, kept nowhere."""
+    asked = settings.model_copy(update={"method": method, "options": options})
+    with TemporaryDirectory() as folder:
+        train_run(dataset, asked, 0, Path(folder))
+        return load_run(folder)
+
+
+def _right(logits: Tensor, labels: Tensor, rows: Tensor) -> Tensor:
+    return (logits.argmax(1) == labels).to(torch.double)[rows]
+
+
+def _require_classes(dataset: Dataset) -> None:
     if dataset.level != "node" or dataset.loss != "multiclass":
         raise SettingsError(
             f"noise is estimated on data sets of one graph with classes of nodes, not on {dataset.name}; give rates P,Q"

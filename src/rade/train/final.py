@@ -33,13 +33,15 @@ def check_test(dataset: Dataset, settings: Settings) -> None:
             f"{dataset.name} is scored on the validation part of its folds, so test_corrupt has nothing to act on; "
             "choose a data set with a test part"
         )
+    if settings.test_corrupt and settings.options.get("noise_trust"):
+        raise SettingsError("noise_trust is of one graph, and test_corrupt tests on another: leave one of them out")
 
 
 def judge_best(
     dataset: Dataset, split: Split, settings: Settings, seed: int, state: dict[str, Any], process: Solo
 ) -> Final:
     """Test score, log-loss and calibration of the best epoch's parameters, on a corrupted graph if settings say so."""
-    learner = build_learner(settings, Shape.of(dataset), seed, process.rank)
+    learner = build_learner(settings, Shape.of(dataset), seed, process.rank, dataset)
     try:
         learner.load_state_dict(state)
     except (RuntimeError, TypeError, AttributeError, LookupError, ValueError):

@@ -1,6 +1,7 @@
 """From settings to a learner, and a trained learner in a file."""
 
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rade.augment import Context, Learner, make
+from rade.augment.base import alike
 from rade.control.rules import Constant
 from rade.data import Dataset
 from rade.nn.backbones import build_backbone
@@ -18,6 +20,7 @@ from rade.train.seeds import derive, generator
 from rade.train.settings import Settings
 from rade.train.steps import batches_of
 from rade.train.task import Task
+from rade.train.trusting import trust_in
 from rade.view.law import Variant
 from rade.wrapper.inference import Inference
 from rade.wrapper.module import RADE
@@ -41,8 +44,13 @@ class Shape:
         return Shape(dataset.level, dataset.features, outputs, dataset.encoder, dataset.loss, dataset.density)
 
 
-def build_learner(settings: Settings, shape: Shape, seed: int, rank: int = 0) -> Learner:
-    """A fresh learner: parameters from `seed`, perturbations from `seed` and `rank`."""
+def build_learner(
+    settings: Settings, shape: Shape, seed: int, rank: int = 0, dataset: Dataset | None = None
+) -> Learner:
+    """A fresh learner: parameters from `seed`, perturbations from `seed` and `rank`.
+
+    A method that trusts single edges finds those of the `dataset`'s graph; without one all are trusted alike.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(seed, 3))
         net = build_backbone(
@@ -56,7 +64,8 @@ def build_learner(settings: Settings, shape: Shape, seed: int, rank: int = 0) ->
             projection=settings.projection,
         ).to(settings.device)
     draws = generator(seed, 4, rank, device=settings.device)
-    context = Context(draws, shape.density, shape.loss, settings.pool)
+    trust = alike if dataset is None else partial(trust_in, dataset)
+    context = Context(draws, shape.density, shape.loss, settings.pool, trust)
     return make(settings.method, **settings.options).wrap(net, context).to(settings.device)
 
 
@@ -68,6 +77,7 @@ class Trained:
     shape: Shape
     seed: int
     learner: Learner
+    reads_graph: bool = True  # whether the learner still has to be told of the graph that it predicts on
 
     def by(self, inference: Inference) -> "Trained":
         """The same model, predicting in another way; one that was trained without RADE as well."""
@@ -77,7 +87,15 @@ class Trained:
         model = RADE(base, variant, rule=rule, inference=inference, density=self.shape.density)
         if isinstance(net, RADE):
             model.controller.load_state_dict(net.controller.state_dict())
-        return replace(self, learner=Learner(model, self.learner.generator).eval())
+        return replace(self, learner=Learner(model, self.learner.generator).eval(), reads_graph=False)
+
+    def on(self, dataset: Dataset) -> "Trained":
+        """The same model for the graph of a data set: one that trusts single edges must know which."""
+        if not (self.reads_graph and self.settings.options.get("noise_trust")):
+            return self
+        learner = build_learner(self.settings, self.shape, self.seed, dataset=dataset)
+        learner.load_state_dict(self.learner.state_dict())
+        return replace(self, learner=learner.eval(), reads_graph=False)
 
     def predict(self, dataset: Dataset) -> Tensor:
         """Logits of every node, or of every graph, of a data set with the same features and outputs: [N, C]."""
@@ -88,8 +106,8 @@ class Trained:
                     f"the model was trained on {self.settings.dataset} ({name}: {here[name]}) and cannot be used on "
                     f"{dataset.name} ({name}: {there[name]})"
                 )
-        self.learner.eval()
-        logits = batches_of(dataset, dataset.split(0), self.settings, self.seed, Solo()).predict(self.learner)
+        learner = self.on(dataset).learner.eval()
+        logits = batches_of(dataset, dataset.split(0), self.settings, self.seed, Solo()).predict(learner)
         if not bool(torch.isfinite(logits).all()):
             raise Diverged(f"the model's outputs on {dataset.name} are not finite; no class can be read from them")
         return logits

@@ -22,6 +22,7 @@ REQUIRED = frozenset(
 )
 # Settings that came after the first rows were stored: at these values they decide nothing and leave keys as they were.
 LATER = {"test_corrupt": "", "labels_per_class": 0, "train_share": 0.0}
+LATER_OPTIONS = {"noise_trust": ""}  # of methods, likewise
 _CURVES = b',\n"history":'
 _SEAL = b',\n"checksum":"'
 
@@ -38,6 +39,7 @@ def key_of(
     """
     decides = {name: value for name, value in settings.items() if name not in ("options", "threads", "device")}
     decides = {name: value for name, value in decides.items() if name not in LATER or value != LATER[name]}
+    options = {name: value for name, value in options.items() if value != LATER_OPTIONS.get(name)}
     decides["device"] = str(settings["device"]).partition(":")[0]
     origin = {name: data[name] for name in ("name", "files", "options")}
     whole = {"numerics": NUMERICS, "settings": decides, "options": options, "run": run, "data": origin}

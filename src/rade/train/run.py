@@ -109,7 +109,7 @@ def split_for(dataset: Dataset, settings: Settings, run: int) -> Split:
 
 def new_trainee(dataset: Dataset, settings: Settings, seed: int, rank: int = 0) -> Trainee:
     """What a run trains, before its first epoch: learner, optimizer and schedule."""
-    learner = build_learner(settings, Shape.of(dataset), seed, rank)
+    learner = build_learner(settings, Shape.of(dataset), seed, rank, dataset)
     optimizer = OPTIMIZERS[settings.optimizer](learner.parameters(), lr=settings.lr, weight_decay=settings.weight_decay)
     return Trainee(learner, optimizer, SCHEDULES[settings.schedule](optimizer), Progress())
 

@@ -23,6 +23,7 @@ from rade.wrapper.running import Running
 
 KEPT = "they stay as they are; with rade.GradNorm(): "  # where no rule was given
 
+
 @dataclass(frozen=True)
 class Seen:
     """One line of a check: what was looked at, what was found, and whether it is in order."""

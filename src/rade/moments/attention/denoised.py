@@ -36,8 +36,9 @@ def denoised_attention(scores: PairScores, observed: Observed, dtype: torch.dtyp
 
 
 def _taken(observed: Observed, seen: Tensor, everyone: Tensor) -> Tensor:
-    """What is taken off every pair of a target, times its weight, [n, H]; ``seen``, ``everyone``: weight of the edges as
-    trusted, and of all other nodes.
+    """What is taken off every pair of a target, times its weight, [n, H].
+
+    seen, everyone: the weight of a target's edges as trusted, and that of all other nodes.
     """
     expected = observed.leak * observed.excess[:, None] * torch.ones_like(everyone)
     most = observed.share[:, None] * seen
