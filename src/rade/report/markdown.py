@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from rade.report.build import Report
 from rade.report.compare import Comparison
 from rade.report.environment import environment, settings_words
+from rade.report.glance import COUNTS, RATES, counts, rates
 from rade.report.match import Cell
 from rade.report.numbers import duration, many, mean_std, minus, number, p_value, seeds, signed
 from rade.report.overview import sentence, summary
@@ -16,7 +17,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]|#])")
 
 def markdown(report: Report) -> str:
     """The whole report."""
-    parts = [f"# {escape(report.title)}", summary(report), _READING]
+    parts = [f"# {escape(report.title)}", summary(report), _READING, *_glance(report)]
     for table in report.tables:
         parts += _table(table)
     parts += _others(report)
@@ -54,6 +55,26 @@ _READING = (
     "paper's, and ours minus the paper's. Differences are paired: same seeds, splits and folds. "
     "How every number is computed: [report.md](report.md)."
 )
+
+
+def _glance(report: Report) -> list[str]:
+    """Counts by table, and where rates went."""
+    parts = []
+    for title, words, head, lines in (
+        ("At a glance", _COUNTED, COUNTS, list(counts(report))),
+        ("Where the rates went", _MOVED, RATES, list(rates(report))),
+    ):
+        if lines:
+            rows = [[escape(text) for text in line] for line in lines]
+            parts += [f"## {title}", words, _grid([escape(name) for name in head], rows).rstrip()]
+    return parts
+
+
+_COUNTED = (
+    "Above and below: how many paired differences of RADE and its variants have a 95 % interval without 0, of those "
+    "that have an interval; not corrected for their number. Runs that stand in several tables are counted in each."
+)
+_MOVED = "Rates that adapt, in the first epoch, and least to largest over the runs in the last recorded one."
 
 
 def _table(table: Table) -> list[str]:
