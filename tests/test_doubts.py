@@ -186,6 +186,36 @@ def test_few_labels_and_additions():
         assert sum("only 4.5% of the rows are labelled" in str(one.message) for one in said) == expected
 
 
+@pytest.mark.parametrize(("rho", "labelled", "expected"), [(0.5, 9, 1), (0.0, 9, 0), (0.5, 40, 0)])
+def test_few_labels_and_constant_additions(rho, labelled, expected):
+    """Said by the second training call, which knows what the first loss reached."""
+    x, edges = normal(200, 8), random_edges(200, 400)
+    model = wrapped(rule=rade.Constant(0.2, rho))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            cross_entropy(model.train()(x, edges)[:labelled], LABELS[torch.arange(labelled) % 9]).backward()
+    assert sum("of the rows are labelled" in str(one.message) for one in said) == expected
+
+
+def test_batches_of_other_nodes_tell_nothing_of_labels():
+    model = wrapped(rule=rade.Constant(0.2, 0.2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for seed in range(3):
+            cross_entropy(model.train()(normal(200, 8), random_edges(200, 400, seed=seed))[:9], LABELS[:9]).backward()
+
+
+def test_check_tells_of_few_labels():
+    x, edges = normal(200, 8), random_edges(200, 400)
+    for labelled in (torch.arange(9), torch.arange(200) < 9):
+        found = rade.check(Net(LAYERS["GCNConv"]), x, edges, labelled=labelled)
+        assert found.works
+        assert "only 4.5% of the rows are labelled and edges are added" in str(found)
+    assert "40 of 200 rows" in str(rade.check(Net(LAYERS["GCNConv"]), x, edges, labelled=torch.arange(40)))
+    assert "labelled" not in str(rade.check(Net(LAYERS["GCNConv"]), x, edges))
+
+
 def test_regression_has_no_classes_to_doubt():
     model = wrapped(readout=rade.Readout(task="regression"), rule=rade.NoiseRatio())
     mse_loss(model.train()(X, EDGES), normal(NODES, 3, seed=5)).backward()

@@ -55,22 +55,24 @@ class Doubts:
             self._say("views", f"convolutions on a graph of their own, without random views: {', '.join(others)}")
 
     def training(self, latest: Latest, rates: Rates, readout: Readout) -> None:
-        """What a training call tells of labels and outputs."""
+        """What a training call that is followed by a rate step tells of labels and outputs."""
         if latest.reached is not None:
             self._labels(latest.reached, rates)
         if latest.logits is not None:
             self._outputs(latest.logits, readout)
 
+    def again(self, latest: Latest | None, graph: Graph, rates: Rates) -> None:
+        """What the training call before this one tells of labels, looked at once; batches of other nodes each time
+        do not tell how many there are.
+        """
+        if "looked" not in self._said and latest is not None and latest.reached is not None and latest.graph is graph:
+            self._said.add("looked")
+            self._labels(latest.reached, rates)
+
     def _labels(self, reached: Tensor, rates: Rates) -> None:
         """Few labelled rows and additions: accuracy was seen to fall when training goes on."""
-        share = float(reached.double().mean())
-        if 0.0 < share < FEW and len(reached) >= 100 and float(rates.q) > 0.0:
-            self._say(
-                "labels",
-                f"only {share:.1%} of the rows are labelled and edges are added: over long training "
-                "added edges were seen "
-                "to cost accuracy with few labels; stop early, or drop edges alone, rule=rade.GradNorm(rho=0)",
-            )
+        if few := few_labels(int(reached.sum()), len(reached), float(rates.q)):
+            self._say("labels", few)
 
     def _outputs(self, scores: Tensor, readout: Readout) -> None:
         """Probabilities where logits are wanted."""
@@ -97,6 +99,16 @@ class Doubts:
 
     def __reduce__(self) -> tuple[type[Doubts], tuple[()]]:
         return type(self), ()
+
+
+def few_labels(labelled: int, rows: int, q: float) -> str:
+    """The sentence for few labelled rows and additions, empty where there is no doubt."""
+    if not 0 < labelled < FEW * rows or rows < 100 or q == 0.0:
+        return ""
+    return (
+        f"only {labelled / rows:.1%} of the rows are labelled and edges are added: over long training added edges were "
+        "seen to cost accuracy with few labels; stop early, or drop edges alone, rule=rade.Constant(0.5, 0)"
+    )
 
 
 def _over(seen: object, adjacency: Adjacency) -> bool:

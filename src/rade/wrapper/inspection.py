@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 import torch_geometric.nn as pyg
+from torch import Tensor
 from torch.nn import Module
 from torch_geometric.data import Data
 
@@ -17,7 +18,7 @@ from rade.nn.base import convolutions
 from rade.nn.output import has_logits, logits_of
 from rade.wrapper.clean import clean_pass
 from rade.wrapper.conversion import TWINS, reason_against, refused_option
-from rade.wrapper.doubts import blocks, looks_like_a_batch
+from rade.wrapper.doubts import blocks, few_labels, looks_like_a_batch
 from rade.wrapper.module import RADE
 from rade.wrapper.running import Running
 
@@ -56,7 +57,14 @@ class Check:
         return asdict(self)
 
 
-def check(net: Module, *args: Any, strict: bool = True, options: dict[str, Any] | None = None, **kwargs: Any) -> Check:
+def check(
+    net: Module,
+    *args: Any,
+    strict: bool = True,
+    options: dict[str, Any] | None = None,
+    labelled: Tensor | None = None,
+    **kwargs: Any,
+) -> Check:
     """Look at a model and the arguments of one call, on a copy; nothing is trained, and nothing is raised.
 
     Args:
@@ -64,6 +72,7 @@ def check(net: Module, *args: Any, strict: bool = True, options: dict[str, Any] 
         args, kwargs: what its forward takes.
         strict: as for `rade.RADE`.
         options: other arguments for `rade.RADE`, such as ``{"readout": rade.Readout(pool="sum")}``.
+        labelled: rows that the loss will be taken over (int64 ids or a bool mask), to be told if they are few.
 
     >>> net = pyg.GCN(4, 8, 2, 3)
     >>> print(check(net, torch.ones(3, 4), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])).works)
@@ -73,16 +82,22 @@ def check(net: Module, *args: Any, strict: bool = True, options: dict[str, Any] 
     if any(not line.fine for line in lines):
         return Check(tuple(lines), False, False)
     with torch.random.fork_rng(devices=[]):  # the model's own randomness stays where it is
-        return _tried(net, args, kwargs, lines, {"strict": strict, **(options or {})})
+        return _tried(net, args, kwargs, lines, {"strict": strict, **(options or {})}, labelled)
 
 
 def _tried(
-    net: Module, args: tuple[Any, ...], kwargs: dict[str, Any], lines: list[Seen], options: dict[str, Any]
+    net: Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    lines: list[Seen],
+    options: dict[str, Any],
+    labelled: Tensor | None,
 ) -> Check:
     try:
         model = RADE(copy.deepcopy(net), **options)
         lines += _arguments(model, args, kwargs)
         lines += _training(model, args, kwargs)
+        lines += [] if labelled is None else [_labels(model, model.graph_of(*args, **kwargs)[1].num_nodes, labelled)]
     except (ValueError, TypeError, RuntimeError) as refusal:
         return Check((*lines, Seen("call", _first(refusal), False)), False, False)
     works = all(line.fine for line in lines)
@@ -136,6 +151,13 @@ def _training(model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any]) -> lis
     added = model.rates.q * model._graph(model._call(args, kwargs)).num_nonedges
     first = Seen("first views", f"p = {model.rates.p:.2g}, q = {model.rates.q:.2g}: about {added:,.0f} edges added")
     return [first, *(Seen("warning", text, False) for text in doubts)]
+
+
+def _labels(model: RADE, nodes: int, labelled: Tensor) -> Seen:
+    """How many rows have labels: few of them are a reason to stop early, not to do without."""
+    count, rows = (int(labelled.sum()), len(labelled)) if labelled.dtype == torch.bool else (len(labelled), nodes)
+    doubt = few_labels(count, rows, float(model.rates.q))
+    return Seen("labels", doubt or f"{count:,} of {rows:,} rows")
 
 
 def _adaptation(model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Seen]:

@@ -142,6 +142,7 @@ class RADE(Module):
             if not self.training:
                 return self.inference(Running(self.wrapped, call), self._inference_law(graph))
             self._doubts.batch(call, graph)
+            self._doubts.again(self._latest, graph, self.rates)
             self.controller.see(graph)
             if self.variant.keeps_additions:
                 self.controller.count(graph)
