@@ -45,7 +45,7 @@ SIBLINGS = {
     "uncertainty settings module inspection",
     "comparison": "training goal calling problems subjects learner steps methods run workers store picture outcome "
     "comparing",
-    "noise": "similarity two_groups edges hidden every shares guesses estimate",
+    "noise": "similarity two_groups evidence edges hidden every shares guesses estimate",
     "diagnose": "network spectrum resistance sample sensitivity interchange flips subject diagnosis picture stored",
     "testing": "oracle aggregators cases expectations variances symmetries checks",
 }

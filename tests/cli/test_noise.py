@@ -34,12 +34,12 @@ def test_noise_is_found_before_training(rade):
     options = ("--method", "rade-of", "--corrupt", "0,1", "--noise", "auto", "--json")
     code, out, err = rade("train", "--epochs", 30, "--hidden", 16, "--runs", 1, *options)
     assert code == 0
-    assert "noise: up to four models are trained first, one of them plainly" in err
+    assert "noise: up to five models are trained first, one of them plainly" in err
     assert "changes the validation score of a training by" in err
     assert {"noise_p", "noise_q", "noise_trust"} <= json.loads(out)["settings"][0]["options"].keys()
 
 
-@pytest.mark.parametrize("similarity", ["features", "common-neighbors"])
+@pytest.mark.parametrize("similarity", ["features", "common-neighbors", "degrees"])
 def test_edges_are_trusted_in_training_and_in_prediction(rade, tmp_path, similarity):
     options = ("--method", "rade-of", "--corrupt", "0,1", "--epochs", 12, "--hidden", 16, "--runs", 1)
     assert rade("train", *options, "--noise", f"0,0.003,{similarity}", "--out", "told")[0] == 0
@@ -77,7 +77,7 @@ def test_prediction_undoes_noise(rade, tmp_path, method):
     [
         (("--noise", "1"), "noise is P,Q, the rates of missing and of spurious edges"),
         (("--noise", "0,2"), "noise is P,Q"),
-        (("--noise", "0,0.001,colour"), "0.1,0.001,features or common-neighbors; or auto; got '0,0.001,colour'"),
+        (("--noise", "0,0.001,colour"), "KIND features, common-neighbors, degrees; or auto; got '0,0.001,colour'"),
         (("--noise", "0,0.001,features", "--batch-size", 64), "needs the whole graph in every step"),
         (("--noise", "0,0.001,features", "--dataset", "mutag"), "trust in single edges needs a data set of one graph"),
         (("--noise", "0,0.001,features", "--set", "test_corrupt=0,1"), "test_corrupt tests on another"),

@@ -28,7 +28,7 @@ Cadence = Literal["batch", "epoch"]
 # What the task decides, and what means nothing where the rates are constant.
 OWN = ("adapt_every", "noise_trust")  # of the method, beside the values of `RADE`
 OF_THE_TASK = ("task", "pool", "head")
-TRUSTED_BY = ("", "features", "common-neighbors")
+TRUSTED_BY = ("", "features", "common-neighbors", "degrees")
 OF_ADAPTATION = ("data_gradient", "pooling_rule", "adapt_every")
 
 

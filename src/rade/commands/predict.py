@@ -14,8 +14,8 @@ def predict(
     noise: Annotated[
         str | None,
         typer.Option(
-            help="P,Q: rates of missing and of spurious edges to undo; P,Q,features or P,Q,common-neighbors also "
-            "trusts edges by that similarity of their ends; auto: by the validation labels."
+            help="P,Q: rates of missing and of spurious edges to undo; P,Q,KIND also says by what edges are "
+            "trusted: features, common-neighbors or degrees; auto: by the validation labels."
         ),
     ] = None,
     corrupt: Annotated[

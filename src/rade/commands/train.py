@@ -42,8 +42,8 @@ def train(
     noise: Annotated[
         str | None,
         typer.Option(
-            help="P,Q: rates at which the graph has lost real edges and gained spurious ones; P,Q,features or "
-            "P,Q,common-neighbors also trusts edges by that similarity of their ends; auto finds out by validation."
+            help="P,Q: rates at which the graph has lost real edges and gained spurious ones; P,Q,KIND also "
+            "says by what edges are trusted: features, common-neighbors or degrees; auto finds out by validation."
         ),
     ] = None,
     corrupt: Annotated[

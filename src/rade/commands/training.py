@@ -87,7 +87,7 @@ def execute(order: Order) -> None:
 def _estimated(dataset: Dataset, settings: Settings, display: Display) -> dict[str, Any]:
     """The noise by two models, trained first."""
     if display.visible:
-        typer.echo("noise: up to four models are trained first, one of them plainly", err=True)
+        typer.echo("noise: up to five models are trained first, one of them plainly", err=True)
     found = pilot(dataset, settings)
     if display.visible:
         typer.echo(f"noise: {found}", err=True)

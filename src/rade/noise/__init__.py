@@ -3,6 +3,7 @@
 from rade.noise.edges import EdgeEvidence
 from rade.noise.estimate import estimate_noise
 from rade.noise.every import every_evidence
+from rade.noise.evidence import DegreeEvidence, Evidence
 from rade.noise.guesses import NoiseEstimate
 from rade.noise.hidden import hidden
 from rade.noise.shares import rates_of, share_of
@@ -11,7 +12,9 @@ from rade.noise.two_groups import TwoGroups
 
 __all__ = [
     "CommonNeighbors",
+    "DegreeEvidence",
     "EdgeEvidence",
+    "Evidence",
     "Features",
     "NoiseEstimate",
     "Similarity",

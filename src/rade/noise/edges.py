@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rade.graph.graph import Graph
+from rade.noise.evidence import Evidence
 from rade.noise.similarity import Features, Similarity, partners
 from rade.noise.two_groups import TwoGroups
 from rade.view.trust import Trust
@@ -17,7 +18,7 @@ PRIOR = 0.1  # weight of the common mean in the estimate for one node, in which 
 
 
 @dataclass(frozen=True, eq=False)
-class EdgeEvidence:
+class EdgeEvidence(Evidence):
     """Similarities of a graph's observed edges and of random pairs, ready to give a trust for any share of noise.
 
     >>> from rade.testing import undirected
@@ -41,6 +42,11 @@ class EdgeEvidence:
         edges, random = similarity_of_edges(graph, similarity), similarity.of(graph, pairs)
         groups = TwoGroups.of(edges, random)
         return EdgeEvidence(graph, groups, groups.bin_of(edges), groups.bin_of(random), pairs[0], similarity.name)
+
+    @property
+    def told(self) -> float:  # type: ignore[override]
+        """By similarities alone: an upper bound."""
+        return self.groups.share
 
     def trust(self, share: float) -> Trust:
         """P(real | similarity) as the weight of each edge if ``share`` of them are spurious, and what is left of noise.

@@ -11,6 +11,7 @@ from torch import Tensor
 from rade.graph.graph import Graph
 from rade.noise.edges import EdgeEvidence
 from rade.noise.every import has_features, source_for
+from rade.noise.evidence import Evidence
 from rade.noise.guesses import Candidate, Guess, NoiseEstimate, inference_of
 from rade.wrapper.module import RADE
 
@@ -25,7 +26,7 @@ def estimate_noise(
     rows: Tensor,
     shares: Sequence[float] = SHARES,
     drops: Sequence[float] = (0.0,),
-    by_edge: bool | Sequence[EdgeEvidence] = True,
+    by_edge: bool | Sequence[Evidence] = True,
     generator: torch.Generator | None = None,
     **kwargs: Any,
 ) -> NoiseEstimate:
@@ -40,27 +41,28 @@ def estimate_noise(
         rows: the validation rows, int64 ids or a bool mask.
         shares, drops: guesses of the share of spurious edges and of the rate of missing ones.
         by_edge: also try trust in single edges, by the cosine of the features where the model has features of nodes;
-            or by what you give, each of which is tried: `rade.noise.every_evidence(model, ...)` has three kinds.
+            or by what you give, each of which is tried: `rade.noise.every_evidence(model, ...)` has four kinds.
         generator: of random pairs; by default one of seed 0, so that equal graphs give equal estimates.
     """
     if model.training:
         raise RuntimeError("estimate_noise needs a trained model in evaluation mode: call model.eval() first")
     x, graph = model.graph_of(*args, **kwargs)
-    given = (_evidence(graph, x, generator) if by_edge else []) if isinstance(by_edge, bool) else by_edge
+    own = _evidence(graph, x, generator) if by_edge is True else []
+    given: Sequence[Evidence] = own if isinstance(by_edge, bool) else by_edge
     guesses = []
     for share, drop, evidence in _guesses(sorted({0.0, *shares}), drops, given):
         logits = model.by(inference_of(graph, share, drop, evidence))(*args, **kwargs)
         right = _right(logits, labels)[rows]
         by = "" if evidence is None else evidence.name
         guesses.append(Guess(Candidate(share, drop, by, float(right.mean())), graph, evidence, right))
-    return NoiseEstimate(tuple(guesses), given[0].groups.share if given else None)
+    return NoiseEstimate(tuple(guesses), next((one.told for one in given if one.told is not None), None))
 
 
 def _guesses(
-    shares: Iterable[float], drops: Sequence[float], given: Sequence[EdgeEvidence]
-) -> Iterator[tuple[float, float, EdgeEvidence | None]]:
+    shares: Iterable[float], drops: Sequence[float], given: Sequence[Evidence]
+) -> Iterator[tuple[float, float, Evidence | None]]:
     """No noise first, then from less to more, the first of equals is taken; evidence also at the share it tells."""
-    told = {round(one.groups.share, 3): one for one in given}
+    told = {round(one.told, 3): one for one in given if one.told is not None}
     for drop in drops:
         for share in sorted({*shares, *told}):
             if share in shares:
@@ -76,7 +78,7 @@ def _right(logits: Tensor, labels: Tensor) -> Tensor:
     return (logits.argmax(1) == labels).float()
 
 
-def _evidence(graph: Graph, x: Tensor | None, generator: torch.Generator | None) -> list[EdgeEvidence]:
+def _evidence(graph: Graph, x: Tensor | None, generator: torch.Generator | None) -> list[Evidence]:
     """Of graphs with features of nodes."""
     if x is None or not has_features(graph, x) or graph.num_edges == 0:
         return []

@@ -1,4 +1,4 @@
-"""All that can be known of single edges beside the graph's noise: raw features, hidden features, common neighbors."""
+"""All that can be known of edges beside the graph's noise: raw and hidden features, common neighbors, degrees."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from torch import Tensor
 
 from rade.graph.graph import Graph
 from rade.noise.edges import EdgeEvidence
+from rade.noise.evidence import DegreeEvidence, Evidence
 from rade.noise.hidden import Nothing, hidden
 from rade.noise.similarity import CommonNeighbors, Features, Similarity
 from rade.wrapper.module import RADE
 
 
-def every_evidence(
-    model: RADE, *args: Any, generator: torch.Generator | None = None, **kwargs: Any
-) -> list[EdgeEvidence]:
-    """One for each similarity that the model and its graph have; none for a graph without edges.
+def every_evidence(model: RADE, *args: Any, generator: torch.Generator | None = None, **kwargs: Any) -> list[Evidence]:
+    """One for each similarity that the model and its graph have, and one for degrees; none for a graph without edges.
 
     For ``estimate_noise(..., by_edge=every_evidence(model, x, edge_index))``, which then takes what validates best.
 
@@ -34,7 +33,7 @@ def every_evidence(
     with suppress(Nothing):  # GAT without loops: its other evidence stays
         kinds.append(hidden(model, *args, **kwargs))
     kinds.append(CommonNeighbors())
-    return [EdgeEvidence.of(graph, kind, source_for(graph, generator)) for kind in kinds]
+    return [*(EdgeEvidence.of(graph, kind, source_for(graph, generator)) for kind in kinds), DegreeEvidence(graph)]
 
 
 def has_features(graph: Graph, x: Tensor | None) -> bool:

@@ -8,7 +8,7 @@ from functools import cached_property
 from torch import Tensor
 
 from rade.graph.graph import Graph
-from rade.noise.edges import EdgeEvidence
+from rade.noise.evidence import Evidence
 from rade.noise.shares import rates_of
 from rade.view.rates import Rates
 from rade.wrapper.inference import Denoised
@@ -20,13 +20,19 @@ class Candidate:
 
     share: float  # of observed edges that are spurious
     drop: float  # rate at which real edges are missing
-    by: str  # the similarity of their ends by which edges are trusted; empty where all are trusted alike
+    by: str  # the similarity of their ends by which edges are trusted, or degrees; empty where all are trusted alike
     score: float  # on validation rows
 
     @property
     def by_edge(self) -> bool:
         """Whether edges are told apart."""
         return self.by != ""
+
+    @property
+    def how(self) -> str:
+        """In words."""
+        words = {"": "all trusted alike", "degrees": "more of them at nodes of high degree"}
+        return words.get(self.by, f"trusted by similarity of {self.by}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +41,7 @@ class Guess:
 
     candidate: Candidate
     graph: Graph
-    evidence: EdgeEvidence | None
+    evidence: Evidence | None
     right: Tensor  # [rows]
 
     @property
@@ -111,14 +117,13 @@ class NoiseEstimate:
     def __str__(self) -> str:
         low, high = self.interval
         rest = "" if self.similar is None else f"; similarities alone say {self.similar:.0%}"
-        how = f"trusted by similarity of {self.chosen.by}" if self.chosen.by_edge else "all trusted alike"
         return (
-            f"{self.chosen.share:.0%} of the observed edges are spurious ({low:.0%} to {high:.0%}), {how}; "
+            f"{self.chosen.share:.0%} of the observed edges are spurious ({low:.0%} to {high:.0%}), {self.chosen.how}; "
             f"p = {self.rates.p:g}, q = {self.rates.q:.3g}; validation score {self.chosen.score:.1%}{rest}"
         )
 
 
-def inference_of(graph: Graph, share: float, drop: float, evidence: EdgeEvidence | None) -> Denoised:
+def inference_of(graph: Graph, share: float, drop: float, evidence: Evidence | None) -> Denoised:
     """How to predict by a guess."""
     rates = rates_of(graph, share, drop)
     return Denoised(rates) if evidence is None else Denoised(rates, evidence.trust(share))

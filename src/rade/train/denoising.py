@@ -9,21 +9,21 @@ import torch
 from torch import Tensor
 
 from rade.data import Dataset
-from rade.noise import EdgeEvidence, NoiseEstimate, estimate_noise, every_evidence
+from rade.noise import Evidence, NoiseEstimate, estimate_noise, every_evidence
 from rade.noise.guesses import Candidate, paired_gain
 from rade.train.corruption import Corruption
 from rade.train.errors import SettingsError
 from rade.train.model import Trained
 from rade.train.run import load_run, split_for, train_run
 from rade.train.settings import Settings
-from rade.train.trusting import SIMILARITIES, evidence_of, graph_of, require_one_graph, trust_in
+from rade.train.trusting import KINDS, graph_of, require_one_graph, trust_in
 from rade.view.rates import Rates
 from rade.wrapper.inference import Denoised, Expected
 from rade.wrapper.module import RADE
 
 
 def parse_noise(text: str) -> dict[str, Any]:
-    """`P,Q` or `P,Q,SIMILARITY` as settings.
+    """`P,Q` or `P,Q,KIND` as settings.
 
     >>> parse_noise("0.1,0.001")
     {'noise_p': 0.1, 'noise_q': 0.001}
@@ -36,10 +36,10 @@ def parse_noise(text: str) -> dict[str, Any]:
         rates = Rates(p, q)
     except ValueError:
         rates = None
-    if rates is None or similarity not in ([], *([name] for name in SIMILARITIES)):
+    if rates is None or similarity not in ([], *([name] for name in KINDS)):
         raise SettingsError(
-            "noise is P,Q, the rates of missing and of spurious edges, e.g. 0.1,0.001, with a similarity by which "
-            f"edges are trusted if you like, 0.1,0.001,{' or '.join(SIMILARITIES)}; or auto; got {text!r}"
+            "noise is P,Q, the rates of missing and of spurious edges, e.g. 0.1,0.001, and by what edges are "
+            f"trusted if you like, 0.1,0.001,KIND with KIND {', '.join(KINDS)}; or auto; got {text!r}"
         )
     found: dict[str, Any] = {"noise_p": float(rates.p), "noise_q": float(rates.q)}
     return found | ({"noise_trust": similarity[0]} if similarity else {})
@@ -89,11 +89,10 @@ class Pilot:
         return options_of(self.guess, self.rates) if self.helps else options_of(NOTHING, Rates(0.0, 0.0))
 
     def __str__(self) -> str:
-        how = f"trusted by similarity of {self.guess.by}" if self.guess.by_edge else "all trusted alike"
         taken = "taken" if self.helps else "not told from none, so trained as if there were none"
         return (
-            f"{self.guess.share:.0%} of the edges spurious, {how}, changes the validation score of a training by "
-            f"{100 * self.gain:+.1f} ± {100 * self.error:.1f} points: {taken}"
+            f"{self.guess.share:.0%} of the edges spurious, {self.guess.how}, changes the validation score of a "
+            f"training by {100 * self.gain:+.1f} ± {100 * self.error:.1f} points: {taken}"
         )
 
 
@@ -101,7 +100,7 @@ NOTHING = Candidate(0.0, 0.0, "", 0.0)
 
 
 def pilot(dataset: Dataset, settings: Settings) -> Pilot:
-    """The noise by the validation labels of run 0 and up to four trainings: plain, then with noise.
+    """The noise by the validation labels of run 0 and up to five trainings: plain, then with noise.
 
     A plain model, trained first, says which share is best for each kind of trust. But a model that has learned from
     spurious edges is no judge of them: each is then tried in training, and the best one must beat the plain training.
@@ -109,8 +108,8 @@ def pilot(dataset: Dataset, settings: Settings) -> Pilot:
     _require_classes(dataset)
     rows, labels = split_for(dataset, settings, 0).val, dataset.graphs[0].y
     plain = _trained(dataset, settings, "none", {})
-    kinds = SIMILARITIES if settings.batch_size == 0 else ()
-    evidence = [evidence_of(dataset, graph_of(dataset), kind) for kind in kinds]
+    kinds = KINDS.values() if settings.batch_size == 0 else ()
+    evidence = [kind(dataset, graph_of(dataset)) for kind in kinds]
     before, tried = _right(plain.predict(dataset), labels, rows), []
     for guess in _estimate(plain, dataset, evidence).best_of_each:
         options = {"p": 0.0, "rho": 0.0} | options_of(guess.candidate, guess.inference.noise)
@@ -125,7 +124,7 @@ def options_of(guess: Candidate, rates: Rates) -> dict[str, Any]:
 
 
 def denoised(trained: Trained, dataset: Dataset, noise: str) -> tuple[Trained, NoiseEstimate | Rates]:
-    """A trained model that undoes noise `P,Q[,SIMILARITY]`, or for `auto` what the validation labels of its run say."""
+    """A trained model that undoes noise `P,Q[,KIND]`, or for `auto` what the validation labels of its run say."""
     if noise == "auto":
         _require_classes(dataset)
         found = _estimate(trained, dataset, None)
@@ -137,7 +136,7 @@ def denoised(trained: Trained, dataset: Dataset, noise: str) -> tuple[Trained, N
     return trained.by(Denoised(rates, trust)), rates
 
 
-def _estimate(trained: Trained, dataset: Dataset, evidence: list[EdgeEvidence] | None) -> NoiseEstimate:
+def _estimate(trained: Trained, dataset: Dataset, evidence: list[Evidence] | None) -> NoiseEstimate:
     """By trust in edges of these kinds, None: of all that the model knows as well."""
     model, data = trained.by(Expected()).learner.net, dataset.graphs[0]
     assert isinstance(model, RADE)

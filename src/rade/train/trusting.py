@@ -1,34 +1,33 @@
-"""Trust in the single edges of a data set's graph, by the similarity of their ends."""
+"""Trust in the single edges of a data set's graph: by the similarity of their ends, or by degrees."""
 
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
 
 from rade.data import Dataset
 from rade.graph.graph import Graph
-from rade.noise import CommonNeighbors, EdgeEvidence, Features, share_of
-from rade.noise.similarity import Similarity
+from rade.noise import CommonNeighbors, DegreeEvidence, EdgeEvidence, Evidence, Features, Similarity, share_of
 from rade.train.errors import SettingsError
 from rade.view.rates import Rates
 from rade.view.trust import Trust
 
-SIMILARITIES: dict[str, Callable[[Tensor], Similarity]] = {
-    "features": Features,
-    "common-neighbors": lambda x: CommonNeighbors(),
+KINDS: dict[str, Callable[[Dataset, Graph], Evidence]] = {
+    "features": lambda dataset, graph: _alike(graph, Features(dataset.graphs[0].x)),
+    "common-neighbors": lambda dataset, graph: _alike(graph, CommonNeighbors()),
+    "degrees": lambda dataset, graph: DegreeEvidence(graph),
 }
 
 
-def trust_in(dataset: Dataset, similarity: str, noise: Rates) -> Trust:
+def trust_in(dataset: Dataset, kind: str, noise: Rates) -> Trust:
     """How far each edge is trusted where noise has these rates; the same for the same graph."""
     require_one_graph(dataset, "trust in single edges needs")
     graph = graph_of(dataset)
-    return evidence_of(dataset, graph, similarity).trust(share_of(graph, noise))
+    return KINDS[kind](dataset, graph).trust(share_of(graph, noise))
 
 
-def evidence_of(dataset: Dataset, graph: Graph, similarity: str) -> EdgeEvidence:
+def _alike(graph: Graph, similarity: Similarity) -> Evidence:
     """The similarities of a graph's edges and of random pairs, drawn from a seed of their own."""
-    return EdgeEvidence.of(graph, SIMILARITIES[similarity](dataset.graphs[0].x), torch.Generator().manual_seed(0))
+    return EdgeEvidence.of(graph, similarity, torch.Generator().manual_seed(0))
 
 
 def graph_of(dataset: Dataset) -> Graph:
