@@ -4,6 +4,7 @@ The executors of the standard library and of joblib give up the whole pool when 
 job killed it; here every process has a pipe of its own and one job at a time.
 """
 
+import ctypes
 import os
 import signal
 import threading
@@ -148,8 +149,17 @@ def _serve(connection: Connection) -> None:
                 connection.send(Event("epoch", job, epoch))
 
         connection.send(attempt(job, action, observe, lambda: bool(asked)))
+        _give_back()
         if asked:
             return
+
+
+def _give_back() -> None:
+    """Return freed memory to the system. The C library keeps it in pieces between tensors of ever other sizes: after
+    forty runs of CiteSeer a process held 5.5 GB, of which 20 MB were in use.
+    """
+    with suppress(OSError, AttributeError):  # other C libraries have no such call
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _die_with_parent() -> None:
