@@ -151,7 +151,7 @@ def found_by_training(task: Task, job: Job, case: Case, judge: Judge) -> dict[st
     rows, y, graph = judge.split.val, task.y, case.graph
     guesses = rade.estimate_noise(
         judge.model, task.x, graph, labels=y, rows=rows, by_edge=[case.features, case.common]
-    ).best_of_each
+    ).worth_training
     models = [trained(task, job, graph, guess.inference) for guess in guesses]
     plain = judge.outputs(graph, rade.Expected())
     with torch.no_grad():

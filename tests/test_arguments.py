@@ -75,3 +75,24 @@ def test_a_keyword_called_labelled_would_be_swallowed():
 
     with pytest.raises(ValueError, match=r"Labels.forward has a parameter named 'labelled'.*rename it"):
         rade.RADE(Labels(LAYERS["GCNConv"]))
+
+
+def test_what_is_no_model_is_refused():
+    with pytest.raises(TypeError, match=r"got the class Net: build it, RADE\(Net\(...\)\)"):
+        rade.RADE(Net)
+    with pytest.raises(TypeError, match=r"a torch.nn.Module, got 3"):
+        rade.RADE(3)
+
+
+def test_the_argument_that_looks_like_a_graph_is_named():
+    class Other(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = GCNConv(8, 3)
+
+        def forward(self, x, e):
+            return self.conv(x, e)
+
+    with pytest.raises(ValueError, match=r"say RADE\(model, edge_index_arg='e'\)"):
+        rade.RADE(Other())(X, EDGES)
+    rade.RADE(Other(), edge_index_arg="e")(X, EDGES)

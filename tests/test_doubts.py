@@ -216,6 +216,22 @@ def test_check_tells_of_few_labels():
     assert "labelled" not in str(rade.check(Net(LAYERS["GCNConv"]), x, edges))
 
 
+def test_rates_that_nobody_moves_are_noticed():
+    model = adapting(Net(LAYERS["GCNConv"]))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for _ in range(55):
+            cross_entropy(model.train()(X, EDGES), LABELS).backward()
+    found = [one for one in said if "and no rate step" in str(one.message)]
+    assert len(found) == 1
+    assert "GradNorm moves the rates in model.adapt() after every step" in str(found[0].message)
+    assert found[0].filename == __file__  # where the user called the model
+    for _ in range(55):
+        cross_entropy(model.train()(X, EDGES), LABELS).backward()
+        model.adapt()
+        assert model._doubts._unfollowed == 0
+
+
 def test_regression_has_no_classes_to_doubt():
     model = wrapped(readout=rade.Readout(task="regression"), rule=rade.NoiseRatio())
     mse_loss(model.train()(X, EDGES), normal(NODES, 3, seed=5)).backward()

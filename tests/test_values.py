@@ -68,7 +68,7 @@ def test_a_model_keeps_the_values_it_was_given():
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "p": (0.3, "p is part of the rule: RADE(model, rule=rade.GradNorm(p=0.3))"),
+    "p": (0.3, "p is part of the rule: RADE(model, rule=rade.Constant(p=0.3))"),
     "rate_lr": (1e-2, "rate_lr is part of the rule: RADE(model, rule=rade.GradNorm(lr=0.01))"),
     "max_correction": (
         2.0,

@@ -13,7 +13,9 @@ QUICK = ("--epochs", 3, "--hidden", 8, "--runs", 1)
 
 def test_noise_reaches_the_methods_that_know_it(rade):
     code, out, err = rade("train", *QUICK, "--method", "none,rade-of", "--noise", "0.1,0.0005", "--json")
-    assert (code, err) == (0, "")
+    assert code == 0
+    assert err.startswith("note: rade-of undid noise")
+    assert err.count("\n") == 1
     plain, of = json.loads(out)["settings"]
     assert plain["options"] == {}
     assert (of["options"]["noise_p"], of["options"]["noise_q"]) == (0.1, 0.0005)
@@ -34,7 +36,7 @@ def test_noise_is_found_before_training(rade):
     options = ("--method", "rade-of", "--corrupt", "0,1", "--noise", "auto", "--json")
     code, out, err = rade("train", "--epochs", 30, "--hidden", 16, "--runs", 1, *options)
     assert code == 0
-    assert "noise: up to five models are trained first, one of them plainly" in err
+    assert "noise: up to seven models are trained first, one of them plainly" in err
     assert "changes the validation score of a training by" in err
     assert {"noise_p", "noise_q", "noise_trust"} <= json.loads(out)["settings"][0]["options"].keys()
 
@@ -57,6 +59,25 @@ def test_edges_are_trusted_in_training_and_in_prediction(rade, tmp_path, similar
     right = (trained.predict(data).argmax(1) == data.graphs[0].y)[test]
     assert float(right.double().mean()) == pytest.approx(told["test"])
     assert rade("predict", "told/rade-of/run-0", "--corrupt", "0,1", "--noise", f"0,0.003,{similarity}")[0] == 0
+
+
+def test_predictions_are_on_the_graph_of_the_run(rade, tmp_path):
+    """A run on a corrupted graph predicts on it; the noise it was told of may be more than another graph holds."""
+    options = ("--method", "rade-of", "--corrupt", "0,2", "--noise", "0,0.012", "--epochs", 3, "--runs", 1)
+    assert rade("train", *options, "--out", "here")[0] == 0
+    assert rade("predict", "here/rade-of/run-0", "--out", "own.csv")[0] == 0
+    assert rade("predict", "here/rade-of/run-0", "--corrupt", "0,2", "--out", "same.csv")[0] == 0
+    assert (tmp_path / "own.csv").read_text() == (tmp_path / "same.csv").read_text()
+    code, _, err = rade("predict", "here/rade-of/run-0", "--corrupt", "0,0", "--out", "clean.csv")
+    assert code == 2
+    assert "noise of p = 0 and q = 0.012 leaves no real edge" in err
+    assert "Traceback" not in err
+
+
+def test_a_comparison_of_told_and_untold_methods_says_so(rade):
+    code, _, err = rade("train", *QUICK, "--method", "none,rade-of", "--noise", "0,0.0005")
+    assert code == 0
+    assert "note: rade-of undid noise in the graph and none did not: the difference is that of both" in err
 
 
 @pytest.mark.parametrize("method", ["none", "rade-ofs"])
@@ -85,6 +106,7 @@ def test_prediction_undoes_noise(rade, tmp_path, method):
         (("--corrupt", "2,1"), "dropped edges must lie in [0, 1), got 2"),
         (("--corrupt", "x"), "a corruption is DROP,ADD or DROP,ADD,SEED"),
         (("--noise", "0,0.001", "--method", "none"), "noise_p is no option of none"),
+        (("--noise", "auto", "--method", "none"), "none cannot be told of noise in training, RADE can"),
     ],
 )
 def test_bad_noise_is_a_sentence(rade, options, sentence):

@@ -60,6 +60,25 @@ def trained() -> Trained:
     return Trained(x, y, graph, model.eval())
 
 
+def test_what_an_estimate_cannot_start_from_is_refused(trained):
+    good = {"model": trained.model, "labels": trained.y, "rows": torch.arange(5)}
+
+    def asked(**other):
+        given = good | other
+        rade.estimate_noise(given.pop("model"), trained.x, trained.graph, **given)
+
+    with pytest.raises(TypeError, match=r"needs a model in RADE, got Net: rade.RADE\(net"):
+        asked(model=Net(LAYERS["GCNConv"]))
+    with pytest.raises(ValueError, match="at least one validation row, got none"):
+        asked(rows=torch.arange(0))
+    with pytest.raises(ValueError, match=r"one row for each of the \d+ nodes, got 7"):
+        asked(labels=trained.y[:7])
+    with pytest.raises(
+        TypeError, match=r"noise must be a rade.Rates, such as rade.Rates\(p=0.0, q=1e-4\), got \(0, 0.1\)"
+    ):
+        rade.Denoised(noise=(0, 0.1))
+
+
 def test_a_clean_graph_has_no_noise(trained):
     found = trained.estimate(trained.graph)
     assert found.chosen.share == 0.0
@@ -77,7 +96,7 @@ def test_noise_is_found_and_undone(trained):
     assert 0.3 <= found.chosen.share <= 0.85
     assert trained.accuracy(noisy, found.inference) > plain + 0.03
     assert len(found.curve) > 15
-    assert "of the observed edges are spurious" in str(found)
+    assert "of the observed edges spurious fits best" in str(found)
 
 
 @pytest.mark.parametrize("factor", [0.5, 1.0, 2.0])

@@ -19,7 +19,11 @@ def predict(
         ),
     ] = None,
     corrupt: Annotated[
-        str | None, typer.Option(help="DROP,ADD[,SEED]: first drop edges, add others (1 = as many as real ones).")
+        str | None,
+        typer.Option(
+            help="DROP,ADD[,SEED]: first drop edges, add others (1 = as many as real ones); default: as in the run, on "
+            "its own data set; 0,0: nothing."
+        ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out if it is there.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
@@ -37,7 +41,7 @@ def predict(
     from rade.data import load
     from rade.train import load_run
     from rade.train.corruption import Corruption
-    from rade.train.denoising import denoised
+    from rade.train.denoising import check_noise, denoised
     from rade.train.errors import RunError
     from rade.train.predictions import write_predictions
 
@@ -45,10 +49,13 @@ def predict(
         raise RunError(f"{out} is there already; --overwrite replaces it, or name another file with --out")
     trained = load_run(run)
     data = load(dataset or trained.settings.dataset, data_root)
+    corrupt = trained.settings.corrupt if corrupt is None and dataset is None else corrupt
     data = Corruption.parse(corrupt).of_dataset(data) if corrupt else data
     if noise is not None:
         trained, found = denoised(trained, data, noise)
         typer.echo(f"noise: {found}", err=True)
+    else:
+        check_noise(data, trained.settings)
     rows = write_predictions(out, trained.predict(data), trained.shape)
     if json:
         typer.echo(format.dumps({"out": str(out), "rows": rows, "dataset": data.name, "run": str(run)}))

@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 
+from rade.augment import METHODS
 from rade.commands.display import Display, choose_display
 from rade.commands.tensorboard import TensorBoard
 from rade.data import Dataset, load
@@ -60,6 +61,7 @@ def execute(order: Order) -> None:
         if order.tensorboard and process.rank == 0:
             watcher = Together(display, TensorBoard(order.tensorboard))
         dataset = corrupted(load(first.dataset, order.data_root), first)
+        _check_knows_noise(order, plan)
         if order.noise == "auto":
             plan = order.plan(**_estimated(dataset, first, display))
         for settings in plan.settings:
@@ -84,10 +86,24 @@ def execute(order: Order) -> None:
         _report(order, plan, comparison, display)
 
 
+def _check_knows_noise(order: Order, plan: Plan) -> None:
+    """Refuse noise where no method could be told of it, before anything is trained."""
+    if order.noise is not None and not any(_knows_noise(settings.method) for settings in plan.settings):
+        names = ", ".join(settings.method for settings in plan.settings)
+        raise SettingsError(
+            f"{names} cannot be told of noise in training, RADE can: --method rade-of, or rade-of-fixed --p 0 --rho 0 "
+            "for noise alone; rade predict --noise undoes it for any method"
+        )
+
+
+def _knows_noise(method: str) -> bool:
+    return "noise_q" in METHODS[method].value.options
+
+
 def _estimated(dataset: Dataset, settings: Settings, display: Display) -> dict[str, Any]:
     """The noise by two models, trained first."""
     if display.visible:
-        typer.echo("noise: up to five models are trained first, one of them plainly", err=True)
+        typer.echo("noise: up to seven models are trained first, one of them plainly", err=True)
     found = pilot(dataset, settings)
     if display.visible:
         typer.echo(f"noise: {found}", err=True)
@@ -101,10 +117,24 @@ def _report(order: Order, plan: Plan, comparison: Comparison, display: Display) 
     else:
         display.comparison(comparison)
     if display.visible:
+        for line in unlike(plan):
+            typer.echo(f"note: {line}", err=True)
         for line in warnings_of(comparison):
             typer.echo(f"warning: {line}", err=True)
         for line in notes_of(comparison):
             typer.echo(f"note: {line}", err=True)
+
+
+def unlike(plan: Plan) -> list[str]:
+    """That some methods were told of noise and others were not."""
+    told = [settings.method for settings in plan.settings if settings.options.get("noise_q")]
+    others = [settings.method for settings in plan.settings if settings.method not in told]
+    if not told or not others:
+        return []
+    return [
+        f"{', '.join(told)} undid noise in the graph and {', '.join(others)} did not: the difference is that of both; "
+        "rade-of-fixed --p 0 --rho 0 undoes noise alone"
+    ]
 
 
 def warnings_of(comparison: Comparison) -> list[str]:

@@ -20,7 +20,7 @@ class Provenance:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Dataset:
     """Graphs with a task.
 
@@ -41,6 +41,11 @@ class Dataset:
     provenance: Provenance
     splits: Splits
     density: float  # pooled: Σ|E_g| / Σ n_g(n_g − 1)/2
+
+    def __repr__(self) -> str:
+        """A line; tensors and checksums stay in the fields."""
+        what = f"{self.graphs[0].num_nodes:,} nodes" if self.level == "node" else f"{len(self.graphs):,} graphs"
+        return f"Dataset({self.name!r}, {what}, {self.features} features, {self.classes} classes, {self.metric})"
 
     @property
     def folds(self) -> int:

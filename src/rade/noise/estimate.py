@@ -44,9 +44,18 @@ def estimate_noise(
             or by what you give, each of which is tried: `rade.noise.every_evidence(model, ...)` has four kinds.
         generator: of random pairs; by default one of seed 0, so that equal graphs give equal estimates.
     """
+    if not isinstance(model, RADE):
+        raise TypeError(
+            f"estimate_noise needs a model in RADE, got {type(model).__name__}: "
+            "rade.RADE(net, rule=rade.Constant(0, 0)).eval()"
+        )
     if model.training:
         raise RuntimeError("estimate_noise needs a trained model in evaluation mode: call model.eval() first")
     x, graph = model.graph_of(*args, **kwargs)
+    if len(rows) == 0 or (rows.dtype == torch.bool and not bool(rows.any())):
+        raise ValueError("rows must hold at least one validation row, got none")
+    if len(labels) != graph.num_nodes:
+        raise ValueError(f"labels must have one row for each of the {graph.num_nodes} nodes, got {len(labels)}")
     own = _evidence(graph, x, generator) if by_edge is True else []
     given: Sequence[Evidence] = own if isinstance(by_edge, bool) else by_edge
     guesses = []

@@ -45,6 +45,12 @@ class Guess:
     right: Tensor  # [rows]
 
     @property
+    def is_told(self) -> bool:
+        """Whether its share is what its evidence tells without labels."""
+        told = None if self.evidence is None else self.evidence.told
+        return told is not None and self.candidate.share == round(told, 3)
+
+    @property
     def inference(self) -> Denoised:
         """How to predict by it; built anew, because the weights of all guesses would fill the memory."""
         return inference_of(self.graph, self.candidate.share, self.candidate.drop, self.evidence)
@@ -71,12 +77,16 @@ class NoiseEstimate:
         return best if gain > error else self.guesses[0]
 
     @property
-    def best_of_each(self) -> tuple[Guess, ...]:
-        """The best guess but "no noise" for each kind of trust, all edges alike first."""
+    def worth_training(self) -> tuple[Guess, ...]:
+        """For each kind of trust the best guess but "no noise", all edges alike first, and what similarities tell.
+
+        A model that has learned from spurious edges is no judge of them; what labels do not tell is not led astray.
+        """
         kinds = dict.fromkeys(guess.candidate.by for guess in self.guesses)
         noisy = [guess for guess in self.guesses if guess.candidate.share > 0.0 or guess.candidate.drop > 0.0]
-        of_kind = ([guess for guess in noisy if guess.candidate.by == kind] for kind in kinds)
-        return tuple(max(found, key=lambda guess: guess.candidate.score) for found in of_kind if found)
+        of_kind = [[guess for guess in noisy if guess.candidate.by == kind] for kind in kinds]
+        best = [max(found, key=lambda guess: guess.candidate.score) for found in of_kind if found]
+        return tuple(dict.fromkeys([*best, *(guess for guess in noisy if guess.is_told)]))
 
     @cached_property
     def inference(self) -> Denoised:
@@ -116,9 +126,10 @@ class NoiseEstimate:
 
     def __str__(self) -> str:
         low, high = self.interval
-        rest = "" if self.similar is None else f"; similarities alone say {self.similar:.0%}"
+        rest = "" if self.similar is None else f"; by similarities alone at most {self.similar:.0%}"
+        sure = "as any other share does" if high - low > 0.5 else f"{low:.0%} to {high:.0%} do as well"
         return (
-            f"{self.chosen.share:.0%} of the observed edges are spurious ({low:.0%} to {high:.0%}), {self.chosen.how}; "
+            f"{self.chosen.share:.0%} of the observed edges spurious fits best ({sure}), {self.chosen.how}; "
             f"p = {self.rates.p:g}, q = {self.rates.q:.3g}; validation score {self.chosen.score:.1%}{rest}"
         )
 

@@ -21,6 +21,8 @@ from rade.view.rates import Rates
 from rade.wrapper.inference import Denoised, Expected
 from rade.wrapper.module import RADE
 
+SUSPECT = 0.3  # the share by similarities from which "no noise" deserves a hint
+
 
 def parse_noise(text: str) -> dict[str, Any]:
     """`P,Q` or `P,Q,KIND` as settings.
@@ -100,10 +102,11 @@ NOTHING = Candidate(0.0, 0.0, "", 0.0)
 
 
 def pilot(dataset: Dataset, settings: Settings) -> Pilot:
-    """The noise by the validation labels of run 0 and up to five trainings: plain, then with noise.
+    """The noise by the validation labels of run 0 and up to seven trainings: plain, then with noise.
 
     A plain model, trained first, says which share is best for each kind of trust. But a model that has learned from
-    spurious edges is no judge of them: each is then tried in training, and the best one must beat the plain training.
+    spurious edges is no judge of them: each is tried in training, as are the shares that similarities tell without
+    labels, and the best one must beat the plain training.
     """
     _require_classes(dataset)
     rows, labels = split_for(dataset, settings, 0).val, dataset.graphs[0].y
@@ -111,7 +114,7 @@ def pilot(dataset: Dataset, settings: Settings) -> Pilot:
     kinds = KINDS.values() if settings.batch_size == 0 else ()
     evidence = [kind(dataset, graph_of(dataset)) for kind in kinds]
     before, tried = _right(plain.predict(dataset), labels, rows), []
-    for guess in _estimate(plain, dataset, evidence).best_of_each:
+    for guess in _estimate(plain, dataset, evidence).worth_training:
         options = {"p": 0.0, "rho": 0.0} | options_of(guess.candidate, guess.inference.noise)
         after = _right(_trained(dataset, settings, "rade-of-fixed", options).predict(dataset), labels, rows)
         tried.append(Pilot(guess.candidate, guess.inference.noise, *paired_gain(after, before)))
@@ -120,20 +123,30 @@ def pilot(dataset: Dataset, settings: Settings) -> Pilot:
 
 def options_of(guess: Candidate, rates: Rates) -> dict[str, Any]:
     """A guess of the noise as settings."""
-    return {"noise_p": float(rates.p), "noise_q": float(rates.q), "noise_trust": guess.by.replace(" ", "-")}
+    trust = {"noise_trust": guess.by.replace(" ", "-")} if guess.by else {}
+    return {"noise_p": float(rates.p), "noise_q": float(rates.q), **trust}
 
 
-def denoised(trained: Trained, dataset: Dataset, noise: str) -> tuple[Trained, NoiseEstimate | Rates]:
+def denoised(trained: Trained, dataset: Dataset, noise: str) -> tuple[Trained, str]:
     """A trained model that undoes noise `P,Q[,KIND]`, or for `auto` what the validation labels of its run say."""
     if noise == "auto":
         _require_classes(dataset)
         found = _estimate(trained, dataset, None)
-        return trained.by(found.inference), found
+        return trained.by(found.inference), f"{found}{_blind(found)}"
     options = parse_noise(noise)
     check_noise(dataset, trained.settings.model_copy(update={"options": options}))
     rates = Rates(options["noise_p"], options["noise_q"])
     trust = trust_in(dataset, options["noise_trust"], rates) if "noise_trust" in options else Denoised.trust
-    return trained.by(Denoised(rates, trust)), rates
+    how = f"by {options['noise_trust']}" if "noise_trust" in options else "alike"
+    words = f"p = {rates.p:g}, q = {rates.q:g}, edges trusted {how}"
+    return trained.by(Denoised(rates, trust)), words
+
+
+def _blind(found: NoiseEstimate) -> str:
+    """A hint where the model sees no noise and similarities do."""
+    if found.chosen.share > 0.0 or found.similar is None or found.similar < SUSPECT:
+        return ""
+    return "; a model that was trained on spurious edges often sees none, rade train --noise auto looks deeper"
 
 
 def _estimate(trained: Trained, dataset: Dataset, evidence: list[Evidence] | None) -> NoiseEstimate:

@@ -74,8 +74,13 @@ class Entry:
             )
         raise ValueError(
             f"expected the graph as argument {self.graph!r} or as a PyG Data object, got ({', '.join(arguments)}); if "
-            "the model calls it otherwise, say RADE(model, edge_index_arg=...)"
+            f"the model calls it otherwise, say RADE(model, edge_index_arg={self._guess(arguments)})"
         )
+
+    def _guess(self, arguments: dict[str, Any]) -> str:
+        """The name of the argument that looks like a graph."""
+        alike = (name for name, value in arguments.items() if isinstance(value, Tensor) and _is_edge_index(value))
+        return repr(next(alike, ...)).replace("Ellipsis", "...")
 
 
 def _is_edge_index(value: Tensor) -> bool:

@@ -20,3 +20,11 @@ def is_explaining(model: Module) -> bool:
         # PyG keeps the `propagate` that knows masks per class; that of a subclass may be its parent's compiled one.
         module.__dict__["propagate"] = MessagePassing.propagate.__get__(module, MessagePassing)
     return bool(masked)
+
+
+def require_model(model: object) -> None:
+    """Refuse what is no model, its class among it."""
+    if isinstance(model, type):
+        raise TypeError(f"RADE wraps a model, got the class {model.__name__}: build it, RADE({model.__name__}(...))")
+    if not isinstance(model, Module):
+        raise TypeError(f"RADE wraps a model, a torch.nn.Module, got {model!r}")

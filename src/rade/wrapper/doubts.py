@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 import torch
 from torch import Tensor
 
 from rade.control.readout import Readout
+from rade.control.rules import Rule
 from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.nn.trace import Trace
@@ -19,6 +21,7 @@ from rade.wrapper.call import Call
 from rade.wrapper.latest import Latest
 
 BLOCKS, SMALLEST = 3, 3  # fewer blocks, or smaller ones, are common in one graph
+UNFOLLOWED = 50  # more than anybody accumulates gradients over
 FEW = 0.1  # share of labelled rows under which additions were seen to hurt long training (docs/rates.md)
 
 
@@ -27,6 +30,7 @@ class Doubts:
 
     def __init__(self) -> None:
         self._said: set[str] = set()
+        self._unfollowed = 0  # training calls since the last rate step
 
     def batch(self, call: Call, graph: Graph) -> None:
         """A batch of graphs without its batch vector: edges would be added between different graphs."""
@@ -69,6 +73,19 @@ class Doubts:
             self._said.add("looked")
             self._labels(latest.reached, rates)
 
+    def follows(self, latest: Latest | None, rule: Rule) -> None:
+        """Rates that should adapt, and many training calls without a rate step."""
+        if not rule.adapts or latest is None or latest.reached is None:
+            self._unfollowed = 0
+            return
+        self._unfollowed += 1
+        if self._unfollowed == UNFOLLOWED:
+            self._say(
+                "follow",
+                f"{UNFOLLOWED} training calls and no rate step: {type(rule).__name__} moves the rates in "
+                "model.adapt() after every step, or by itself after model.follow(optimizer)",
+            )
+
     def _labels(self, reached: Tensor, rates: Rates) -> None:
         """Few labelled rows and additions: accuracy was seen to fall when training goes on."""
         if few := few_labels(int(reached.sum()), len(reached), float(rates.q)):
@@ -95,10 +112,18 @@ class Doubts:
     def _say(self, what: str, sentence: str) -> None:
         if what not in self._said:
             self._said.add(what)
-            warnings.warn(sentence, stacklevel=5)
+            warnings.warn(sentence, stacklevel=_outside())
 
     def __reduce__(self) -> tuple[type[Doubts], tuple[()]]:
         return type(self), ()
+
+
+def _outside() -> int:
+    """How far up the first caller stands who is neither in this package nor in torch."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("rade", "torch"):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def few_labels(labelled: int, rows: int, q: float) -> str:

@@ -52,11 +52,15 @@ class Denoised(Inference):
     The contribution of spurious edges is taken off in the mean and that of missing ones made up for; on a graph
     without noise it is the clean aggregation. Works for models that were never trained with RADE:
     ``RADE(net, rule=Constant(0, 0), inference=Denoised(noise=Rates(0, 1e-4)))``. `rade.estimate_noise` finds the rates,
-    and ``trust`` in single edges of one graph. Attention (GAT) was seen to lose accuracy at the true rates.
+    and ``trust`` in single edges of one graph, which attention (GAT) needs to gain by it.
     """
 
     noise: Rates = Rates(0.0, 0.0)  # noqa: RUF009 - a frozen value
     trust: Trust = Law.trust
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.noise, Rates):
+            raise TypeError(f"noise must be a rade.Rates, such as rade.Rates(p=0.0, q=1e-4), got {self.noise!r}")
 
     @staticmethod
     def of(noise: Rates | Denoised) -> Denoised:

@@ -28,7 +28,7 @@ from rade.view.randomness import branch_off, packed, unpack
 from rade.view.rates import Rates
 from rade.view.sampling import draw
 from rade.wrapper.call import Call, entry_of, find_graph, takes_graph
-from rade.wrapper.checks import is_explaining, require
+from rade.wrapper.checks import is_explaining, require, require_model
 from rade.wrapper.conversion import convert, revert
 from rade.wrapper.doubts import Doubts
 from rade.wrapper.explain import LayerReport, explain_layers
@@ -98,6 +98,7 @@ class RADE(Module):
             raise TypeError(refusal(name, value))
         require(rule=(rule, Rule), views=(views, Views), correction=(correction, Correction),
                 readout=(readout, Readout), inference=(inference, Inference))  # fmt: skip
+        require_model(model)
         if isinstance(model, RADE):
             raise ValueError("the model is wrapped in RADE already; wrap what it wraps, RADE(rade.revert(model), ...)")
         rule.check(correction)
@@ -143,6 +144,7 @@ class RADE(Module):
                 return self.inference(Running(self.wrapped, call), self._inference_law(graph))
             self._doubts.batch(call, graph)
             self._doubts.again(self._latest, graph, self.rates)
+            self._doubts.follows(self._latest, self.rule)
             self.controller.see(graph)
             if self.variant.keeps_additions:
                 self.controller.count(graph)

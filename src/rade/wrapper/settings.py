@@ -98,7 +98,8 @@ def refusal(name: str, value: Any) -> str:
         return f"RADE got an unexpected argument {name!r}; its arguments: variant, {', '.join(HOMES)}, density, ..."
     argument, field = FLAT[name]
     shown = f"{field}={value!r}" if isinstance(value, int | float | str) else f"{field}=..."
-    return f"{name} is part of the {argument}: RADE(model, {argument}=rade.{HOMES[argument]}({shown}))"
+    home = "Constant" if name in ("p", "rho") else HOMES[argument]  # the default keeps its rates
+    return f"{name} is part of the {argument}: RADE(model, {argument}=rade.{home}({shown}))"
 
 
 def _argument(name: str) -> str | None:
