@@ -47,7 +47,7 @@ OTHERS = (80, 128)
 LEARNING_RATE = 0.01
 TRAINED = tuple(
     f"trained-{what}"
-    for what in ("known", "half", "double", "estimated", "edges", "edges-common", "cut", "cut-common", "auto")
+    for what in ("known", "half", "double", "estimated", "edges", "edges-common", "cut", "cut-common", "found")
 )
 KEY = ("dataset", "backbone", "method", "trained", "seed", "corruption")
 
@@ -136,9 +136,9 @@ def on_noisy(task: Task, job: Job, left: "Left", graphs: Graphs) -> Iterator[dic
         judge = Judge(task, wrapped(trained(task, job, case.graph)), job.seed)
         seconds = time.process_time() - started
         scores = judge.scores(case, ways)
-        if "trained-auto" in ways:
-            scores["trained-auto"] = found_by_training(task, job, case, judge)
-        for way in set(ways) & set(TRAINED) - {"trained-auto"}:
+        if "trained-found" in ways:
+            scores["trained-found"] = found_by_training(task, job, case, judge)
+        for way in set(ways) & set(TRAINED) - {"trained-found"}:
             graph, noise = told(case, way.removeprefix("trained-"), scores)
             learner = trained(task, job, graph, noise)
             with torch.no_grad():

