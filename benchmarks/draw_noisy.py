@@ -23,7 +23,7 @@ NAMES = {
     "trained-known": "trained so, known", "trained-half": "half of it", "trained-double": "twice it",
     "trained-estimated": "estimated", "trained-edges": "features", "trained-edges-common": "common neighbors",
     "trained-cut": "trained on graph cut by features", "trained-cut-common": "cut by common neighbors",
-    "trained-auto": "found by training",
+    "trained-auto": "found by training, shares of the plain model only", "trained-found": "found by training",
 }  # fmt: skip
 HEADLINE = (
     "known", "estimated-mean", "edges", "edges-hidden", "edges-common", "estimated-any", "cut", "cut-common",
@@ -73,7 +73,7 @@ def headline(store: Store) -> str:
     return lines_of(["data set", "graph", "n", "clean", "plain", *(NAMES[way] for way in HEADLINE)], body)
 
 
-TOLD = ("known", "half", "double", "estimated", "edges", "edges-common", "cut", "cut-common", "auto")
+TOLD = ("known", "half", "double", "estimated", "edges", "edges-common", "cut", "cut-common", "found")
 
 
 def told(store: Store) -> str:
@@ -88,7 +88,7 @@ def told(store: Store) -> str:
     names = {
         "known": "share known",
         **{what: NAMES[what] for what in (*inference[1:], "half", "double")},
-        "auto": "--noise auto",
+        "found": "--noise auto",
     }
     head = [*(f"inference: {names[way]}" for way in inference)]
     head += [f"trained: {names.get(what, 'estimated')}" for what in TOLD]
