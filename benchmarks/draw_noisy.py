@@ -106,6 +106,19 @@ def attacked(store: Store) -> str:
     return lines_of(["graph", "trained with", "n", "plain", *(NAMES[way] for way in ways)], body)
 
 
+def by_degree(rows: list[Row]) -> str:
+    """Spurious edges that prefer hubs, and uniform ones: accuracies, and paired gains by seed."""
+    body = []
+    for key in dict.fromkeys((row["dataset"], row["noise"]) for row in rows):
+        scores = {row["seed"]: row["scores"] for row in rows if (row["dataset"], row["noise"]) == key}
+        n, plain = len(scores), {seed: one["plain"] for seed, one in scores.items()}
+        gained = [minus({seed: one[way] for seed, one in scores.items()}, plain) for way in ("mean", "mean by degree")]
+        body.append([*key, str(n), shown(plain, n, ""), *(shown(gain, n) for gain in gained)])
+    return lines_of(
+        ["data set", "ends of spurious edges", "n", "plain", "mean, as if uniform", "mean, by degree"], body
+    )
+
+
 def cost(rows: list[Row]) -> str:
     """CPU time of a denoised pass over that of a plain one."""
     body = []
@@ -229,6 +242,7 @@ def pages() -> dict[Path, str]:
     page = ROOT / "docs" / "noisy.md"
     blocks = {"headline": headline(store), "trained": told(store), "attacked": attacked(store)}
     blocks["cost"] = cost(read(ROWS / "cost.jsonl"))
+    blocks["degree"] = by_degree(read(ROWS / "by_degree.jsonl"))
     more = ROWS / "longer.jsonl.gz"  # of `corrupted_graphs.py --epochs`, where there are any
     longer = Store.of(read(more) if more.exists() else [])
     tables = "\n\n".join(everything(store, longer, earlier, counted(rows, older))) + "\n"
