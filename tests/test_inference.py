@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import rade
-from zoo import LAYERS, Net, normal, random_edges, seeded, training_step
+from zoo import ATTENTION, LAYERS, Net, normal, random_edges, seeded, training_step
 
 NODES = 30
 X, EDGES = normal(NODES, 8), random_edges(NODES, 60)
@@ -105,3 +105,35 @@ def test_a_second_pass_at_the_same_rates_computes_no_moments(monkeypatch):
     assert len(asked) == 1
     model.at(model.rates.scaled(2.0))(X, EDGES)
     assert len(asked) == 2
+
+
+EXPECTED = rade.Views(sampling="expected")
+
+
+@pytest.mark.parametrize("variant", ["of", "ofs"])
+@pytest.mark.parametrize("name", ["GCNConv", "GINConv", "GATConv"])
+def test_training_on_the_mean_over_views_is_what_inference_does(name, variant):
+    """Nothing is drawn: logits of training are those of evaluation, the generator stays, gradients flow."""
+    net = seeded(lambda: Net((LAYERS | ATTENTION)[name]))
+    model = rade.RADE(net, variant, rule=rade.Constant(0.3, 0.5), views=EXPECTED)
+    model(X, EDGES)  # the density is seen
+    before = model.generator.get_state()
+    output = model(X, EDGES)
+    assert torch.equal(model.generator.get_state(), before)
+    torch.testing.assert_close(output, model.eval()(X, EDGES))
+    output.square().sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in net.parameters() if parameter.grad is not None)
+    assert sum(parameter.grad is not None for parameter in net.parameters()) > 1
+
+
+def test_who_trains_on_the_mean_can_still_look_at_views():
+    model = trained(variant="ofs", rule=rade.Constant(0.5, 0.5), views=EXPECTED)
+    assert model.uncertainty(X, EDGES, views=8).sampled_std.max() > 0
+    assert model.noise(X, EDGES, views=8).sampled > 0
+    assert not torch.equal(model.by(rade.Ensemble(2))(X, EDGES), model(X, EDGES))
+
+
+@pytest.mark.parametrize("rule", [rade.GradNorm(), rade.NoiseRatio()])
+def test_rates_cannot_adapt_by_views_that_are_not_drawn(rule):
+    with pytest.raises(ValueError, match=r"draws no views.*keep them, rule=rade\.Constant"):
+        rade.RADE(Net(LAYERS["GCNConv"]), "ofs", rule=rule, views=EXPECTED)

@@ -61,7 +61,12 @@ def test_cells_are_rows_by_backbones_by_data_sets(table):
 
 @named
 def test_tables_of_the_paper_are_full_and_others_have_no_numbers(table):
-    assert {cell.published is not None for cell in experiment.cells(table)} == {bool(table.label)}
+    """Rows of ours in a table of the paper, such as RADE(model), have none either."""
+    rows: dict[str, set[bool]] = {}
+    for cell in experiment.cells(table):
+        rows.setdefault(f"{cell.row.name} {cell.backbone}", set()).add(cell.published is not None)
+    assert all(len(found) == 1 for found in rows.values())
+    assert any(True in found for found in rows.values()) == bool(table.label)
 
 
 def test_only_runtime_is_measured_in_seconds():

@@ -71,6 +71,7 @@ METHODS: dict[str, NamedMethod] = {
     "rade-ofs": _rade("drop and add edges, expected additions kept at inference", variant="ofs"),
     "rade-of-fixed": _rade("RADE-OF with constant rates", variant="of", adaptive=False),
     "rade-ofs-fixed": _rade("RADE-OFS with constant rates", variant="ofs", adaptive=False),
+    "rade-ofs-expected": _rade("expected additions without views", variant="ofs", adaptive=False, sampling="expected"),
     "rade-of-noise": _rade("RADE-OF, rates that hold the logits' noise ratio", variant="of", rule="noise-ratio"),
     "rade-ofs-noise": _rade("RADE-OFS, rates that hold the logits' noise ratio", variant="ofs", rule="noise-ratio"),
     "rade-of-uncorrected": _rade("constant rates and no correction", variant="none", adaptive=False),

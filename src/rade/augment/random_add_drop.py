@@ -106,6 +106,7 @@ class RandomAddDrop(Method):
         choose("adapt_every", self.adapt_every, get_args(Cadence))
         choose("noise_trust", self.noise_trust, TRUSTED_BY)
         self.rule.check(self.correction)
+        self.rule.check_views(self.views)
 
     @property
     def options(self) -> dict[str, Any]:

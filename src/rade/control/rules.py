@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rade.control.evidence import Evidence, Reads
 from rade.errors import choose
-from rade.view.law import Correction
+from rade.view.law import Correction, Views
 from rade.view.rates import Rates
 
 DataGradient = Literal["training", "clean"]
@@ -49,6 +49,14 @@ class Rule(ABC):
 
     def check(self, correction: Correction) -> None:  # noqa: B027 - most rules can use any
         """Refuse a correction that this rule cannot use."""
+
+    def check_views(self, views: Views) -> None:
+        """Refuse views that tell a rule nothing: rates adapt by the noise that they bring."""
+        if self.adapts and views.sampling == "expected":
+            raise ValueError(
+                "sampling='expected' draws no views, so nothing tells rates where to go; keep them, "
+                "rule=rade.Constant(p, rho)"
+            )
 
     def init(self) -> State:
         """The first state: double-precision scalars ``p`` and ``rho``, and whatever else the rule keeps."""

@@ -18,7 +18,7 @@ from rade.view.trust import Trust
 
 MomentsName = Literal["exact", "delta", "monte-carlo"]
 ComplementName = Literal["exact", "sampled"]
-SamplingName = Literal["bernoulli", "fixed"]
+SamplingName = Literal["bernoulli", "fixed", "expected"]
 
 
 class Variant(str, Enum):
@@ -88,6 +88,8 @@ class Views:
         shared: one view for all layers of a pass, as the paper's text has it; otherwise every convolution has a view of
             its own, and expectations are preserved through several linear layers.
         sampling: every non-edge by itself (``"bernoulli"``), or a ``"fixed"`` number round(q · non-edges) of them.
+            ``"expected"``: nothing is drawn, training runs on the mean over views as inference does; RADE-OFS is then
+            a virtual node of fixed weight. Who asks for views all the same, as an ensemble does, gets Bernoulli ones.
         directed: whether ``edge_index`` is taken as directed: each direction is dropped or added by itself, also where
             both are there. Otherwise an ``edge_index`` with edges in one direction only is refused.
     """

@@ -14,7 +14,7 @@ from rade.graph.sparse import Pattern
 from rade.memory import Memo
 from rade.view.law import Law
 from rade.view.rates import Rates, number
-from rade.view.view import Lawful, View
+from rade.view.view import Lawful, MeanView, View
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,8 +28,13 @@ class FreshViews(Lawful):
         return self.memo.once(layer, lambda: sample(self.law))
 
 
+def for_training(law: Law) -> View | FreshViews | MeanView:
+    """What a training pass runs on: views, or the mean over them where ``law.views`` says that nothing is drawn."""
+    return MeanView(law) if law.views.sampling == "expected" else draw(law)
+
+
 def draw(law: Law) -> View | FreshViews:
-    """What a training pass runs on: one view for all layers, or one for each, as ``law.views`` says."""
+    """Random views for one pass: one for all layers, or one for each, as ``law.views`` says."""
     return sample(law) if law.views.shared else FreshViews(law)
 
 
@@ -79,7 +84,7 @@ def _fixed_ranks(graph: Graph, q: float, generator: torch.Generator | None) -> T
     return chosen + torch.searchsorted(before, chosen, right=True)
 
 
-_SAMPLERS = {"bernoulli": _bernoulli_ranks, "fixed": _fixed_ranks}
+_SAMPLERS = {"bernoulli": _bernoulli_ranks, "fixed": _fixed_ranks, "expected": _bernoulli_ranks}
 
 
 def _added(graph: Graph, rank: Tensor) -> Pattern:

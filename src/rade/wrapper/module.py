@@ -26,7 +26,7 @@ from rade.view.law import Correction, Law, Variant, Views
 from rade.view.laws import Laws
 from rade.view.randomness import branch_off, packed, unpack
 from rade.view.rates import Rates
-from rade.view.sampling import draw
+from rade.view.sampling import for_training
 from rade.wrapper.call import Call, entry_of, find_graph, takes_graph
 from rade.wrapper.checks import is_explaining, require, require_model
 from rade.wrapper.conversion import convert, revert
@@ -102,6 +102,7 @@ class RADE(Module):
         if isinstance(model, RADE):
             raise ValueError("the model is wrapped in RADE already; wrap what it wraps, RADE(rade.revert(model), ...)")
         rule.check(correction)
+        rule.check_views(views)
         observed = Denoised.of(noise)
         self._laws = Laws(Variant(variant), correction, views, observed.noise, observed.trust, generator)
         self.variant, self.views, self.correction = self._laws.variant, views, correction
@@ -148,7 +149,7 @@ class RADE(Module):
             self.controller.see(graph)
             if self.variant.keeps_additions:
                 self.controller.count(graph)
-            output = self._train(Running(self.wrapped, call), draw(self.law(graph)))
+            output = self._train(Running(self.wrapped, call), for_training(self.law(graph)))
             self._latest = Latest(call, graph, output)
             return output
 
