@@ -116,9 +116,9 @@ def _(adjacency: View, coefficients: Coefficients) -> Operator:
 @aggregation.register
 def _(adjacency: MeanView, coefficients: Coefficients) -> Aggregation:
     """The clean aggregation, and for RADE-OFS Σ_nonedges E[α'] m_j in the same operator."""
-    law, clean = adjacency.law, shared_aggregation(adjacency.graph, coefficients)
-    assert isinstance(clean, Operator)
-    found = _with_denoising(clean, law, coefficients)
+    law = adjacency.law
+    found = _denoised(law, coefficients) if _noisy(law) else shared_aggregation(adjacency.graph, coefficients)
+    assert isinstance(found, Operator)
     return found + coefficients.expected(law).nonedges if law.variant.keeps_additions else found
 
 
@@ -128,17 +128,27 @@ def _with_denoising(operator: Operator, law: Law, coefficients: Coefficients) ->
     return Operator(operator.parts) + denoising if denoising.parts else operator
 
 
+def _noisy(law: Law) -> bool:
+    """Whether the graph itself is taken for a noisy one."""
+    return law.noise != Rates(0.0, 0.0) or law.trust is not Law.trust
+
+
 def _denoising(law: Law, coefficients: Coefficients) -> Operator:
     """What turns the aggregation on a noisy graph into an estimate of that on the clean one; nothing without noise."""
-    if law.noise == Rates(0.0, 0.0) and law.trust is Law.trust:
+    if not _noisy(law):
         return Operator()
     return coefficients.once(law, "denoising", lambda: _difference(law, coefficients))
 
 
 def _difference(law: Law, coefficients: Coefficients) -> Operator:
     clean = coefficients.clean()
-    observed = Operator((Sparse(law.graph.pattern, -clean.edges), Diagonal(-clean.loop)))
-    return coefficients.denoised(Observed(law.graph, law.noise, law.trust)) + observed
+    return _denoised(law, coefficients) + Operator((Sparse(law.graph.pattern, -clean.edges), Diagonal(-clean.loop)))
+
+
+def _denoised(law: Law, coefficients: Coefficients) -> Operator:
+    """The estimate itself; what is known of the noise at each node is found once for all layers and passes."""
+    observed = law.memo.once("observed", lambda: Observed(law.graph, law.noise, law.trust))
+    return coefficients.once(law, "denoised", lambda: coefficients.denoised(observed))
 
 
 @aggregation.register

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
-from rade.graph.operator import Diagonal, Operator, Sparse
+from rade.graph.operator import AllPairs, Diagonal, Operator, Sparse
 from rade.moments.attention.denominator import all_others
-from rade.moments.attention.scores import PairScores
+from rade.moments.attention.other_weights import OtherWeights
+from rade.moments.attention.scores import PairScores, Scores
 from rade.view.observed import Observed
 
 
@@ -20,19 +24,35 @@ def denoised_attention(scores: PairScores, observed: Observed, dtype: torch.dtyp
     (`Trust.ends`) are left out: sums over all non-neighbors have the target's factor alone.
     """
     pattern, shift = scores.graph.pattern, scores.heaviest()
-    others = all_others(scores)(scores, shift)
     edge, own = torch.exp(scores.edge - shift[pattern.target]), torch.exp(scores.own - shift)
     trusted = observed.trust.weights(pattern.size, edge.device)[:, None] * edge
-    everyone = pattern.row_sum(edge) + others.total(1)
-    off = _taken(observed, pattern.row_sum(trusted), everyone)
-    edges = observed.gain * (trusted - off[pattern.target] * edge)
-    total = own + observed.gain * (pattern.row_sum(trusted) - off * everyone)
+    seen, everybody = pattern.row_sum(trusted), _everybody(scores, edge, dtype)
+    off = _taken(observed, seen, everybody.total)
+    total = own + observed.gain * (seen - off * everybody.total)
     inverse = torch.where(total > 0, 1.0 / torch.where(total > 0, total, 1.0), 0.0)  # who hears nobody
-    heard = Sparse(pattern, (edges * inverse[pattern.target]).to(dtype))
+    heard = Sparse(pattern, (observed.gain * trusted * inverse[pattern.target]).to(dtype))
     parts = Operator((heard, Diagonal((own * inverse).to(dtype))))
     if observed.leak == 0.0:
         return parts
-    return parts + others.operator(_weight, total, total, dtype).scaled((-observed.gain * off * inverse).to(dtype))
+    return parts + everybody.operator().scaled((-observed.gain * off * inverse).to(dtype))
+
+
+@dataclass(frozen=True, eq=False)
+class _Everybody:
+    """Weights of all other nodes, relative to the heaviest: their sum [n, H], and Σ_{j≠i} w_ij x_j as an operator."""
+
+    total: Tensor
+    operator: Callable[[], Operator]
+
+
+def _everybody(scores: PairScores, edge: Tensor, dtype: torch.dtype) -> _Everybody:
+    """In one sort where weights factor and edges have those of any pair, else edges and all non-neighbors."""
+    if isinstance(scores, Scores) and scores.uniform and scores.slope <= 1.0 and scores.loop.numel() > 0:
+        weights = OtherWeights(scores, dtype)
+        return _Everybody(weights.total(), lambda: Operator((AllPairs(weights),)))
+    others, pattern = all_others(scores)(scores, scores.heaviest()), scores.graph.pattern
+    total, edges = pattern.row_sum(edge) + others.total(1), Operator((Sparse(pattern, edge.to(dtype)),))
+    return _Everybody(total, lambda: edges + others.operator(_weight, total, total, dtype))
 
 
 def _taken(observed: Observed, seen: Tensor, everyone: Tensor) -> Tensor:
