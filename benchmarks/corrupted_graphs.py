@@ -147,7 +147,7 @@ def on_noisy(task: Task, job: Job, left: "Left", graphs: Graphs) -> Iterator[dic
 
 
 def found_by_training(task: Task, job: Job, case: Case, judge: Judge) -> dict[str, Any]:
-    """As `rade train --noise auto`: the plain model's best guess for each kind of trust, tried in training."""
+    """As `rade train --noise auto`, but for degrees: the plain model's best guess for each kind of trust, tried."""
     rows, y, graph = judge.split.val, task.y, case.graph
     guesses = rade.estimate_noise(
         judge.model, task.x, graph, labels=y, rows=rows, by_edge=[case.features, case.common]

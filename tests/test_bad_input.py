@@ -137,7 +137,7 @@ BAD_VALUES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: wrapped(correction=rade.Correction(moments="monte-carlo")),
         r"has no derivative in the rates; pass rule=rade.Constant\(...\) as well",
     ),
-    "sampling": (lambda: rade.Views(sampling="poisson"), "sampling must be one of 'bernoulli', 'fixed', got 'poisson'"),
+    "sampling": (lambda: rade.Views(sampling="poisson"), "one of 'bernoulli', 'fixed', 'expected', got 'poisson'"),
     "shared": (lambda: rade.Views(shared="no"), "shared must be True or False, got 'no'"),
     "ensemble": (lambda: rade.Ensemble(size=0), "an ensemble needs at least one view, got size = 0"),
 }

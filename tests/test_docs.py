@@ -82,3 +82,11 @@ def test_all_lists_what_exists():
     for name in rade.__all__:
         assert getattr(rade, name) is not None
     assert set(rade.__all__) <= set(dir(rade))
+
+
+def test_pages_hold_no_gap_that_was_to_be_filled():
+    root = Path(__file__).parents[1]
+    pages = [*root.glob("*.md"), *(root / "docs").glob("*.md"), *(root / "examples").glob("*.md")]
+    gaps = [page.name for page in pages if re.search(r"@@|@[A-Z]{2,}@|\bTODO\b|\bXXX\b", page.read_text("utf-8"))]
+    assert len(pages) > 30
+    assert not gaps

@@ -213,6 +213,11 @@ def test_check_tells_of_few_labels():
         assert found.works
         assert "only 4.5% of the rows are labelled and edges are added" in str(found)
     assert "40 of 200 rows" in str(rade.check(Net(LAYERS["GCNConv"]), x, edges, labelled=torch.arange(40)))
+    value = rade.Labelled(torch.arange(40))
+    assert "40 of 200 rows" in str(rade.check(Net(LAYERS["GCNConv"]), x, edges, labelled=value))
+    wrong = rade.check(Net(LAYERS["GCNConv"]), x, edges, labelled=[1, 2])
+    assert not wrong.works
+    assert "labelled must be rows (int64 ids or a bool mask) or a rade.Labelled, got list" in str(wrong)
     assert "labelled" not in str(rade.check(Net(LAYERS["GCNConv"]), x, edges))
 
 
@@ -230,6 +235,20 @@ def test_rates_that_nobody_moves_are_noticed():
         cross_entropy(model.train()(X, EDGES), LABELS).backward()
         model.adapt()
     assert model._doubts._unfollowed == 0
+
+
+def test_batches_may_wait_an_epoch_for_their_rate_step(monkeypatch):
+    model = adapting(Net(LAYERS["GCNConv"]))
+    batches = [random_edges(len(X), 30, seed=seed) for seed in range(2)]
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for step in range(60):
+            cross_entropy(model.train()(X, batches[step % 2]), LABELS).backward()
+        assert not [one for one in said if "and no rate step" in str(one.message)]
+        monkeypatch.setattr("rade.wrapper.doubts.LONG_EPOCH", 62)
+        for step in range(4):
+            cross_entropy(model.train()(X, batches[step % 2]), LABELS).backward()
+    assert len([one for one in said if "62 training calls and no rate step" in str(one.message)]) == 1
 
 
 def test_regression_has_no_classes_to_doubt():

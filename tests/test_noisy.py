@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+import torch_geometric
 from torch import Tensor
 
 import rade
@@ -308,6 +309,32 @@ def test_attention_weights_add_up_to_one_at_any_rate(loops, spread):
         torch.testing.assert_close(sums, heard[:, None, None].double().expand_as(sums))
         kept = propagate(observed, attention, normal(60, 2, 3))
         assert kept.abs().max() < 1e3
+
+
+def test_attention_takes_as_much_off_hubs_as_their_degree_lets_expect():
+    """Where spurious edges prefer hubs: with equal scores all others weigh alike, and E[S | k] of n − 1 go."""
+    graph = rade.Graph.from_edge_index(torch.cat([random_edges(60, 90), random_edges(6, 60)], 1).unique(dim=1), 60)
+    trust, noise = Trust.by_degree(graph), Rates(0.0, 0.4 * graph.density)
+    observed = Observed(graph, noise, trust)
+    zeros = torch.zeros(60, 1, dtype=torch.double)
+    found = propagate(observed, Attention(graph, zeros, zeros, self_loops=False), one_hot(graph)[:, None]).squeeze(1)
+    apart = (adjacency(graph) == 0).double() - torch.eye(60)  # no edges: nothing but what is taken off
+    taken = -(found * apart).sum(1) / apart.sum(1)
+    off = observed.share * observed.seen / 59 * observed.gain
+    whole = observed.gain * (graph.degree - observed.share * observed.seen)
+    torch.testing.assert_close(taken, torch.where(graph.degree > 0, off / whole.clamp(min=1e-9), 0.0))
+    hubs = graph.degree >= graph.degree.sort().values[-5]
+    alike = Observed(graph, noise)
+    assert (observed.share * observed.seen)[hubs].mean() > 1.5 * (alike.share * alike.seen)[hubs].mean()
+
+
+def test_attention_keeps_its_dropout_in_training_on_the_mean():
+    net = seeded(lambda: Net(lambda i, o: torch_geometric.nn.GATConv(i, o, dropout=0.6)))
+    views = rade.Views(sampling="expected")
+    model = rade.RADE(net, "ofs", rule=rade.Constant(0.2, 0.2), views=views, noise=Rates(0.0, 0.01)).train()
+    x, edges = normal(30, 8).float(), random_edges(30, 60)
+    assert not torch.equal(model(x, edges), model(x, edges))
+    assert torch.equal(model.eval()(x, edges), model(x, edges))
 
 
 class Own(Sum):

@@ -32,7 +32,7 @@ REFUSED = {
     "samples": (lambda: Correction(samples=0), "samples must be at least 1, got 0"),
     "small cap": (lambda: Correction(cap=0.5), "'auto', 'none' or a number >= 1, got 0.5"),
     "word as cap": (lambda: Correction(cap="big"), "'auto', 'none' or a number >= 1, got 'big'"),
-    "sampling": (lambda: Views(sampling="all"), "sampling must be one of 'bernoulli', 'fixed', got 'all'"),
+    "sampling": (lambda: Views(sampling="all"), "sampling must be one of 'bernoulli', 'fixed', 'expected', got 'all'"),
     "shared": (lambda: Views(shared="yes"), "shared must be True or False, got 'yes'"),
     "directed": (lambda: Views(directed=1), "directed must be True or False, got 1"),
 }

@@ -117,8 +117,12 @@ def _(adjacency: View, coefficients: Coefficients) -> Operator:
 def _(adjacency: MeanView, coefficients: Coefficients) -> Aggregation:
     """The clean aggregation, and for RADE-OFS Σ_nonedges E[α'] m_j in the same operator."""
     law = adjacency.law
-    found = _denoised(law, coefficients) if _noisy(law) else shared_aggregation(adjacency.graph, coefficients)
-    assert isinstance(found, Operator)
+    if _noisy(law) and law.views.sampling != "expected":
+        found = _denoised(law, coefficients)
+    else:  # also in training, where attention's dropout is part of the clean aggregation
+        clean = shared_aggregation(adjacency.graph, coefficients)
+        assert isinstance(clean, Operator)
+        found = _with_denoising(clean, law, coefficients)
     return found + coefficients.expected(law).nonedges if law.variant.keeps_additions else found
 
 

@@ -1,12 +1,15 @@
 """Noise and corruption on the command line."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from rade.data import load
-from rade.train import load_run
+from rade.train import load_run, resolve
 from rade.train.corruption import Corruption
+from rade.train.denoising import check_noise
+from rade.train.errors import SettingsError
 
 QUICK = ("--epochs", 3, "--hidden", 8, "--runs", 1)
 
@@ -41,6 +44,17 @@ def test_noise_is_found_before_training(rade):
     assert {"noise_p", "noise_q", "noise_trust"} <= json.loads(out)["settings"][0]["options"].keys()
 
 
+def test_noise_is_found_where_single_edges_cannot_be_trusted(rade):
+    """Tested on another graph than that of training: all edges are trusted alike, also in predictions."""
+    options = ("--method", "rade-of-fixed", "--corrupt", "0,1", "--noise", "auto", "--set", "test_corrupt=0,1")
+    code, _, err = rade("train", "--epochs", 2, "--hidden", 8, "--runs", 1, *options, "--out", "here")
+    assert code == 0
+    assert "changes the validation score" in err
+    code, _, err = rade("predict", "here/rade-of-fixed/run-0", "--noise", "auto", "--out", "found.csv")
+    assert code == 0
+    assert "features" not in err
+
+
 @pytest.mark.parametrize("similarity", ["features", "common-neighbors", "degrees"])
 def test_edges_are_trusted_in_training_and_in_prediction(rade, tmp_path, similarity):
     options = ("--method", "rade-of", "--corrupt", "0,1", "--epochs", 12, "--hidden", 16, "--runs", 1)
@@ -68,6 +82,8 @@ def test_predictions_are_on_the_graph_of_the_run(rade, tmp_path):
     assert rade("predict", "here/rade-of/run-0", "--out", "own.csv")[0] == 0
     assert rade("predict", "here/rade-of/run-0", "--corrupt", "0,2", "--out", "same.csv")[0] == 0
     assert (tmp_path / "own.csv").read_text() == (tmp_path / "same.csv").read_text()
+    assert rade("predict", "here/rade-of/run-0", "--dataset", "csbm", "--out", "named.csv")[0] == 0
+    assert (tmp_path / "own.csv").read_text() == (tmp_path / "named.csv").read_text()
     code, _, err = rade("predict", "here/rade-of/run-0", "--corrupt", "0,0", "--out", "clean.csv")
     assert code == 2
     assert "noise of p = 0 and q = 0.012 leaves no real edge" in err
@@ -99,8 +115,9 @@ def test_prediction_undoes_noise(rade, tmp_path, method):
         (("--noise", "1"), "noise is P,Q, the rates of missing and of spurious edges"),
         (("--noise", "0,2"), "noise is P,Q"),
         (("--noise", "0,0.001,colour"), "KIND features, common-neighbors, degrees; or auto; got '0,0.001,colour'"),
-        (("--noise", "0,0.001,features", "--batch-size", 64), "needs the whole graph in every step"),
-        (("--noise", "0,0.001,features", "--dataset", "mutag"), "trust in single edges needs a data set of one graph"),
+        (("--noise", "0,0.001,features", "--batch-size", 64), "noise is undone on the whole graph: leave batch_size"),
+        (("--noise", "0,0.001", "--batch-size", 64), "noise is undone on the whole graph: leave batch_size at 0"),
+        (("--noise", "auto", "--batch-size", 64), "noise is undone on the whole graph: leave batch_size at 0"),
         (("--noise", "0,0.001,features", "--set", "test_corrupt=0,1"), "test_corrupt tests on another"),
         (("--noise", "0,0.5"), "leaves no real edge: p + q must be smaller than 1, and q smaller than the density"),
         (("--corrupt", "2,1"), "dropped edges must lie in [0, 1), got 2"),
@@ -116,3 +133,11 @@ def test_bad_noise_is_a_sentence(rade, options, sentence):
     assert code == 2
     assert sentence in err
     assert "Traceback" not in err
+
+
+def test_many_graphs_have_no_edges_to_trust():
+    one = load("csbm")
+    many = replace(one, name="several", level="graph", graphs=[*one.graphs, *one.graphs])
+    settings = resolve("csbm", "gcn", "rade-of", noise_q=0.001, noise_trust="features")
+    with pytest.raises(SettingsError, match="trust in single edges needs a data set of one graph, not several"):
+        check_noise(many, settings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 import rade
-from rade.noise import EdgeEvidence, TwoGroups, cosine, rates_of
+from rade.noise import EdgeEvidence, Evidence, TwoGroups, cosine, rates_of
+from rade.noise.guesses import Candidate, Guess, NoiseEstimate
 from rade.noise.similarity import partners
 from rade.testing import GRAPHS
 from rade.train.corruption import Corruption
@@ -85,6 +86,34 @@ def test_a_clean_graph_has_no_noise(trained):
     assert found.rates == rade.Rates(0.0, 0.0)
     assert found.interval[0] == 0.0
     assert trained.accuracy(trained.graph, found.inference) == trained.accuracy(trained.graph, rade.Expected())
+
+
+class Told(Evidence):
+    """Evidence that tells a share of its own, and trusts all edges alike."""
+
+    def __init__(self, name: str, told: float) -> None:
+        self.name, self.told = name, told
+
+    def trust(self, share: float) -> rade.Trust:
+        return rade.Trust()
+
+
+def test_kinds_of_evidence_that_tell_the_same_share_are_both_tried(trained):
+    found = trained.estimate(trained.graph, by_edge=[Told("one", 0.77), Told("other", 0.77)], shares=[0.5])
+    assert [(one.share, one.by) for one in found.curve if one.share > 0.5] == [(0.77, "one"), (0.77, "other")]
+
+
+def test_a_wide_interval_without_zero_is_no_indifference(trained):
+    """No noise is right in half of the rows, every other share in nine of ten."""
+    rows = torch.arange(100)
+    right = {share: (rows < (50 if share == 0.0 else 90)).float() for share in (0.0, 0.1, 0.4, 0.7)}
+    scored = {share: Candidate(share, 0.0, "", float(of.mean())) for share, of in right.items()}
+    guesses = [Guess(scored[share], trained.graph, None, of) for share, of in right.items()]
+    told = NoiseEstimate(tuple(guesses), None)
+    assert told.interval == (0.1, 0.7)
+    assert "(10% to 70% do as well)" in str(told)
+    alike = [replace(guess, right=right[0.0]) for guess in guesses]
+    assert "(as any other share does)" in str(NoiseEstimate(tuple(alike), None))
 
 
 def test_noise_is_found_and_undone(trained):

@@ -64,7 +64,6 @@ def test_every_kind_of_evidence_tells_spurious_edges(trained: Trained):  # noqa:
     for one in evidence:
         trust = one.trust(corruption.share).edges
         told.append(float(trust[real].mean() - trust[~real].mean()))
-    print(told)
     raw, learned, common = told
     assert 0.0 < 2 * raw < learned
     assert common > 0.02
@@ -98,7 +97,6 @@ def test_noise_that_prefers_hubs_is_undone_by_degrees(trained: Trained):  # noqa
     rates = rade.noise.rates_of(noisy, 1.0 - trained.graph.num_edges / noisy.num_edges)
     plain, alike = (trained.accuracy(noisy, way) for way in (rade.Expected(), rade.Denoised(rates)))
     by_degree = trained.accuracy(noisy, rade.Denoised(rates, DegreeEvidence(noisy).trust(0.5)))
-    print(plain, alike, by_degree)
     assert by_degree > alike + 0.05 > plain + 0.2
     assert "more of them at nodes of high degree" in Candidate(0.5, 0.0, "degrees", 0.9).how
 

@@ -49,7 +49,7 @@ def predict(
         raise RunError(f"{out} is there already; --overwrite replaces it, or name another file with --out")
     trained = load_run(run)
     data = load(dataset or trained.settings.dataset, data_root)
-    corrupt = trained.settings.corrupt if corrupt is None and dataset is None else corrupt
+    corrupt = trained.settings.corrupt if corrupt is None and data.name == trained.settings.dataset else corrupt
     data = Corruption.parse(corrupt).of_dataset(data) if corrupt else data
     if noise is not None:
         trained, found = denoised(trained, data, noise)

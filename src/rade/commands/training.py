@@ -101,7 +101,7 @@ def _knows_noise(method: str) -> bool:
 
 
 def _estimated(dataset: Dataset, settings: Settings, display: Display) -> dict[str, Any]:
-    """The noise by two models, trained first."""
+    """The noise by up to seven models, trained first."""
     if display.visible:
         typer.echo("noise: up to seven models are trained first, one of them plainly", err=True)
     found = pilot(dataset, settings)
@@ -127,7 +127,7 @@ def _report(order: Order, plan: Plan, comparison: Comparison, display: Display) 
 
 def unlike(plan: Plan) -> list[str]:
     """That some methods were told of noise and others were not."""
-    told = [settings.method for settings in plan.settings if settings.options.get("noise_q")]
+    told = [one.method for one in plan.settings if one.options.get("noise_p") or one.options.get("noise_q")]
     others = [settings.method for settings in plan.settings if settings.method not in told]
     if not told or not others:
         return []

@@ -158,7 +158,7 @@ def _give_back() -> None:
     """Return freed memory to the system. The C library keeps it in pieces between tensors of ever other sizes: after
     forty runs of CiteSeer a process held 5.5 GB, of which 20 MB were in use.
     """
-    with suppress(OSError, AttributeError):  # other C libraries have no such call
+    with suppress(OSError, AttributeError, TypeError):  # other C libraries have no such call, Windows no such handle
         ctypes.CDLL(None).malloc_trim(0)
 
 

@@ -71,13 +71,13 @@ def _guesses(
     shares: Iterable[float], drops: Sequence[float], given: Sequence[Evidence]
 ) -> Iterator[tuple[float, float, Evidence | None]]:
     """No noise first, then from less to more, the first of equals is taken; evidence also at the share it tells."""
-    told = {round(one.told, 3): one for one in given if one.told is not None}
+    told = [(None if one.told is None else round(one.told, 3), one) for one in given]
     for drop in drops:
-        for share in sorted({*shares, *told}):
+        for share in sorted({*shares, *(at for at, _ in told if at is not None)}):
             if share in shares:
                 yield share, drop, None
             if share > 0.0:
-                yield from ((share, drop, one) for one in given if share in shares or told[share] is one)
+                yield from ((share, drop, one) for at, one in told if share in shares or at == share)
 
 
 def _right(logits: Tensor, labels: Tensor) -> Tensor:

@@ -127,7 +127,8 @@ class NoiseEstimate:
     def __str__(self) -> str:
         low, high = self.interval
         rest = "" if self.similar is None else f"; by similarities alone at most {self.similar:.0%}"
-        sure = "as any other share does" if high - low > 0.5 else f"{low:.0%} to {high:.0%} do as well"
+        every = low == 0.0 and high == max(one.share for one in self.curve)
+        sure = "as any other share does" if every and high > 0.0 else f"{low:.0%} to {high:.0%} do as well"
         return (
             f"{self.chosen.share:.0%} of the observed edges spurious fits best ({sure}), {self.chosen.how}; "
             f"p = {self.rates.p:g}, q = {self.rates.q:.3g}; validation score {self.chosen.score:.1%}{rest}"

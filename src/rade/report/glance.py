@@ -55,7 +55,7 @@ def _told(table: Table, kind: str) -> str:
 def _moves(cell: Cell, filled: Filled) -> bool:
     if cell.is_plain or cell.is_baseline:
         return False
-    curves = [run.curves["p"].values for run in filled.group.runs if "p" in run.curves]
+    curves = [run.curves[name].values for run in filled.group.runs for name in ("p", "q") if name in run.curves]
     return any(min(values) != max(values) for values in curves)
 
 

@@ -57,10 +57,9 @@ def check_noise(dataset: Dataset, settings: Settings) -> None:
     p, q = (float(settings.options.get(name, 0.0)) for name in ("noise_p", "noise_q"))
     if settings.options.get("noise_trust"):
         require_one_graph(dataset, "trust in single edges needs")
-        if settings.batch_size > 0:
-            raise SettingsError("trust in single edges needs the whole graph in every step: leave batch_size at 0")
     if p == 0.0 and q == 0.0:
         return
+    _require_whole_graph(dataset, settings)
     if p + q >= 1.0 or q >= dataset.density:
         raise SettingsError(
             f"noise of p = {p:g} and q = {q:g} leaves no real edge: p + q must be smaller than 1, and q smaller than "
@@ -109,9 +108,10 @@ def pilot(dataset: Dataset, settings: Settings) -> Pilot:
     labels, and the best one must beat the plain training.
     """
     _require_classes(dataset)
+    _require_whole_graph(dataset, settings)
     rows, labels = split_for(dataset, settings, 0).val, dataset.graphs[0].y
     plain = _trained(dataset, settings, "none", {})
-    kinds = KINDS.values() if settings.batch_size == 0 else ()
+    kinds = () if settings.test_corrupt else KINDS.values()  # trust is that in the edges of one graph
     evidence = [kind(dataset, graph_of(dataset)) for kind in kinds]
     before, tried = _right(plain.predict(dataset), labels, rows), []
     for guess in _estimate(plain, dataset, evidence).worth_training:
@@ -131,6 +131,7 @@ def denoised(trained: Trained, dataset: Dataset, noise: str) -> tuple[Trained, s
     """A trained model that undoes noise `P,Q[,KIND]`, or for `auto` what the validation labels of its run say."""
     if noise == "auto":
         _require_classes(dataset)
+        _require_whole_graph(dataset, trained.settings)
         found = _estimate(trained, dataset, None)
         return trained.by(found.inference), f"{found}{_blind(found)}"
     options = parse_noise(noise)
@@ -168,6 +169,12 @@ def _trained(dataset: Dataset, settings: Settings, method: str, options: dict[st
 
 def _right(logits: Tensor, labels: Tensor, rows: Tensor) -> Tensor:
     return (logits.argmax(1) == labels).to(torch.double)[rows]
+
+
+def _require_whole_graph(dataset: Dataset, settings: Settings) -> None:
+    """Sampled neighborhoods have edges of a few nodes and none of their other pairs: rates of pairs mean nothing."""
+    if dataset.level == "node" and settings.batch_size > 0:
+        raise SettingsError("noise is undone on the whole graph: leave batch_size at 0")
 
 
 def _require_classes(dataset: Dataset) -> None:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rade.train.numerics import NUMERICS
+from rade.train.numerics import NOISE, NUMERICS
 
 Row = dict[str, Any]
 
@@ -39,11 +39,14 @@ def key_of(
     """
     decides = {name: value for name, value in settings.items() if name not in ("options", "threads", "device")}
     decides = {name: value for name, value in decides.items() if name not in LATER or value != LATER[name]}
-    options = {name: value for name, value in options.items() if value != LATER_OPTIONS.get(name)}
+    later = LATER_OPTIONS
+    options = {name: value for name, value in options.items() if name not in later or value != later[name]}
     decides["device"] = str(settings["device"]).partition(":")[0]
     origin = {name: data[name] for name in ("name", "files", "options")}
     whole = {"numerics": NUMERICS, "settings": decides, "options": options, "run": run, "data": origin}
     whole["processes"] = processes
+    if options.get("noise_p") or options.get("noise_q"):
+        whole["noise"] = NOISE
     return hashlib.sha256(_plain(whole).encode()).hexdigest()[:32]
 
 

@@ -22,6 +22,7 @@ from rade.wrapper.latest import Latest
 
 BLOCKS, SMALLEST = 3, 3  # fewer blocks, or smaller ones, are common in one graph
 UNFOLLOWED = 50  # more than anybody accumulates gradients over
+LONG_EPOCH = 5_000  # batches; rates may adapt once in an epoch
 FEW = 0.1  # share of labelled rows under which additions were seen to hurt long training (docs/rates.md)
 
 
@@ -73,16 +74,16 @@ class Doubts:
             self._said.add("looked")
             self._labels(latest.reached, rates)
 
-    def follows(self, latest: Latest | None, rule: Rule) -> None:
-        """Rates that should adapt, and many training calls without a rate step."""
+    def follows(self, latest: Latest | None, graph: Graph, rule: Rule) -> None:
+        """Rates that should adapt, and many training calls without a rate step: on batches a whole epoch of them."""
         if not rule.adapts or latest is None or latest.reached is None:
             self._unfollowed = 0
             return
         self._unfollowed += 1
-        if self._unfollowed == UNFOLLOWED:
+        if self._unfollowed == (UNFOLLOWED if latest.graph is graph else LONG_EPOCH):
             self._say(
                 "follow",
-                f"{UNFOLLOWED} training calls and no rate step: {type(rule).__name__} moves the rates in "
+                f"{self._unfollowed:,} training calls and no rate step: {type(rule).__name__} moves the rates in "
                 "model.adapt() after every step, or by itself after model.follow(optimizer)",
             )
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch_geometric.data import Data
 
+from rade.control.labelled import Labelled
 from rade.control.rules import GradNorm
 from rade.nn.base import convolutions
 from rade.nn.output import has_logits, logits_of
@@ -62,7 +63,7 @@ def check(
     *args: Any,
     strict: bool = True,
     options: dict[str, Any] | None = None,
-    labelled: Tensor | None = None,
+    labelled: Labelled | Tensor | None = None,
     **kwargs: Any,
 ) -> Check:
     """Look at a model and the arguments of one call, on a copy; nothing is trained, and nothing is raised.
@@ -72,7 +73,7 @@ def check(
         args, kwargs: what its forward takes.
         strict: as for `rade.RADE`.
         options: other arguments for `rade.RADE`, such as ``{"readout": rade.Readout(pool="sum")}``.
-        labelled: rows that the loss will be taken over (int64 ids or a bool mask), to be told if they are few.
+        labelled: rows that the loss will be taken over (int64 ids, a bool mask, a `rade.Labelled`), to be told if few.
 
     >>> net = pyg.GCN(4, 8, 2, 3)
     >>> print(check(net, torch.ones(3, 4), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])).works)
@@ -91,13 +92,14 @@ def _tried(
     kwargs: dict[str, Any],
     lines: list[Seen],
     options: dict[str, Any],
-    labelled: Tensor | None,
+    labelled: Labelled | Tensor | None,
 ) -> Check:
     try:
         model = RADE(copy.deepcopy(net), **options)
         lines += _arguments(model, args, kwargs)
         lines += _training(model, args, kwargs)
-        lines += [] if labelled is None else [_labels(model, model.graph_of(*args, **kwargs)[1].num_nodes, labelled)]
+        rows = Labelled.of(labelled).rows
+        lines += [] if rows is None else [_labels(model, model.graph_of(*args, **kwargs)[1].num_nodes, rows)]
     except (ValueError, TypeError, RuntimeError) as refusal:
         return Check((*lines, Seen("call", _first(refusal), False)), False, False)
     works = all(line.fine for line in lines)

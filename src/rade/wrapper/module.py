@@ -145,7 +145,7 @@ class RADE(Module):
                 return self.inference(Running(self.wrapped, call), self._inference_law(graph))
             self._doubts.batch(call, graph)
             self._doubts.again(self._latest, graph, self.rates)
-            self._doubts.follows(self._latest, self.rule)
+            self._doubts.follows(self._latest, graph, self.rule)
             self.controller.see(graph)
             if self.variant.keeps_additions:
                 self.controller.count(graph)

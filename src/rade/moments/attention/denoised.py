@@ -20,8 +20,8 @@ def denoised_attention(scores: PairScores, observed: Observed, dtype: torch.dtyp
 
     What is taken off a target is scaled twice: to the number of spurious edges that its degree lets expect, and to at
     most their share of its observed weight. So the denominator never vanishes, and coefficients add up to one: spurious
-    edges that would outweigh the observed ones cannot all have been there. Factors of the ends of spurious edges
-    (`Trust.ends`) are left out: sums over all non-neighbors have the target's factor alone.
+    edges that would outweigh the observed ones cannot all have been there. Where spurious edges prefer some nodes
+    (`Trust.ends`) the target's number of them knows it; which sources they come from is left out.
     """
     pattern, shift = scores.graph.pattern, scores.heaviest()
     edge, own = torch.exp(scores.edge - shift[pattern.target]), torch.exp(scores.own - shift)
@@ -60,7 +60,8 @@ def _taken(observed: Observed, seen: Tensor, everyone: Tensor) -> Tensor:
 
     seen, everyone: the weight of a target's edges as trusted, and that of all other nodes.
     """
-    expected = observed.leak * observed.excess[:, None] * torch.ones_like(everyone)
+    others = (observed.graph.per_node(observed.graph.sizes) - 1).clamp(min=1)
+    expected = (observed.share * observed.seen / others)[:, None] * torch.ones_like(everyone)
     most = observed.share[:, None] * seen
     return torch.where(expected * everyone > most, most / torch.where(everyone > 0, everyone, 1.0), expected)
 
