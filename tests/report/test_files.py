@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.report.synthetic import MAIN, cell, row, save, store
+from tests.report.synthetic import MAIN, Experiment, Row, cell, row, save, store
 
 from rade.report import build, read_folder, read_rows, write
 from rade.report.latex import escape as escape_latex
@@ -266,3 +266,12 @@ def test_a_folder_without_runs_is_a_sentence_and_keeps_the_last_report(rade, tmp
     assert code == 2
     assert "holds no finished run; rade results STORE merge FOLDER takes in" in err
     assert (tmp_path / "report/results.md").read_text() == "the last one"
+
+
+def test_lines_without_runs_or_printed_numbers_are_named_below_the_table():
+    ours = Experiment("ours", "Ours", (Row("GCN", "none"), Row("Never", "dropout"), Row("RADE-OF", "rade-of")))
+    text = markdown(report(store(), ours))
+    assert "| gcn | GCN |" in text
+    assert "| Never |" not in text
+    assert "Not run at all: gcn: Never." in text
+    assert "Not run at all" not in markdown(report(store(), MAIN))

@@ -10,7 +10,7 @@ from rade.report.glance import COUNTS, RATES, counts, rates
 from rade.report.match import Cell
 from rade.report.numbers import duration, many, mean_std, minus, number, p_value, seeds, signed
 from rade.report.overview import sentence, summary
-from rade.report.tables import Table
+from rade.report.tables import Line, Table
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]|#])")
 
@@ -83,6 +83,7 @@ def _table(table: Table) -> list[str]:
     parts += [escape(experiment.note)] if experiment.note else []
     head = ["backbone", "method", *(escape(name) for name in experiment.datasets)]
     parts.append(_grid(head, _cells(table)).rstrip())
+    parts += _left_out(table)
     apart = [cell for cell in table.filled if cell.filled and cell.filled.departures]
     if apart:
         parts.append("\n".join(_departures(cell, cell.filled.departures) for cell in apart if cell.filled))
@@ -96,8 +97,24 @@ def _table(table: Table) -> list[str]:
     return parts
 
 
+def _is_blank(line: Line) -> bool:
+    """Whether it has neither runs nor numbers of the paper."""
+    return all(cell.filled is None and cell.published is None for cell in line.cells)
+
+
+def _left_out(table: Table) -> list[str]:
+    """The lines that would say nothing but that they were not run, by backbone."""
+    names: dict[str, list[str]] = {}
+    for line in filter(_is_blank, table.lines):
+        names.setdefault(line.backbone, []).append(line.row.name)
+    told = "; ".join(f"{escape(backbone)}: {escape(', '.join(rows))}" for backbone, rows in names.items())
+    return [f"Not run at all: {told}."] if told else []
+
+
 def _cells(table: Table) -> Iterable[list[str]]:
     for line in table.lines:
+        if _is_blank(line):
+            continue
         yield [escape(line.backbone), escape(line.row.name), *(_cell(cell, table.digits) for cell in line.cells)]
 
 
