@@ -198,6 +198,13 @@ def test_trust_tells_spurious_edges_from_real_ones():
     assert float(trust.ends.mean()) == pytest.approx(1.0)
 
 
+def test_shares_of_random_pairs_may_add_up_to_a_little_more_than_one(trained):
+    evidence = EdgeEvidence.of(trained.graph, trained.x, torch.Generator().manual_seed(0))
+    random = evidence.groups.random * (1.0 + 2.0**-50) / evidence.groups.random.sum()
+    trust = replace(evidence, groups=replace(evidence.groups, random=random)).trust(0.0)
+    assert trust.spurious == trust.real == 1.0
+
+
 def test_partners_are_others_of_the_same_graph():
     graph = GRAPHS["batch"]
     first, other = partners(graph, 200, torch.Generator().manual_seed(0))

@@ -55,7 +55,8 @@ class EdgeEvidence(Evidence):
         more, which is kept as a factor of either end. A real one weighs (E_f[P] − π E₀[P])/(1−π).
         """
         real = self.groups.real(share)
-        seen, spurious = float(self.groups.edges @ real), float(self.groups.random @ real)
+        # A sum of shares may be 1 and a rounding error.
+        seen, spurious = (min(float(law @ real), 1.0) for law in (self.groups.edges, self.groups.random))
         mean = max((seen - share * spurious) / (1.0 - share), seen)  # less would be no mean of a law: share too large
         return Trust(real[self.edge_bins], spurious, min(max(mean, spurious), 1.0), self._ends(real))
 
