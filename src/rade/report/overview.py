@@ -67,8 +67,9 @@ def tally(table: Table) -> dict[str, int]:
 
 
 def close_to_paper(table: Table) -> str:
-    """How many cells lie within the paper's standard deviation of the paper's mean."""
-    gaps = [(abs(cell.gap), cell.published.std) for cell in table.filled if cell.gap is not None and cell.published]
+    """How many cells, of those run as the protocol has it, lie within the paper's std of the paper's mean."""
+    kept = [cell for cell in table.filled if cell.filled and not cell.filled.departures]
+    gaps = [(abs(cell.gap), cell.published.std) for cell in kept if cell.gap is not None and cell.published]
     if not gaps or not table.is_score:
         return "–"
     return f"{sum(gap <= std for gap, std in gaps)} of {len(gaps)}"
