@@ -134,7 +134,7 @@ def _with_denoising(operator: Operator, law: Law, coefficients: Coefficients) ->
 
 def _noisy(law: Law) -> bool:
     """Whether the graph itself is taken for a noisy one."""
-    return law.noise != Rates(0.0, 0.0) or law.trust is not Law.trust
+    return law.noise != Rates(0.0, 0.0) or not law.trust.alike
 
 
 def _denoising(law: Law, coefficients: Coefficients) -> Operator:

@@ -34,6 +34,12 @@ class Trust:
                 f"{self.real:g} and {self.spurious:g} on average"
             )
 
+    @property
+    def alike(self) -> bool:
+        """Whether all edges are trusted fully and alike; also true of copies."""
+        values = (self.edges, self.spurious, self.real, self.ends)
+        return not any(isinstance(value, Tensor) for value in values) and set(values) == {1.0}
+
     @staticmethod
     def by_degree(graph: Graph, power: float = 1.0) -> Trust:
         """For spurious edges that prefer nodes of high degree: q_ij ∝ (d_i d_j)^power, with observed degrees.
