@@ -12,6 +12,7 @@ from rade.experiment.jobs import Facts, Wish, plan, select
 from rade.experiment.store import Store
 from rade.experiment.table import cells, read
 from rade.train.errors import SettingsError
+from rade.train.row import LATER
 from rade.train.settings import resolve
 
 ORIGIN = {"name": "csbm", "files": {}, "options": {}}
@@ -136,6 +137,8 @@ def test_time_comes_from_the_same_runs_then_from_similar_ones(tiny):
     equal = {"settings": settings | {"seed": 5}, "timing": timing | {"seconds": 7.0}}
     assert Timings.of([longer]).seconds(job) == 12.0  # four epochs
     assert Timings.of([longer, equal]).seconds(job) == 7.0
+    older = {**equal, "settings": {name: value for name, value in settings.items() if name not in LATER}}
+    assert Timings.of([older]).seconds(job) == 7.0
     stopped = {"settings": settings | {"method": "dropout"}, "timing": timing, "epochs": 2}
     assert Timings.of([longer, stopped]).seconds(job) == 6.0  # two of four epochs, as the other method's run
 
@@ -161,6 +164,8 @@ def test_guesses_grow_with_the_work(dataset):
     wide, rade = {**small, "hidden": 64}, {**small, "method": "rade-of"}
     assert 0 < guess(small) < guess(wide)
     assert guess(small) < guess({**small, "method": "rade-of-fixed"}) < guess(rade)
+    batches = small["batch_size"] > 0  # else every step takes the whole graph, however few nodes are labelled
+    assert (guess({**small, "train_items": 5}) < guess(small)) == batches
 
 
 def candidate_rows(row, rate, scores, tests, folds=0):

@@ -41,6 +41,21 @@ def test_labels_per_class_are_drawn_from_the_training_part_by_the_seed(papers, c
     assert torch.equal(found.val, split.val)
 
 
+def test_fewer_items_are_drawn_from_the_training_part_by_the_seed(papers):
+    split = papers.split(0)
+    few, more, other = (
+        split_for(papers, settings(train_items=count, seed=seed), 0) for count, seed in ((5, 0), (9, 0), (5, 1))
+    )
+    assert (len(few.train), len(more.train)) == (5, 9)
+    assert torch.isin(few.train, more.train).all()
+    assert torch.isin(more.train, split.train).all()
+    assert not torch.equal(few.train, other.train)
+    assert torch.equal(few.val, split.val)
+    assert torch.equal(few.test, split.test)
+    with pytest.raises(SettingsError, match=r"train_items must be at most \d+ on csbm, which has no more, got 1000"):
+        split_for(papers, settings(train_items=1000), 0)
+
+
 def test_a_share_splits_all_items_without_overlap():
     split = shared_out(torch.arange(100), 0.6, seed=3)
     assert [len(part) for part in (split.train, split.val, split.test)] == [60, 20, 20]
@@ -60,6 +75,8 @@ def test_a_corruption_that_is_none_is_one_sentence():
 def test_two_choices_of_labels_contradict_each_other():
     with pytest.raises(SettingsError, match="labels_per_class and train_share contradict each other"):
         settings(labels_per_class=1, train_share=0.5)
+    with pytest.raises(SettingsError, match="train_items and train_share contradict each other"):
+        settings(train_items=5, train_share=0.5)
 
 
 def test_folds_have_no_share_and_no_corrupted_test():
@@ -96,7 +113,7 @@ def test_a_row_tells_who_makes_the_variance(papers, tmp_path):
 def test_settings_that_came_later_leave_stored_keys_as_they_were(papers):
     plan = settings()
     dump = plan.model_dump(mode="json")
-    later = ("test_corrupt", "labels_per_class", "train_share")
+    later = ("test_corrupt", "labels_per_class", "train_items", "train_share")
     older = {name: value for name, value in dump.items() if name not in later}
     data = {"name": "csbm", "files": {}, "options": {}}
     keys = [key_of(values, all_options(plan), 0, data) for values in (dump, older, {**dump, "labels_per_class": 5})]

@@ -21,6 +21,7 @@ from rade.train.plan import Plan
 from rade.train.process import Solo
 from rade.train.progress import Progress
 from rade.train.result import Result
+from rade.train.row import LATER
 from rade.train.settings import Settings
 
 # Seconds between two plain lines of the same run.
@@ -28,7 +29,7 @@ PATIENCE = 15.0
 # Settings without a meaning where every step takes whole graphs.
 SAMPLING = {"eval_batch_size", "fanouts"}
 # Settings that are told where somebody asked for them.
-UNUSUAL = {"corrupt", "test_corrupt", "labels_per_class", "train_share"}
+UNUSUAL = {"corrupt", *LATER}
 
 
 class Display(Shown):

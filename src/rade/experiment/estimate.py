@@ -8,10 +8,10 @@ from typing import Any
 
 from rade.experiment.guess import family, guess
 from rade.experiment.jobs import Job
-from rade.train.row import Row
+from rade.train.row import LATER, Row
 
 # What makes epochs of two runs take about the same time, and what does not.
-_SIMILAR = ("dataset", "backbone", "method", "hidden", "layers", "batch_size", "projection")
+_SIMILAR = ("dataset", "backbone", "method", "hidden", "layers", "batch_size", "projection", "train_items")
 _STOPPING = ("dataset", "backbone", "epochs", "patience")  # what decides when early stopping ends a run
 _NOT_THE_SAME = ("seed", "threads", "device")
 
@@ -83,12 +83,13 @@ class Timings:
 
 def same(settings: Mapping[str, Any]) -> str:
     """Equal for runs that differ by their seed only."""
-    return json.dumps({name: settings[name] for name in settings if name not in _NOT_THE_SAME}, sort_keys=True)
+    whole = {**LATER, **settings}  # older rows lack settings that came later
+    return json.dumps({name: whole[name] for name in whole if name not in _NOT_THE_SAME}, sort_keys=True)
 
 
 def similar(settings: Mapping[str, Any]) -> str:
     """Equal for runs whose epochs take about the same time."""
-    return json.dumps([settings.get(name) for name in _SIMILAR])
+    return json.dumps([settings.get(name, LATER.get(name)) for name in _SIMILAR])
 
 
 def ending(settings: Mapping[str, Any]) -> str:

@@ -12,14 +12,16 @@ STREAM = 6  # of a run's seed, apart from those of batches and views
 
 
 def relabelled(dataset: Dataset, split: Split, settings: Settings, seed: int) -> Split:
-    """The split of a run as its settings want it: `labels_per_class`, `train_share`, or as the data set has it.
+    """The split of a run as its settings want it: `labels_per_class`, `train_items`, `train_share`, or its own.
 
-    Both are drawn from the run's seed, so methods that are compared see the same labels.
+    All are drawn from the run's seed, so methods that are compared see the same labels.
     """
     if settings.labels_per_class:
         labels = _labels(dataset)[split.train]
         kept = few_of_each(labels, settings.labels_per_class, dataset.name, generator(seed, STREAM))
         return Split(split.train[kept], split.val, split.test)
+    if settings.train_items:
+        return Split(some_of(split.train, settings.train_items, dataset.name, seed), split.val, split.test)
     if settings.train_share:
         if dataset.folds:
             raise SettingsError(f"{dataset.name} is split into folds; train_share is for data sets with one split")
@@ -46,6 +48,14 @@ def few_of_each(labels: Tensor, count: int, name: str, draws: torch.Generator) -
     return torch.cat(found).sort().values
 
 
+def some_of(items: Tensor, count: int, name: str, seed: int) -> Tensor:
+    """``count`` of the items, ascending; a larger count with the same seed keeps them."""
+    if count > len(items):
+        raise SettingsError(f"train_items must be at most {len(items)} on {name}, which has no more, got {count}")
+    order = torch.randperm(len(items), generator=generator(seed, STREAM))
+    return items[order[:count]].sort().values
+
+
 def shared_out(items: Tensor, share: float, seed: int) -> Split:
     """``share`` of the items for training, the rest half for validation and half for test."""
     order = items[torch.randperm(len(items), generator=generator(seed, STREAM))]
@@ -58,7 +68,7 @@ def shared_out(items: Tensor, share: float, seed: int) -> Split:
 def _labels(dataset: Dataset) -> Tensor:
     """The class of every node or graph."""
     if dataset.loss != "multiclass":
-        raise SettingsError(f"labels_per_class is for classes, which {dataset.name} has not; train_share takes a share")
+        raise SettingsError(f"labels_per_class is for classes, which {dataset.name} has not; train_items takes any")
     if isinstance(dataset.graphs, GraphList):
         return dataset.graphs.tables.y.long().view(-1)
     labels: Tensor = dataset.graphs[0].y

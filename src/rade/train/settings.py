@@ -53,6 +53,7 @@ class Settings(BaseModel):
     corrupt: str = ""  # DROP,ADD[,SEED]: edges of the data set dropped and added on purpose
     test_corrupt: str = ""  # the same for the test alone, anew for every run: training and validation stay clean
     labels_per_class: int = Field(default=0, ge=0, le=10**9)  # of the split's training part; 0: all of them
+    train_items: int = Field(default=0, ge=0, le=10**9)  # of the split's training part, at random; 0: all of them
     train_share: float = Field(default=0.0, ge=0, lt=1, allow_inf_nan=False)  # of all items, at random; 0: the split's
     protocol: str = Field(default="", exclude=True)  # where defaults came from: a label, no part of the settings
 
@@ -79,8 +80,9 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _one_choice_of_labels(self) -> "Settings":
-        if self.labels_per_class and self.train_share:
-            raise ValueError("labels_per_class and train_share contradict each other: both choose the training part")
+        asked = [name for name in ("labels_per_class", "train_items", "train_share") if getattr(self, name)]
+        if len(asked) > 1:
+            raise ValueError(f"{asked[0]} and {asked[1]} contradict each other: both choose the training part")
         return self
 
     @field_validator("device")
