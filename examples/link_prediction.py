@@ -13,7 +13,7 @@ from torch_geometric.utils import negative_sampling, stochastic_blockmodel_graph
 
 import rade
 
-BLOCKS, SIZE, FEATURES, EPOCHS = 6, 40, 16, 40
+BLOCKS, SIZE, FEATURES, EPOCHS = 6, 40, 16, 25
 NODES = BLOCKS * SIZE
 
 

@@ -21,7 +21,7 @@ from rade.moments import Coefficients, Sent, Sum, Symmetric
 from rade.nn.attributes import attributes_in_order, imputed
 from rade.nn.base import linear_part
 
-ATOMS, BONDS, WIDTH, EPOCHS = 6, 3, 32, 15
+ATOMS, BONDS, WIDTH, EPOCHS = 6, 3, 32, 10
 
 
 class BondGIN(MessagePassing):

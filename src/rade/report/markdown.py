@@ -7,6 +7,7 @@ from rade.report.build import Report
 from rade.report.compare import Comparison
 from rade.report.environment import environment, settings_words
 from rade.report.glance import COUNTS, RATES, counts, rates
+from rade.report.late import LATE, late
 from rade.report.match import Cell
 from rade.report.numbers import duration, many, mean_std, minus, number, p_value, seeds, signed
 from rade.report.overview import sentence, summary
@@ -63,6 +64,7 @@ def _glance(report: Report) -> list[str]:
     for title, words, head, lines in (
         ("At a glance", _COUNTED, COUNTS, list(counts(report))),
         ("Where the rates went", _MOVED, RATES, list(rates(report))),
+        ("When training goes on", _LATER, LATE, list(late(report))),
     ):
         if lines:
             rows = [[escape(text) for text in line] for line in lines]
@@ -73,6 +75,10 @@ def _glance(report: Report) -> list[str]:
 _COUNTED = (
     "Above and below: how many paired differences of RADE and its variants have a 95 % interval without 0, of those "
     "that have an interval; not corrected for their number. Runs that stand in several tables are counted in each."
+)
+_LATER = (
+    "Validation scores in % at each run's best epoch, and as the mean of its last ten epochs: what is left for "
+    "those who do not stop early. Differences are paired, with 95 % intervals; epochs are medians over the runs."
 )
 _MOVED = "Rates that adapt, in the first epoch, and least to largest over the runs in the last recorded one."
 

@@ -12,6 +12,7 @@ from rade.errors import RadeError
 from rade.train.row import LATER
 
 FORMAT = 1
+LAST = 10  # epochs that tell what is left of a score when training goes on
 POINTS = 120  # of a drawn curve
 DRAWN = ("val", "p", "q", "loss", "train")
 _MISSING = object()
@@ -71,6 +72,7 @@ class Run:
     finished: str
     made: Made
     train: float | None
+    late: float | None  # validation, mean of the last epochs; None where there were no more
     quality: Mapping[str, float]  # log-loss and calibration error on test data, where the row has them
     variance: Mapping[str, float]  # shares of the logits' variance by drops and additions, likewise
     val_curve: array[float]  # whole where the data set has folds, else empty
@@ -118,6 +120,7 @@ def read_row(row: Any) -> Run:
         finished=_read(timing, "finished", str, ""),
         made=_made(row),
         train=train[best - 1] if 0 < best <= len(train) else None,
+        late=_late(history),
         quality=_numbers(row, "quality"),
         variance=_numbers(row, "variance"),
         val_curve=_whole(history) if folds else array("d"),
@@ -181,6 +184,11 @@ def _whole(history: Mapping[str, Any]) -> array[float]:
     if not curve or not all(map(math.isfinite, curve)):
         raise RowError("history.val must hold a finite score for every epoch: folds are scored at a common epoch")
     return curve
+
+
+def _late(history: Mapping[str, Any]) -> float | None:
+    curve = _curve(history, "val")[-LAST:] if history.get("val") else ()
+    return math.fsum(curve) / LAST if len(curve) == LAST and all(map(math.isfinite, curve)) else None
 
 
 def _curve(history: Mapping[str, Any], name: str) -> array[float]:
