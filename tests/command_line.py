@@ -17,6 +17,7 @@ from rade.cli import main
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 COMMAND = [sys.executable, "-m", "rade"]
 Call = Callable[..., tuple[Any, str, str]]
+STARTED: list[subprocess.Popen[str]] = []
 
 
 def caller(capsys: pytest.CaptureFixture[str]) -> Call:
@@ -44,7 +45,17 @@ def assert_refused(call: Call, arguments: str, sentence: str) -> None:
 def start(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None, **options: Any) -> subprocess.Popen[str]:
     """`python -m rade ARGUMENTS` in a process of its own."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
-    return subprocess.Popen([*COMMAND, *arguments], cwd=cwd, env={**ENVIRONMENT, **(env or {})}, **pipes)
+    STARTED.append(subprocess.Popen([*COMMAND, *arguments], cwd=cwd, env={**ENVIRONMENT, **(env or {})}, **pipes))
+    return STARTED[-1]
+
+
+def end_all() -> None:
+    """Kill what a failed test has left behind, for it may train for hours."""
+    while STARTED:
+        process = STARTED.pop()
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
 
 
 def wait_for(path: Path, process: subprocess.Popen[str]) -> None:

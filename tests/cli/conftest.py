@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from command_line import caller
+from command_line import caller, end_all
 
 
 @pytest.fixture
@@ -13,3 +13,9 @@ def rade(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     torch.set_num_threads(1)
     return caller(capsys)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left_running():
+    yield
+    end_all()
