@@ -151,7 +151,7 @@ def test_bad_values(case):
 
 
 NOT_VALUES: dict[str, tuple[dict[str, Any], str]] = {
-    "rule": ({"rule": 0.5}, "rule must be a rade.Rule, got 0.5"),
+    "rule": ({"rule": 0.5}, r"rule must be a rade.Rule, got 0.5; constant rates are rade.Constant\(0.5, 0.5\)$"),
     "rule class": ({"rule": rade.Constant}, "rule must be a rade.Rule, got <class"),
     "views": ({"views": 8}, "views must be a rade.Views, got 8"),
     "correction": ({"correction": "of"}, "correction must be a rade.Correction, got 'of'"),
@@ -410,3 +410,9 @@ def test_graphs_at_the_edge():
                 assert torch.isfinite(model.eval()(x, edges)).all()
                 assert 0.0 <= model.rates.p < 1.0
                 assert 0.0 <= model.rates.q <= 1.0
+
+
+def test_a_scripted_model_is_refused():
+    scripted = torch.jit.script(torch.nn.Sequential(torch.nn.Linear(2, 2)))
+    with pytest.raises(TypeError, match=r"wrap it before torch\.jit\.script"):
+        rade.RADE(scripted)

@@ -264,7 +264,16 @@ def test_methods_by_value_and_by_function():
     assert [run.p for run in found.runs] == [0, 0.2, 0.3]
 
 
+def changed(**parts: Tensor) -> Data:
+    return Data(**{**one_graph().to_dict(), **parts})
+
+
 REFUSED = [
+    ({"data": changed(y=torch.zeros(5).long())}, ValueError, "a label for each of its 60 nodes, got 5 in data.y"),
+    ({"data": changed(edge_index=torch.tensor([[0, 64], [64, 0]]))}, ValueError, "ids from 0 to 59, got 64"),
+    ({"data": changed(edge_index=torch.zeros(2, 3))}, ValueError, "must hold int64 node ids, got torch.float32"),
+    ({"data": changed(test_mask=one_graph().train_mask)}, ValueError, "train_mask and test_mask share 20 nodes"),
+    ({"workers": 0}, ValueError, "workers must be at least 1, or None for as many as there are cores, got 0"),
     ({"methods": ("none", "rade-off")}, ValueError, "unknown method 'rade-off'; did you mean 'rade-of"),
     ({"methods": ("none",)}, ValueError, "at least two different methods"),
     ({"methods": "rade-of"}, TypeError, "methods must be several names"),
@@ -305,6 +314,10 @@ def test_refusals_come_before_training(given, kind, sentence):
 def test_training_checks_itself(field):
     with pytest.raises(ValueError, match="must be"):
         rade.Training(**field)
+    with pytest.raises(TypeError, match="lr must be a number, got 'a'"):
+        rade.Training(lr="a")
+    with pytest.raises(TypeError, match=r"epochs must be a whole number, got 2\.5"):
+        rade.Training(epochs=2.5)
 
 
 class Fails(nn.Module):

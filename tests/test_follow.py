@@ -182,3 +182,5 @@ def test_an_optimizer_of_another_model_is_refused():
     other = torch.optim.Adam(torch.nn.Linear(2, 2).parameters())
     with pytest.raises(ValueError, match="holds no parameter of this model"):
         model.follow(other)
+    with pytest.raises(TypeError, match=r"follow takes the optimizer that steps, .* got 'adam'"):
+        model.follow("adam")

@@ -122,3 +122,11 @@ def test_rules_that_break_the_contract_get_a_sentence():
         step(fresh(Forgets()))
     with pytest.raises(ValueError, match=r"drop rate p must lie in \[0, 1\), got 1"):
         replace(Slow(), p=1.0)
+
+
+def test_a_rule_that_reads_what_is_not_there_is_refused():
+    class Wrong(Slow):
+        reads = ("data_nrm",)
+
+    with pytest.raises(ValueError, match="what a rule reads must be one of 'regulariser', 'data_norm', 'logits', got"):
+        Wrong()

@@ -221,6 +221,8 @@ def test_a_dry_run_takes_no_longer_than_its_patience(rade, table, tmp_path, monk
     assert "timing a few epochs of 1 kind of runs" in out
     assert "6 runs to do, 6 in all; ~ " in out
     assert "~ is guessed from sizes of data and model" in out
+    assert rade("reproduce", table(), "--dry-run", "--store", "not/there/results")[0] == 0
+    assert not (tmp_path / "not").exists()  # a plan makes no folders
     for name in ("PATIENCE", "START"):
         monkeypatch.setattr(f"rade.experiment.pilots.{name}", 600.0)
     assert json.loads(rade("reproduce", table(), "--methods", "none", "--dry-run", "--json")[1])["rough"] is False

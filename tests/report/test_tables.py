@@ -170,3 +170,16 @@ def test_rows_that_cannot_be_used_are_named(change, reason):
 
 def test_a_row_that_is_no_object_is_named():
     assert read_rows([3])[1][0].reason == "a row must be an object, got int"
+
+
+def test_the_headlines_best_baseline_is_the_one_with_the_largest_paired_gain():
+    """DropNode has the highest mean, by a single lucky run; on its own seed it gains nothing."""
+    scores = {"none": (0.70, 0.80, 0.72), "drop-edge": (0.71, 0.80, 0.74), "drop-node": (None, 0.80, None)}
+    rows = [
+        row(score, run=run, method=method)
+        for method, found in scores.items()
+        for run, score in enumerate(found)
+        if score is not None
+    ]
+    line = headline(report(rows + cell(0.7, 0.01, 3, method="rade-of"))).splitlines()[2]
+    assert "| 74.00 ± 5.29 (3) | DropEdge 75.00 ± 4.58 (3) | +1.00 [−1.48, 3.48] |" in line

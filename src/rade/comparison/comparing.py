@@ -80,6 +80,8 @@ def compare(
     numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     if not numbers or len(set(numbers)) < len(numbers) or min(numbers) < 0:
         raise ValueError(f"seeds must be a number of at least 1, or different numbers from 0 on, got {seeds!r}")
+    if workers is not None and workers < 1:
+        raise ValueError(f"workers must be at least 1, or None for as many as there are cores, got {workers!r}")
     metric = work.rehearse()
     names = [method.name for method in work.methods]
     jobs = [Job(name, seed) for seed in numbers for name in names]

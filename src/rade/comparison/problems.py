@@ -6,6 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from torch.utils.data import Dataset
 from torch_geometric.data import Data
 
 from rade.data.splits import Split
+from rade.graph.graph import node_count
 from rade.train.seeds import generator
 
 PARTS = ("train", "val", "test")
@@ -122,6 +124,8 @@ def problem_of(data: Any) -> Problem:
     for data in graphs:
         if data.y is None:
             raise ValueError("every graph needs a label, data.y, and one has none")
+        if data.edge_index is not None:
+            node_count(data.edge_index, data.num_nodes)
     return Graphs(graphs)
 
 
@@ -139,6 +143,9 @@ def _each(data: Any) -> Iterator[Data]:
 def _nodes(data: Data) -> Nodes:
     if data.y is None or data.edge_index is None:
         raise ValueError("the data needs labels, data.y, and edges, data.edge_index")
+    node_count(data.edge_index, data.num_nodes)
+    if len(data.y) != data.num_nodes:
+        raise ValueError(f"the data needs a label for each of its {data.num_nodes} nodes, got {len(data.y)} in data.y")
     for part in PARTS:
         mask = data.get(f"{part}_mask")
         if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape[0] != data.num_nodes:
@@ -148,6 +155,13 @@ def _nodes(data: Data) -> Nodes:
             )
         if not bool(mask.any(0).all()):
             raise ValueError(f"{part}_mask selects no node; training, validation and test need some each")
+    for one, other in combinations(PARTS, 2):
+        masks = (data[f"{part}_mask"].view(data.num_nodes, -1) for part in (one, other))
+        shared = int(torch.logical_and(*masks).any(1).sum())
+        if shared:
+            raise ValueError(
+                f"{one}_mask and {other}_mask share {shared} nodes, so scores would say nothing; parts must be apart"
+            )
     return Nodes((data,))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Literal, get_args
 
 from torch import Tensor
@@ -40,6 +41,13 @@ class Training:
     pool: Pool | None = None
 
     def __post_init__(self) -> None:
+        for names, kind, words in (
+            (("lr", "weight_decay"), Real, "a number"),
+            (("epochs", "patience", "batch_size"), Integral, "a whole number"),
+        ):
+            for name in names:
+                if not isinstance(getattr(self, name), kind):
+                    raise TypeError(f"{name} must be {words}, got {getattr(self, name)!r}")
         if not self.lr > 0 or self.weight_decay < 0:
             raise ValueError(f"lr must be positive and weight_decay not negative, got {self.lr}, {self.weight_decay}")
         if self.epochs < 1 or self.batch_size < 1 or self.patience < 0:

@@ -46,6 +46,8 @@ class Rule(ABC):
         if not 0.0 <= self.rho < math.inf:
             raise ValueError(f"rho = q/density must be a finite number of at least 0, got {self.rho}")
         choose("data_gradient", self.data_gradient, get_args(DataGradient))
+        for name in self.reads:
+            choose("what a rule reads", name, get_args(Reads))
 
     def check(self, correction: Correction) -> None:  # noqa: B027 - most rules can use any
         """Refuse a correction that this rule cannot use."""

@@ -51,7 +51,9 @@ class Notebook:
             return []
 
     def write(self, pilots: Sequence[Timed]) -> None:
-        """Keep these."""
+        """Keep these, if there is a folder to keep them in: a plan makes none."""
+        if not self.path.parent.is_dir():
+            return
         with suppress(RadeError):
             save_json(self.path, {"made": self._made(), "pilots": [asdict(pilot) for pilot in pilots]})
 

@@ -52,7 +52,7 @@ class Graph(Adjacency):
         >>> graph.num_edges, graph.degree.tolist(), graph.num_pairs
         (2, [0, 1, 1], 6)
         """
-        nodes = _node_count(edge_index, num_nodes, batch, ptr)
+        nodes = node_count(edge_index, num_nodes, batch, ptr)
         batch, ptr = _batch_and_pointer(batch, ptr, nodes, edge_index.device)
         simple = edge_index[0] != edge_index[1]
         position = simple.nonzero().squeeze(1)
@@ -236,7 +236,10 @@ def heard(nodes: Nodes, *patterns: Pattern) -> Nodes:
     return Nodes.where(mask)
 
 
-def _node_count(edge_index: Tensor, num_nodes: int | None, batch: Tensor | None, ptr: Tensor | None) -> int:
+def node_count(
+    edge_index: Tensor, num_nodes: int | None, batch: Tensor | None = None, ptr: Tensor | None = None
+) -> int:
+    """How many nodes there are; refuses an ``edge_index`` of another shape or kind, or with ids beyond them."""
     if edge_index.dim() != 2 or edge_index.shape[0] != 2:
         raise ValueError(f"edge_index must have shape [2, E], got {list(edge_index.shape)}")
     if edge_index.dtype != torch.long:

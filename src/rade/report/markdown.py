@@ -18,9 +18,12 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]|#])")
 
 def markdown(report: Report) -> str:
     """The whole report."""
-    parts = [f"# {escape(report.title)}", summary(report), _READING, *_glance(report)]
+    parts = [f"# {escape(report.title)}", summary(report), _READING]
+    parts += _section("At a glance", _COUNTED, COUNTS, counts(report))
     for table in report.tables:
         parts += _table(table)
+    parts += _section("Where the rates went", _MOVED, RATES, rates(report))
+    parts += _section("When training goes on", _LATER, LATE, late(report))
     parts += _others(report)
     parts += _failures(report)
     parts += _diagnoses(report)
@@ -36,8 +39,8 @@ def headline(report: Report) -> str:
     for table in sorted(report.tables, key=lambda table: (not _has_baselines(table), -len(table.filled))):
         ours = list(dict.fromkeys(cell.row.name for cell in table.filled if _is_rade(cell)))
         if table.is_score and ours and any(cell.is_plain for cell in table.filled):
-            gains = [text for name in ours for text in (escape(name), "gain [95 % interval]")]
-            return _grid(["data set, backbone", "plain", "best baseline", *gains], _gains(table, ours))
+            gains = [text for name in ("best baseline", *map(escape, ours)) for text in (name, "gain [95 % interval]")]
+            return _grid(["data set, backbone", "plain", *gains], _gains(table, ours))
     return "No table with a plain backbone and RADE has been run yet.\n"
 
 
@@ -58,18 +61,10 @@ _READING = (
 )
 
 
-def _glance(report: Report) -> list[str]:
-    """Counts by table, and where rates went."""
-    parts = []
-    for title, words, head, lines in (
-        ("At a glance", _COUNTED, COUNTS, list(counts(report))),
-        ("Where the rates went", _MOVED, RATES, list(rates(report))),
-        ("When training goes on", _LATER, LATE, list(late(report))),
-    ):
-        if lines:
-            rows = [[escape(text) for text in line] for line in lines]
-            parts += [f"## {title}", words, _grid([escape(name) for name in head], rows).rstrip()]
-    return parts
+def _section(title: str, words: str, head: Sequence[str], lines: Iterable[Sequence[str]]) -> list[str]:
+    """A table of lines under a heading; nothing without lines."""
+    rows = [[escape(text) for text in line] for line in lines]
+    return [f"## {title}", words, _grid([escape(name) for name in head], rows).rstrip()] if rows else []
 
 
 _COUNTED = (
@@ -173,11 +168,19 @@ def _gains(table: Table, names: Sequence[str]) -> Iterable[list[str]]:
         for backbone in dict.fromkeys(line.backbone for line in table.lines):
             cells = [cell for cell in table.filled if (cell.dataset, cell.backbone) == (dataset, backbone)]
             plain = next((cell for cell in cells if cell.is_plain), None)
-            best = max((cell for cell in cells if cell.is_baseline), key=_mean, default=None)
+            best = _best_baseline(table, cells)
             if plain and any(_is_rade(cell) for cell in cells):
                 by_name = {cell.row.name: cell for cell in cells}
                 gains = [text for name in names for text in _gain(table, by_name.get(name))]
-                yield [f"{escape(dataset)}, {escape(backbone)}", _short(plain), _named(best), *gains]
+                named = [_named(best), _gain(table, best)[1] if best else "–"]
+                yield [f"{escape(dataset)}, {escape(backbone)}", _short(plain), *named, *gains]
+
+
+def _best_baseline(table: Table, cells: Sequence[Cell]) -> Cell | None:
+    """By its gain over plain on the seeds that both have; one with an interval comes before a single run."""
+    found = [(cell, table.against(cell, "plain")) for cell in cells if cell.is_baseline]
+    ranked = [(one.result.low is not None, one.result.mean, cell) for cell, one in found if one is not None]
+    return max(ranked, key=lambda place: place[:2], default=(False, 0.0, None))[2]
 
 
 def _gain(table: Table, cell: Cell | None) -> tuple[str, str]:
@@ -189,15 +192,11 @@ def _gain(table: Table, cell: Cell | None) -> tuple[str, str]:
 
 
 def _short(cell: Cell) -> str:
-    return mean_std(cell.filled.spread) if cell.filled else "–"
+    return f"{mean_std(cell.filled.spread)} ({len(cell.filled.group.runs)})" if cell.filled else "–"
 
 
 def _named(cell: Cell | None) -> str:
     return "–" if cell is None else f"{escape(cell.row.name)} {_short(cell)}"
-
-
-def _mean(cell: Cell) -> float:
-    return cell.filled.spread.mean if cell.filled else float("-inf")
 
 
 def _is_rade(cell: Cell) -> bool:

@@ -111,7 +111,8 @@ def _comparisons(
     baselines = [one for one in place if one.is_baseline]
     chosen = {"plain": _plain(cell, cell.filled, place, by_place.get((cell.dataset, cell.backbone), ()))}
     if not cell.is_baseline:
-        chosen["baseline"] = max(_alike(baselines, cell.filled), key=_mean, default=None)
+        ours = cell.filled
+        chosen["baseline"] = max(_alike(baselines, ours), key=lambda one: _lead(one.filled, ours), default=None)
         full = [one for one in place if cell.row.method.startswith(one.row.method + "-")]
         chosen["full"] = next(iter(_alike(full, cell.filled)), None)
     for kind, reference in chosen.items():
@@ -144,8 +145,10 @@ def _alike(cells: Sequence[Cell], filled: Filled) -> list[Cell]:
     return same or (run if len(set(methods)) == len(methods) else [])
 
 
-def _mean(cell: Cell) -> float:
-    return cell.filled.spread.mean if cell.filled else float("-inf")
+def _lead(theirs: Filled | None, ours: Filled) -> tuple[bool, float]:
+    """Of a baseline on the seeds that both have, in points; one that shares fewer than two comes last."""
+    gaps = paired_differences(theirs, ours) if theirs else ()
+    return (len(gaps) > 1, spread(gaps).mean) if gaps else (False, float("-inf"))
 
 
 def _overall(lines: Sequence[Line], comparisons: Sequence[Comparison]) -> Iterable[Overall]:

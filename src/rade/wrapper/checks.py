@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch.nn import Module
 from torch_geometric.nn import MessagePassing
 
@@ -10,7 +11,10 @@ def require(**given: tuple[object, type]) -> None:
     """Refuse what is not a value of the wanted kind."""
     for name, (value, kind) in given.items():
         if not isinstance(value, kind):
-            raise TypeError(f"{name} must be a rade.{kind.__name__}, got {value!r}")
+            instead = (
+                f"; constant rates are rade.Constant({value}, {value})" if name == "rule" and _is_number(value) else ""
+            )
+            raise TypeError(f"{name} must be a rade.{kind.__name__}, got {value!r}{instead}")
 
 
 def is_explaining(model: Module) -> bool:
@@ -28,3 +32,17 @@ def require_model(model: object) -> None:
         raise TypeError(f"RADE wraps a model, got the class {model.__name__}: build it, RADE({model.__name__}(...))")
     if not isinstance(model, Module):
         raise TypeError(f"RADE wraps a model, a torch.nn.Module, got {model!r}")
+    if isinstance(model, torch.jit.ScriptModule):
+        raise TypeError(
+            "RADE replaces layers, and those of a scripted model are fixed: wrap it before torch.jit.script"
+        )
+
+
+def require_optimizer(optimizer: object) -> None:
+    """Refuse what takes no steps; wrappers around optimizers are welcome."""
+    if not hasattr(optimizer, "param_groups") or not hasattr(optimizer, "register_step_post_hook"):
+        raise TypeError(f"follow takes the optimizer that steps, such as torch.optim.Adam(...), got {optimizer!r}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

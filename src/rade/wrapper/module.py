@@ -28,7 +28,7 @@ from rade.view.randomness import branch_off, packed, unpack
 from rade.view.rates import Rates
 from rade.view.sampling import for_training
 from rade.wrapper.call import Call, entry_of, find_graph, takes_graph
-from rade.wrapper.checks import is_explaining, require, require_model
+from rade.wrapper.checks import is_explaining, require, require_model, require_optimizer
 from rade.wrapper.conversion import convert, revert
 from rade.wrapper.doubts import Doubts
 from rade.wrapper.explain import LayerReport, explain_layers
@@ -230,6 +230,7 @@ class RADE(Module):
 
         Each step uses the arguments of the last training call and the rows of its output that received a gradient.
         """
+        require_optimizer(optimizer)
         if self.rule.adapts and self.rule.data_gradient == "clean":
             raise ValueError("data_gradient='clean' needs the loss itself: call adapt(..., labelled=...) by hand")
         own = {id(parameter) for parameter in self.parameters()}
