@@ -183,3 +183,12 @@ def test_the_headlines_best_baseline_is_the_one_with_the_largest_paired_gain():
     ]
     line = headline(report(rows + cell(0.7, 0.01, 3, method="rade-of"))).splitlines()[2]
     assert "| 74.00 ± 5.29 (3) | DropEdge 75.00 ± 4.58 (3) | +1.00 [−1.48, 3.48] |" in line
+
+
+def test_the_headline_is_a_table_of_the_papers_however_full_others_are():
+    named = {"Plain": "none", "Node": "drop-node", "OF": "rade-of"}
+    depths = (2, 3, 4, 5)
+    own = tuple(Row(f"{name} {n}", named[name], settings={"layers": n}) for n in depths for name in named)
+    rows = [one for method in named.values() for n in depths for one in cell(0.8, 0.01, 2, method=method, layers=n)]
+    assert "RADE-OF | gain" in headline(report(rows, Experiment("own", "Ours", own), MAIN)).splitlines()[0]
+    assert "OF 3 | gain" in headline(report(rows, Experiment("own", "Ours", own))).splitlines()[0]

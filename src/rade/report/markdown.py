@@ -34,9 +34,9 @@ def markdown(report: Report) -> str:
 def headline(report: Report) -> str:
     """The README's table, from the fullest one with a plain backbone and RADE: scores, and paired gains over plain.
 
-    Tables that also have baselines come first.
+    Tables beside which the paper's numbers stand come first, then those that have baselines.
     """
-    for table in sorted(report.tables, key=lambda table: (not _has_baselines(table), -len(table.filled))):
+    for table in sorted(report.tables, key=_rank):
         ours = list(dict.fromkeys(cell.row.name for cell in table.filled if _is_rade(cell)))
         if table.is_score and ours and any(cell.is_plain for cell in table.filled):
             gains = [text for name in ("best baseline", *map(escape, ours)) for text in (name, "gain [95 % interval]")]
@@ -44,8 +44,10 @@ def headline(report: Report) -> str:
     return "No table with a plain backbone and RADE has been run yet.\n"
 
 
-def _has_baselines(table: Table) -> bool:
-    return any(not cell.is_plain and not _is_rade(cell) for cell in table.filled)
+def _rank(table: Table) -> tuple[bool, bool, int]:
+    published = any(cell.published for cell in table.filled)
+    baselines = any(cell.is_baseline for cell in table.filled)
+    return not published, not baselines, -len(table.filled)
 
 
 def escape(text: object) -> str:
