@@ -65,6 +65,15 @@ def paired(differences: Sequence[float], ratio: float = 0.0) -> Paired:
     return Paired(found.mean, found.std, found.count, found.mean - reach, found.mean + reach, p, effect)
 
 
+def fold_ratio(folds: int) -> float:
+    """n_test / n_train of k-fold cross-validation, for `paired`; 0 where runs are no folds.
+
+    >>> fold_ratio(5), fold_ratio(0)
+    (0.25, 0.0)
+    """
+    return 1 / (folds - 1) if folds > 1 else 0.0
+
+
 @cache
 def quantile(freedom: int, level: float = LEVEL) -> float:
     """Student's t that leaves (1 − level) / 2 above it."""

@@ -1,12 +1,12 @@
 """Two cells on the same seeds and splits."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rade.report.match import Cell, Filled
-from rade.report.selection import averaged
+from rade.report.selection import Pair, averaged
 from rade.report.verdict import Verdict
-from rade.statistics import Paired, holm, paired
+from rade.statistics import Paired, fold_ratio, holm, paired
 
 # What a line is compared with, in words.
 AGAINST = {"plain": "the plain backbone", "baseline": "the best baseline", "full": "the full method"}
@@ -69,16 +69,18 @@ def compare(cell: Cell, reference: Cell, kind: str) -> Comparison | None:
         return None
     folds = mine.scores.folds
     repetitions = len({seed for seed, _ in mine.scores.by.keys() & theirs.scores.by.keys()})
-    # n_test / n_train of k-fold cross-validation is 1 / (k − 1).
-    result = paired(gaps, 1 / (folds - 1) if folds > 1 else 0.0)
-    return Comparison(cell, reference, kind, gaps, result, folds, repetitions)
+    return Comparison(cell, reference, kind, gaps, paired(gaps, fold_ratio(folds)), folds, repetitions)
 
 
 def paired_differences(mine: Filled, theirs: Filled) -> tuple[float, ...]:
     """Points by which runs of the same first seed and run differ; with folds averaged over repetitions."""
-    shared = mine.scores.by.keys() & theirs.scores.by.keys()
-    gaps = {pair: 100 * (mine.scores.by[pair] - theirs.scores.by[pair]) for pair in sorted(shared)}
-    return tuple((averaged(gaps) if mine.scores.folds else gaps).values())
+    return differences(mine.scores.by, theirs.scores.by, mine.scores.folds)
+
+
+def differences(mine: Mapping[Pair, float], theirs: Mapping[Pair, float], folds: int) -> tuple[float, ...]:
+    """Points between the fractions of pairs that both have; with folds averaged over repetitions."""
+    gaps = {pair: 100 * (mine[pair] - theirs[pair]) for pair in sorted(mine.keys() & theirs.keys())}
+    return tuple((averaged(gaps) if folds else gaps).values())
 
 
 def adjust(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from statistics import median
 
 from rade.report.build import Report
+from rade.report.compare import differences
 from rade.report.groups import Group
 from rade.report.match import Cell
-from rade.report.numbers import minus, number, signed
+from rade.report.numbers import gain, number
 from rade.report.rows import LAST
-from rade.report.selection import averaged
 from rade.report.tables import Table
-from rade.statistics import paired, spread
+from rade.statistics import fold_ratio, paired, spread
 
 LATE = (
     "data set",
@@ -34,7 +34,7 @@ def late(report: Report) -> Iterable[tuple[str, ...]]:
                 group = cell.filled.group if cell.filled else None
                 if group and group.name not in seen and any(run.late is not None for run in group.runs):
                     seen.add(group.name)
-                    line = (*group.place, cell.row.name, *_numbers(group), _gap(table, cell, group))
+                    line = (*group.place, cell.row.name, *_numbers(group), late_gain(table, cell))
                     places.setdefault(group.place, []).append(line)
     return [line for lines in places.values() for line in lines]
 
@@ -48,19 +48,13 @@ def _numbers(group: Group) -> tuple[str, ...]:
     return str(len(runs)), epochs, best, last
 
 
-def _gap(table: Table, cell: Cell, group: Group) -> str:
-    """Paired, with its 95 % interval."""
+def late_gain(table: Table, cell: Cell) -> str:
+    """The mean of the last epochs minus plain training's, paired, with its 95 % interval; empty where there is none."""
     against = table.against(cell, "plain")
-    if against is None or against.reference.filled is None:
+    if against is None or cell.filled is None or against.reference.filled is None:
         return ""
-    mine, theirs = _late(group), _late(against.reference.filled.group)
-    gaps = {pair: 100 * (mine[pair] - theirs[pair]) for pair in sorted(mine.keys() & theirs.keys())}
-    if not gaps:
-        return ""
-    folds = against.folds
-    found = paired(list((averaged(gaps) if folds else gaps).values()), 1 / (folds - 1) if folds > 1 else 0.0)
-    interval = "" if found.low is None else f" [{minus(number(found.low))}, {minus(number(found.high))}]"
-    return signed(found.mean) + interval
+    gaps = differences(_late(cell.filled.group), _late(against.reference.filled.group), against.folds)
+    return gain(paired(gaps, fold_ratio(against.folds))) if gaps else ""
 
 
 def _late(group: Group) -> dict[tuple[int, int], float]:

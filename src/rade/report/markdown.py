@@ -9,7 +9,7 @@ from rade.report.environment import environment, settings_words
 from rade.report.glance import COUNTS, RATES, counts, rates
 from rade.report.late import LATE, late
 from rade.report.match import Cell
-from rade.report.numbers import duration, many, mean_std, minus, number, p_value, seeds, signed
+from rade.report.numbers import duration, gain, interval, many, mean_std, minus, number, p_value, seeds, signed
 from rade.report.overview import sentence, summary
 from rade.report.tables import Line, Table
 
@@ -160,8 +160,8 @@ def _overall(table: Table) -> Iterable[list[str]]:
             escape(one.line.backbone),
             escape(one.line.row.name),
             str(len(one.datasets)),
-            f"{number(better.value)} [{number(better.low)}, {number(better.high)}]",
-            f"{signed(middle.value)} [{minus(number(middle.low))}, {minus(number(middle.high))}]",
+            f"{number(better.value)} {interval(better.low, better.high)}",
+            f"{signed(middle.value)} {interval(middle.low, middle.high)}",
         ]
 
 
@@ -189,8 +189,7 @@ def _gain(table: Table, cell: Cell | None) -> tuple[str, str]:
     one = table.against(cell, "plain") if cell else None
     if cell is None or one is None:
         return ("not run" if cell is None else _short(cell), "–")
-    interval = "" if one.result.low is None else f" [{minus(number(one.result.low))}, {minus(number(one.result.high))}]"
-    return _short(cell), signed(one.result.mean) + interval
+    return _short(cell), gain(one.result)
 
 
 def _short(cell: Cell) -> str:

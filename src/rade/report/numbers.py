@@ -1,7 +1,7 @@
 """Numbers as text, the same in every format."""
 
 from rade.report.paper import Published
-from rade.statistics import Spread
+from rade.statistics import Paired, Spread
 
 MINUS = "−"
 
@@ -31,6 +31,20 @@ def signed(value: float | None, digits: int = 2) -> str:
     """
     text = number(value, digits)
     return f"+{text}" if value is not None and float(f"{value:.{digits}f}") > 0 else minus(text)
+
+
+def gain(found: Paired) -> str:
+    """A paired difference with its interval, if it has one.
+
+    >>> gain(Paired(0.5, 1.0, 3, -2.0, 3.0)), gain(Paired(0.5, None, 1))
+    ('+0.50 [−2.00, 3.00]', '+0.50')
+    """
+    return signed(found.mean) + ("" if found.low is None else f" {interval(found.low, found.high)}")
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """Both ends in brackets."""
+    return f"[{minus(number(low))}, {minus(number(high))}]"
 
 
 def mean_std(value: Spread | Published, digits: int = 2) -> str:

@@ -8,7 +8,7 @@ from rade.report.match import MEASURES, Cell, Filled
 from rade.report.numbers import number
 from rade.report.rows import Curve, Run
 from rade.report.tables import Table
-from rade.statistics import paired
+from rade.statistics import fold_ratio, paired
 
 COLOURS = 4  # of our own methods; plain and baselines are grey
 
@@ -74,9 +74,8 @@ def _strip(cell: Cell, filled: Filled, style: str, table: Table) -> svg.Strip:
     by = filled.scores.by
     known = [(run, scale * by[run.pair]) for run in filled.group.runs if run.pair in by]
     points = tuple((tip(run, value, digits), value) for run, value in known)
-    folds = filled.scores.folds
     units = [scale * value for value in filled.scores.units.values()]
-    mean = paired(units, 1 / (folds - 1) if folds > 1 else 0.0)
+    mean = paired(units, fold_ratio(filled.scores.folds))
     paper = cell.published.mean if cell.published and table.is_score else None  # others have no common scale
     return svg.Strip(cell.row.name, style, points, filled.spread.mean, mean.low, mean.high, paper)
 

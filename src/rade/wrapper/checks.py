@@ -6,15 +6,21 @@ import torch
 from torch.nn import Module
 from torch_geometric.nn import MessagePassing
 
+from rade.control.rules import Rule
+
 
 def require(**given: tuple[object, type]) -> None:
     """Refuse what is not a value of the wanted kind."""
     for name, (value, kind) in given.items():
         if not isinstance(value, kind):
-            instead = (
-                f"; constant rates are rade.Constant({value}, {value})" if name == "rule" and _is_number(value) else ""
-            )
-            raise TypeError(f"{name} must be a rade.{kind.__name__}, got {value!r}{instead}")
+            raise TypeError(f"{name} must be a rade.{kind.__name__}, got {value!r}")
+
+
+def require_rule(rule: object) -> None:
+    """Refuse what is no rule; a number is taken for constant rates, and told how they are said."""
+    if isinstance(rule, int | float) and not isinstance(rule, bool):
+        raise TypeError(f"rule must be a rade.Rule, got {rule!r}; constant rates are rade.Constant({rule}, {rule})")
+    require(rule=(rule, Rule))
 
 
 def is_explaining(model: Module) -> bool:
@@ -42,7 +48,3 @@ def require_optimizer(optimizer: object) -> None:
     """Refuse what takes no steps; wrappers around optimizers are welcome."""
     if not hasattr(optimizer, "param_groups") or not hasattr(optimizer, "register_step_post_hook"):
         raise TypeError(f"follow takes the optimizer that steps, such as torch.optim.Adam(...), got {optimizer!r}")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -28,7 +28,7 @@ from rade.view.randomness import branch_off, packed, unpack
 from rade.view.rates import Rates
 from rade.view.sampling import for_training
 from rade.wrapper.call import Call, entry_of, find_graph, takes_graph
-from rade.wrapper.checks import is_explaining, require, require_model, require_optimizer
+from rade.wrapper.checks import is_explaining, require, require_model, require_optimizer, require_rule
 from rade.wrapper.conversion import convert, revert
 from rade.wrapper.doubts import Doubts
 from rade.wrapper.explain import LayerReport, explain_layers
@@ -96,7 +96,8 @@ class RADE(Module):
         super().__init__()
         for name, value in removed.items():
             raise TypeError(refusal(name, value))
-        require(rule=(rule, Rule), views=(views, Views), correction=(correction, Correction),
+        require_rule(rule)
+        require(views=(views, Views), correction=(correction, Correction),
                 readout=(readout, Readout), inference=(inference, Inference))  # fmt: skip
         require_model(model)
         if isinstance(model, RADE):
