@@ -169,9 +169,33 @@ def test_probabilities_of_a_sigmoid_are_noticed():
             return super().forward(x, edge_index).sigmoid()
 
     model = adapting(Sigmoid(LAYERS["GCNConv"]), readout=rade.Readout(task="multilabel"))
-    binary_cross_entropy(model.train()(X, EDGES), (normal(NODES, 3) > 0).float()).backward()
-    with pytest.warns(UserWarning, match=r"as after a sigmoid.*return logits"):
+
+    def step() -> None:
+        binary_cross_entropy(model.train()(X, EDGES), (normal(NODES, 3) > 0).float()).backward()
         model.adapt()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(9):
+            step()
+    with pytest.warns(UserWarning, match=r"as after a sigmoid.*return logits"):
+        step()
+
+
+def test_untrained_logits_between_0_and_1_are_no_probabilities():
+    class Lifted(Net):
+        def forward(self, x: Tensor, edge_index: Any) -> Tensor:
+            return 0.01 * super().forward(x, edge_index) + self.lift
+
+    net = Lifted(LAYERS["GCNConv"])
+    net.lift = 0.5
+    model = adapting(net, readout=rade.Readout(task="multilabel"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for lift in [0.5] * 9 + [-0.5] + [0.5] * 20:
+            net.lift = lift
+            binary_cross_entropy_with_logits(model.train()(X, EDGES), (normal(NODES, 3) > 0).float()).backward()
+            model.adapt()
 
 
 def test_few_labels_and_additions():

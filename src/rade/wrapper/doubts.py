@@ -22,6 +22,7 @@ from rade.wrapper.latest import Latest
 
 BLOCKS, SMALLEST = 3, 3  # fewer blocks, or smaller ones, are common in one graph
 UNFOLLOWED = 50  # more than anybody accumulates gradients over
+INSIDE = 10  # rate steps
 LONG_EPOCH = 5_000  # batches; rates may adapt once in an epoch
 FEW = 0.1  # share of labelled rows under which additions were seen to hurt long training (docs/rates.md)
 
@@ -32,6 +33,7 @@ class Doubts:
     def __init__(self) -> None:
         self._said: set[str] = set()
         self._unfollowed = 0  # training calls since the last rate step
+        self._inside = 0  # rate steps with all outputs between 0 and 1
 
     def batch(self, call: Call, graph: Graph) -> None:
         """A batch of graphs without its batch vector: edges would be added between different graphs."""
@@ -93,9 +95,14 @@ class Doubts:
             self._say("labels", few)
 
     def _outputs(self, scores: Tensor, readout: Readout) -> None:
-        """Probabilities where logits are wanted."""
-        inside = scores.numel() >= 32 and bool(((scores >= 0) & (scores <= 1)).all())
-        if inside and readout.task in ("binary", "multilabel"):
+        """Probabilities where logits are wanted: they stay between 0 and 1, where untrained logits may all lie."""
+        if "outputs" in self._said or readout.task not in ("binary", "multilabel") or scores.numel() < 32:
+            return
+        if not bool(((scores >= 0) & (scores <= 1)).all()):
+            self._said.add("outputs")  # they are logits: nothing to look at any more
+            return
+        self._inside += 1
+        if self._inside == INSIDE:
             self._say(
                 "outputs",
                 "all outputs lie between 0 and 1, as after a sigmoid; rate control takes them for "
