@@ -66,12 +66,32 @@ def test_a_search_takes_the_best_by_validation_not_by_test():
 
 
 def test_a_search_passes_over_settings_that_lack_runs():
-    tuned = Experiment("tuned", "Tuned", (Row("tuned", "rade-of-fixed", search={"p": (0.2, 0.5)}),))
-    rows = [row(0.7, run=r, method="rade-of-fixed", options={"p": 0.2}) for r in range(2)]
+    tuned = Experiment("tuned", "Tuned", (Row("tuned", "rade-of-fixed", search={"p": (0.2, 0.3, 0.5)}),))
+    rows = [
+        row(s, run=r, method="rade-of-fixed", options={"p": p}) for p, s in ((0.2, 0.6), (0.3, 0.7)) for r in (0, 1)
+    ]
     rows += [row(0.9, run=0, method="rade-of-fixed", options={"p": 0.5})]
     (table,) = report(rows, tuned).tables
-    assert filled(table)["tuned"].group.flat["p"] == 0.2
-    assert "(2, 1 of 2 settings)" in markdown(report(rows, tuned))
+    assert filled(table)["tuned"].group.flat["p"] == 0.3
+    assert "(2, 2 of 3 settings)" in markdown(report(rows, tuned))
+
+
+def test_a_search_with_one_candidate_chose_nothing():
+    tuned = Experiment("tuned", "Tuned", (Row("tuned", "rade-of-fixed", search={"p": (0.2, 0.5)}),))
+    rows = [row(0.7, run=r, method="rade-of-fixed", options={"p": 0.2}) for r in range(2)]
+    assert not report(rows, tuned).tables
+
+
+def test_runs_at_other_rates_than_the_protocols_are_another_method():
+    fixed = Experiment("fixed", "Fixed", (Row("w/o GN", "rade-of-fixed"),))
+    rows = cell(0.8, 0.01, 9, method="rade-of-fixed", options={"p": 0.2, "rho": 0.2})
+    assert not report(rows, fixed).tables
+    (table,) = report(rows + cell(0.8, 0.01, 2, method="rade-of-fixed", options={"p": 0.5, "rho": 0.5}), fixed).tables
+    assert len(filled(table)["w/o GN"].group.runs) == 2
+
+
+def test_runs_on_corrupted_graphs_fill_no_table_that_does_not_ask_for_them():
+    assert not report(cell(0.5, 0.01, 9, method="none", corrupt="0,1")).tables
 
 
 def test_another_protocols_runs_stay_out():
@@ -132,7 +152,37 @@ def test_seconds_are_shown_and_not_judged():
     (table,) = report(store(3), runtime).tables
     assert filled(table)["RADE-OF"].spread.mean == pytest.approx(0.05)
     assert table.comparisons == ()
-    assert "0.050 ± 0.000" in markdown(report(store(3), runtime))
+    text = markdown(report(store(3), runtime))
+    assert "0.050 ± 0.000" in text
+    assert "kinds of processor" not in text
+    rows = store(3)
+    rows[0] |= {"machine": {"cpu": "another"}}
+    assert "on 2 kinds of processor" in markdown(report(rows, runtime))
+
+
+def test_a_run_that_another_first_seed_names_otherwise_counts_once():
+    rows = [row(0.8, run=3, seed=0, method="none"), row(0.8, run=0, seed=3, method="none")]
+    found = report(rows)
+    assert [one.seed for one in found.runs] == [3, 3]
+    assert len(filled(found.tables[0])["GCN"].group.runs) == 1
+    assert "repeats a run that is counted already" in markdown(found)
+
+
+def test_a_single_run_and_a_departing_cell_do_not_count_over_data_sets():
+    two = replace(MAIN, datasets=("cora", "citeseer", "pubmed"))
+
+    def rows(dataset, count, **other):
+        methods = (("none", 0.7), ("rade-of", 0.8))
+        return [
+            one
+            for method, score in methods
+            for one in cell(score, 0.01, count, dataset=dataset, method=method, **other)
+        ]
+
+    (table,) = report(rows("cora", 3) + rows("citeseer", 3) + rows("pubmed", 1), two).tables
+    assert [one.datasets for one in table.overall] == [("cora", "citeseer")]
+    (table,) = report(rows("cora", 3) + rows("citeseer", 3, epochs=5), two).tables
+    assert not table.overall
 
 
 def test_the_headline_has_scores_and_gains():

@@ -15,13 +15,13 @@ else:
 _UNCOMPARED = frozenset({"runs", "fanouts", "seed", "threads", "device"})
 
 
-def departures(settings: Mapping[str, Any], protocol: str, allowed: Collection[str] = ()) -> tuple[str, ...]:
-    """Settings that differ from the protocol's, in words, apart from those that are `allowed` to."""
-    found = []
-    for name, value in sorted(_defaults(settings, protocol).items()):
-        if name not in _UNCOMPARED and name not in allowed and name in settings and settings[name] != value:
-            found.append(f"{name} {settings[name]} instead of {value}")
-    return tuple(found)
+def departures(settings: Mapping[str, Any], protocol: str, allowed: Collection[str] = ()) -> dict[str, str]:
+    """Settings that differ from the protocol's, by name in words, apart from those that are `allowed` to."""
+    return {
+        name: f"{name} {settings[name]} instead of {value}"
+        for name, value in sorted(_defaults(settings, protocol).items())
+        if name not in _UNCOMPARED and name not in allowed and name in settings and settings[name] != value
+    }
 
 
 def _defaults(settings: Mapping[str, Any], protocol: str) -> dict[str, Any]:

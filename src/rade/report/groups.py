@@ -56,15 +56,21 @@ class Group:
 
 
 def group(runs: Iterable[Run]) -> tuple[tuple[Group, ...], tuple[Run, ...]]:
-    """Groups, and runs that repeat another's settings, seed and run: the newest numerics count, then the first key."""
+    """Groups, and runs that repeat another's settings, seed and run: the newest numerics count, then the first key.
+
+    Run 0 of first seed 3 is run 3 of first seed 0, but for splits that are numbered; the outcome tells.
+    """
     together: dict[str, dict[tuple[int, int], Run]] = {}
     repeated = []
+    outcomes = set()
     for run in sorted(runs, key=lambda run: (-run.numerics, run.key)):
         slots = together.setdefault(_identity(run), {})
-        if run.pair in slots:
+        outcome = (_identity(run), run.run if run.folds else None, run.seed, run.val, run.test, run.best_epoch)
+        if run.pair in slots or outcome in outcomes:
             repeated.append(run)
         else:
             slots[run.pair] = run
+            outcomes.add(outcome)
     groups = [Group(tuple(slots[pair] for pair in sorted(slots))) for _, slots in sorted(together.items())]
     return tuple(groups), tuple(repeated)
 

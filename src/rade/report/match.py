@@ -15,7 +15,7 @@ from rade.train.row import LATER
 
 PLAIN = "none"
 SCORE = "score"
-STAGES = LATER
+STAGES = {**LATER, "corrupt": ""}
 
 
 @dataclass(frozen=True)
@@ -89,21 +89,25 @@ class Cell:
 def fill(experiment: Experiment, row: Row, backbone: str, dataset: str, groups: Sequence[Group]) -> Cell:
     """The cell with the runs that belong into it, if there are any.
 
-    Groups fit by data set, backbone, method, protocol and the row's settings. Of several the one with the fewest
-    departures from the protocol is taken, then the one with most runs; of a search the best by validation.
+    Groups fit by data set, backbone, method with its options, protocol and the row's settings. Of several the one with
+    the fewest departures from the protocol is taken, then the one with most runs; of a search the best by validation.
     """
     wanted = row.settings_on(dataset)
-    fitting = [one for one in groups if _fits(one, (dataset, backbone), row.method, experiment.protocol, wanted)]
-    allowed = {*wanted, *row.search}
-    ranked = sorted(fitting, key=lambda one: (len(_departures(one, experiment, allowed)), -len(one.runs), one.name))
+    away: dict[str, dict[str, str]] = {}
+    fitting = []
+    for one in groups:
+        if _fits(one, (dataset, backbone), row.method, experiment.protocol, wanted):
+            away[one.name] = departures(one.flat, experiment.protocol, {*wanted, *row.search})
+            if away[one.name].keys().isdisjoint(one.first.settings["options"]):  # another rate is another method
+                fitting.append(one)
+    ranked = sorted(fitting, key=lambda one: (len(away[one.name]), -len(one.runs), one.name))
     if not ranked:
         return Cell(row, backbone, dataset, None)
     chosen, tried = ranked[0], 1
     if row.search:
-        least = len(_departures(ranked[0], experiment, allowed))
-        near = [one for one in ranked if len(_departures(one, experiment, allowed)) == least]
+        near = [one for one in ranked if len(away[one.name]) == len(away[ranked[0].name])]
         candidates = _whole_candidates(near, row.search)
-        if not candidates:
+        if len(candidates) < 2:  # nothing was chosen
             return Cell(row, backbone, dataset, None)
         chosen, tried = max(candidates, key=_validation), len(candidates)
     scores = measure(chosen, experiment.measure)
@@ -111,7 +115,7 @@ def fill(experiment: Experiment, row: Row, backbone: str, dataset: str, groups: 
         return Cell(row, backbone, dataset, None)
     scale = MEASURES[experiment.measure].scale
     values = spread([scale * value for value in scores.units.values()])
-    return Cell(row, backbone, dataset, Filled(chosen, scores, values, _departures(chosen, experiment, allowed), tried))
+    return Cell(row, backbone, dataset, Filled(chosen, scores, values, tuple(away[chosen.name].values()), tried))
 
 
 def measure(group: Group, name: str) -> Scores:
@@ -128,7 +132,7 @@ def _fits(group: Group, place: tuple[str, str], method: str, protocol: str, want
         return False
     # A stage that changes labels or graphs is no reproduction of a table that does not ask for it.
     asked = {**STAGES, **wanted}
-    return all(name in group.flat and _same(group.flat[name], value) for name, value in asked.items())
+    return all(_same(group.flat.get(name, STAGES.get(name)), value) for name, value in asked.items())
 
 
 def _whole_candidates(groups: Sequence[Group], search: Mapping[str, Sequence[Any]]) -> list[Group]:
@@ -144,10 +148,6 @@ def _whole_candidates(groups: Sequence[Group], search: Mapping[str, Sequence[Any
 def _same(stored: Any, wanted: Any) -> bool:
     """Equal, a tuple of the table being a list in JSON."""
     return bool(stored == (list(wanted) if isinstance(wanted, tuple) else wanted))
-
-
-def _departures(group: Group, experiment: Experiment, allowed: set[str]) -> tuple[str, ...]:
-    return departures(group.flat, experiment.protocol, allowed)
 
 
 def _validation(group: Group) -> float:

@@ -45,7 +45,19 @@ def sentence(table: Table) -> str:
     apart = sum(bool(cell.filled and cell.filled.departures) for cell in table.filled)
     if apart:
         text += f" {many(apart, 'cell')}, marked *, depart from the protocol's settings."
-    return text
+    return text + (_processors(table) if table.experiment.measure == "seconds_per_epoch" else "")
+
+
+def _processors(table: Table) -> str:
+    """Times of runs on machines of several kinds are no ratios."""
+    runs = [run for cell in table.filled if cell.filled for run in cell.filled.group.runs]
+    kinds = sorted({str(run.made.machine.get("cpu", "unknown")) for run in runs})
+    if len(kinds) < 2:
+        return ""
+    return (
+        f" Runs on {len(kinds)} kinds of processor ({', '.join(kinds)}), so do not read ratios from it: "
+        "`rade bench epoch` measures them side by side."
+    )
 
 
 def _first_verdicts(report: Report) -> dict[tuple[str, str], str]:

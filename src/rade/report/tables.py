@@ -28,7 +28,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Overall:
-    """A line against the plain backbone over all data sets on which both were run."""
+    """A line against plain over the data sets on which both ran at least twice, as the table asks; two at least."""
 
     line: Line
     datasets: tuple[str, ...]
@@ -151,16 +151,21 @@ def _lead(theirs: Filled | None, ours: Filled) -> tuple[bool, float]:
     return (len(gaps) > 1, spread(gaps).mean) if gaps else (False, float("-inf"))
 
 
+def _counts(filled: Filled | None, one: Comparison) -> bool:
+    """Whether a data set counts over all of them: run as the table has it, and more than once."""
+    return filled is not None and not filled.departures and one.result.count > 1
+
+
 def _overall(lines: Sequence[Line], comparisons: Sequence[Comparison]) -> Iterable[Overall]:
     to_plain = {id(one.cell): one for one in comparisons if one.kind == "plain"}
     for line in sorted(lines, key=lambda line: line.cells[0].is_baseline):
         pairs = {
             cell.dataset: (cell.filled, to_plain[id(cell)].reference.filled)
             for cell in line.cells
-            if cell.filled and id(cell) in to_plain
+            if id(cell) in to_plain and _counts(cell.filled, to_plain[id(cell)])
         }
         both = {name: (mine, plain) for name, (mine, plain) in pairs.items() if mine and plain}
-        if both:
+        if len(both) > 1:
             improvement = probability_of_improvement(
                 {name: list(mine.scores.units.values()) for name, (mine, _) in both.items()},
                 {name: list(plain.scores.units.values()) for name, (_, plain) in both.items()},
