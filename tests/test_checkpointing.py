@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.utils.checkpoint import checkpoint
+from torch_geometric.nn import GATConv, GATv2Conv, TransformerConv
 
 import rade
 import rade.correction
@@ -53,6 +54,39 @@ CASES = {
 def test_gradients_are_those_without_checkpoints(layer, case):
     plain, again = (gradients(kind, layer, **CASES[case]) for kind in (Net, Checkpointed))
     assert all(torch.equal(one, other) for one, other in zip(plain, again))
+
+
+LARGE = 600  # more pairs than are listed: GATv2Conv then looks at a sample of non-neighbors
+
+
+@pytest.mark.parametrize(
+    ("layer", "nodes", "options"),
+    [
+        (GATv2Conv, LARGE, {}),
+        (TransformerConv, LARGE, {"variant": "ofs"}),
+        (GATConv, NODES, {"variant": "ofs", "correction": rade.Correction(complement="sampled", samples=8)}),
+        (GATConv, NODES, {"variant": "ofs", "correction": rade.Correction(moments="monte-carlo", samples=16)}),
+    ],
+    ids=["columns", "columns, RADE-OFS", "sampled", "monte-carlo"],
+)
+def test_estimates_are_drawn_once_for_a_view_and_once_for_evaluation(layer, nodes, options):
+    x, edges = normal(nodes, 8), random_edges(nodes, 2 * nodes)
+
+    def model(kind: type[Net]) -> rade.RADE:
+        net, generator = seeded(lambda: kind(layer)), torch.Generator().manual_seed(0)
+        return rade.RADE(net, rule=rade.Constant(0.3, 1.0), generator=generator, **options)
+
+    plain, again = model(Net), model(Checkpointed)
+    for one in (plain, again):
+        one.train()(x, edges).square().sum().backward()
+    for one, other in zip(plain.parameters(), again.parameters()):
+        assert torch.equal(one.grad, other.grad)
+    before = plain.generator.get_state()
+    with torch.no_grad():
+        assert torch.equal(plain.eval()(x, edges), plain(x, edges))
+        assert torch.equal(plain(x, edges), again.eval()(x, edges))
+    plain.explain(x, edges)
+    assert torch.equal(plain.generator.get_state(), before)
 
 
 def test_a_view_is_found_by_layer_and_step():

@@ -18,6 +18,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GCN, GIN, EdgeConv, GCNConv, global_add_pool, global_mean_pool
 
 import rade
+from rade.augment import make
 from rade.comparison.problems import Graphs, problem_of
 from rade.comparison.subjects import subject_of
 from rade.data.dataset import Provenance
@@ -362,10 +363,27 @@ def test_nothing_that_was_finished_is_lost(tmp_path):
     assert [(run.method, run.seed, run.test) for run in found.runs] == [
         (run.method, run.seed, run.test) for run in whole.runs
     ]
-    with pytest.raises(rade.train.RunError, match="another model, of other data or of another training"):
+    with pytest.raises(rade.train.RunError, match="another model or method, of other data or of another training"):
         rade.compare(make_net, one_graph(), ("none", "rade-of"), 2, workers=1, store=tmp_path)
     with pytest.raises(rade.train.RunError, match="another model"):
         rade.compare(lambda: GCN(6, 7, 2, 3), one_graph(), ("none", "rade-of"), 2, training=SHORT, store=tmp_path)
+
+
+@pytest.mark.parametrize("change", ["rate", "method", "dropout", "class"])
+def test_a_store_tells_methods_and_models_apart_that_have_the_same_name_and_weights(tmp_path, change):
+    class Other(GCN):
+        pass
+
+    def compared(way: Any, net: Any) -> None:
+        rade.compare(net, one_graph(), {"none": "none", "mine": way}, 1, training=SHORT, workers=1, store=tmp_path)
+
+    first = make("rade-of-fixed", p=0.1)
+    compared(first, lambda: GCN(6, 8, 2, 3))
+    compared(first, lambda: GCN(6, 8, 2, 3))
+    way = {"rate": make("rade-of-fixed", p=0.8), "method": "drop-edge"}.get(change, first)
+    changed = {"dropout": lambda: GCN(6, 8, 2, 3, dropout=0.5), "class": lambda: Other(6, 8, 2, 3)}
+    with pytest.raises(rade.train.RunError, match="another model or method"):
+        compared(way, changed.get(change, lambda: GCN(6, 8, 2, 3)))
 
 
 def test_functions_that_others_cannot_import_are_run_here():

@@ -192,7 +192,7 @@ def test_untrained_logits_between_0_and_1_are_no_probabilities():
     model = adapting(net, readout=rade.Readout(task="multilabel"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for lift in [0.5] * 9 + [-0.5] + [0.5] * 20:
+        for lift in [0.5] * 9 + [-0.5] + [0.5] * 3:
             net.lift = lift
             binary_cross_entropy_with_logits(model.train()(X, EDGES), (normal(NODES, 3) > 0).float()).backward()
             model.adapt()
@@ -330,6 +330,10 @@ def test_added_edges_weigh_what_edges_do_on_average():
         model(X, EDGES, weight[:, None].expand(-1, 2))
 
 
+def rate(model: rade.RADE, graph: rade.Graph) -> float:
+    return float(model.controller.rates_for(graph).q)
+
+
 def test_additions_per_node_follow_to_a_graph_of_another_size():
     large_x, large = normal(10 * NODES, 8, seed=1), random_edges(10 * NODES, 1200, seed=1)
     model = rade.RADE(seeded(lambda: GCNConv(8, 3)), "ofs", rule=rade.Constant(0.5, 1.0))
@@ -337,12 +341,29 @@ def test_additions_per_node_follow_to_a_graph_of_another_size():
     model.eval()
     q = model.rates.q
     graph = rade.Graph.from_edge_index(large, 10 * NODES)
-    assert model._inference_law(graph).rates.q == pytest.approx(q / 10)
-    assert model._inference_law(rade.Graph.from_edge_index(EDGES, NODES)).rates.q == q
+    assert rate(model, graph) == pytest.approx(q / 10)
+    assert rate(model, rade.Graph.from_edge_index(EDGES, NODES)) == q
     torch.testing.assert_close(model(large_x, graph), model.at(model.rates.scaled(0.1))(large_x, graph))
+    assert torch.equal(model(large_x, graph), model.by(model.inference)(large_x, graph))
+    assert rate(model, two_graphs()) == q
+
+
+def two_graphs() -> rade.Graph:
     batch = torch.arange(2).repeat_interleave(NODES)
-    two = rade.Graph.from_edge_index(torch.cat([EDGES, EDGES + NODES], 1), 2 * NODES, batch)
-    assert model._inference_law(two).rates.q == q
+    return rade.Graph.from_edge_index(torch.cat([EDGES, EDGES + NODES], 1), 2 * NODES, batch)
+
+
+@pytest.mark.parametrize("single_first", [True, False])
+def test_after_training_on_batches_a_graph_gets_as_much_alone_as_in_a_batch(single_first):
+    """The last batch of an epoch may hold one graph."""
+    model = rade.RADE(seeded(lambda: GCNConv(8, 3)), "ofs", rule=rade.Constant(0.5, 1.0))
+    x, small = normal(12, 8), rade.Graph.from_edge_index(random_edges(12, 20), 12)
+    calls = [(x, small), (torch.cat([X, X]), two_graphs())]
+    for features, graph in calls if single_first else reversed(calls):
+        model.train()(features, graph)
+    alone = model.eval()(X, rade.Graph.from_edge_index(EDGES, NODES))
+    together = model(torch.cat([X, X]), two_graphs())
+    torch.testing.assert_close(alone, together[:NODES])
 
 
 def test_states_of_before_load():

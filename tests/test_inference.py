@@ -126,6 +126,17 @@ def test_training_on_the_mean_over_views_is_what_inference_does(name, variant):
     assert sum(parameter.grad is not None for parameter in net.parameters()) > 1
 
 
+def test_an_ensemble_of_outputs_some_of_which_are_missing():
+    class Pair(Net):
+        def forward(self, x: Tensor, edge_index: Any) -> tuple[Tensor, None]:
+            return super().forward(x, edge_index), None
+
+    model = rade.RADE(Pair(LAYERS["GCNConv"]), inference=rade.Ensemble(3)).eval()
+    output, nothing = model(X, EDGES)
+    assert output.shape == (len(X), 3)
+    assert nothing is None
+
+
 def test_who_trains_on_the_mean_can_still_look_at_views():
     model = trained(variant="ofs", rule=rade.Constant(0.5, 0.5), views=EXPECTED)
     assert model.uncertainty(X, EDGES, views=8).sampled_std.max() > 0

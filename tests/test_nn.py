@@ -307,6 +307,12 @@ def view() -> Any:
     return sample_view(ISOLATED, Rates(0.3, 0.2), torch.Generator().manual_seed(0))
 
 
+def weightless_additions() -> rade.nn.GCNConv:
+    conv = rade.nn.GCNConv(IN, OUT, add_self_loops=False)
+    conv.added_weight = 0.0
+    return conv
+
+
 X, W = torch.ones(5, IN), torch.ones(ISOLATED.pattern.size)
 LOOPED = Graph.from_edge_index(torch.cat([ISOLATED.edge_index, torch.arange(5).expand(2, 5)], 1), 5)
 REFUSED = {
@@ -327,7 +333,18 @@ REFUSED = {
         lambda: rade.nn.GCNConv(IN, OUT)(X, view(), 0 * W),
         "edge_weight must be positive .* got 0; .*Graph",
     ),
-    "negative weight": (lambda: rade.nn.SGConv(IN, OUT)(X, view(), -W), "must be positive where degrees are weighted"),
+    "negative weight": (
+        lambda: rade.nn.SGConv(IN, OUT)(X, view(), -W),
+        "must be positive and finite where degrees are weighted",
+    ),
+    "infinite weight": (
+        lambda: rade.nn.GCNConv(IN, OUT, add_self_loops=False)(X, view(), W / 0),
+        "must be positive and finite .* got inf",
+    ),
+    "additions without weight": (
+        lambda: weightless_additions()(X, view(), W),
+        "added edges must weigh something without self-loops, got added_weight = 0.0",
+    ),
     "directed Cheb": (
         lambda: rade.nn.ChebConv(IN, OUT, K=2)(X, view(), W.cumsum(0)),
         "ChebConv takes edge_weight .* only if both directions of every edge weigh the same",

@@ -133,6 +133,16 @@ def test_the_rule_ends_where_noise_over_signal_is_nu(start, nu):
     assert float(state.rho) == pytest.approx(float(state.p))
 
 
+def test_a_rate_that_fell_for_long_comes_back_in_time():
+    state = RateState(rade.NoiseRatio(0.5, 0.5, nu=0.1), density=0.1)
+    for _ in range(2000):
+        state.step(evidence(noise=1.0, signal=1e-3))
+    assert float(state.p) == pytest.approx(1e-3)
+    for _ in range(200):
+        state.step(evidence(noise=1e-3, signal=1.0))
+    assert float(state.p) > 0.1
+
+
 def test_rates_given_as_zero_stay_off_and_rho_may_stay():
     for rule, p, rho in (
         (rade.NoiseRatio(0.5, 0.0), None, 0.0),

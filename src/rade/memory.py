@@ -27,7 +27,7 @@ def ordinary_tensors() -> Iterator[None]:
 class Memo:
     """What an immutable value has computed about itself; copies and pickles start empty.
 
-    limit: how many entries are kept, the latest ones; all of them if not given.
+    limit: how many entries are kept, those used latest; all of them if not given.
 
     >>> memo = Memo()
     >>> memo.once("answer", lambda: 42), memo.once("answer", lambda: 0)
@@ -44,6 +44,8 @@ class Memo:
         """What ``build`` returns, computed on first use of ``key``."""
         if key in self.kept:
             found: T = self.kept[key]
+            if self.limit is not None:  # the latest used are kept
+                self.kept[key] = self.kept.pop(key)
             return found
         with ordinary_tensors():
             value = build()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 
 import pytest
@@ -15,7 +16,7 @@ from rade.noise.guesses import Candidate, Guess, NoiseEstimate
 from rade.noise.similarity import partners
 from rade.testing import GRAPHS
 from rade.train.corruption import Corruption
-from zoo import LAYERS, Net
+from zoo import LAYERS, Net, seeded
 
 NODES, CLASSES = 600, 3
 
@@ -146,6 +147,28 @@ def test_without_features_of_nodes_edges_are_trusted_alike(trained):
     found = trained.estimate(trained.graph, by_edge=False)
     assert found.similar is None
     assert not any(guess.by_edge for guess in found.curve)
+
+
+def test_labels_are_read_by_the_shape_of_the_outputs(trained):
+    """One output per row is a yes or no, whole numbers or not; "no noise" is tried and preferred in any order."""
+    net = seeded(lambda: Net(LAYERS["GCNConv"], features=trained.x.shape[1], classes=1))
+    model = rade.RADE(net, rule=rade.Constant(0, 0)).eval()
+    yes = (trained.y == 0).long()
+    rows = torch.arange(len(yes))
+    call = functools.partial(
+        rade.estimate_noise, model, trained.x, trained.graph, rows=rows, by_edge=False, shares=(0,)
+    )
+    found = call(labels=yes, drops=(0.4, 0.2))
+    assert [guess.drop for guess in found.curve] == [0.0, 0.2, 0.4]
+    right = (model(trained.x, trained.graph).squeeze(1) > 0) == yes.bool()
+    assert found.curve[0].score == pytest.approx(float(right.float().mean()))
+    assert call(labels=yes.float()[:, None]).curve[0] == call(labels=yes).curve[0] == found.curve[0]
+    three = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"], features=trained.x.shape[1])), rule=rade.Constant(0, 0))
+    call = functools.partial(rade.estimate_noise, three.eval(), trained.x, trained.graph, rows=rows, shares=(0,))
+    targets = torch.nn.functional.one_hot(trained.y % 3, 3)
+    assert call(labels=targets).curve == call(labels=targets.float()).curve
+    with pytest.raises(ValueError, match=r"classes \[n\], or targets of the outputs' shape"):
+        call(labels=targets[:, :2])
 
 
 def test_a_model_in_training_is_refused(trained):

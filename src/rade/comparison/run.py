@@ -89,6 +89,13 @@ class Work:
         rates = learner.rates
         return Run(method, seed, *best, float(rates.p), float(rates.q), sum(progress.seconds))
 
+    def model(self, method: str, seed: int) -> Module:
+        """The model that is trained, as it is before the first step."""
+        (named,) = (one for one in self.methods if one.name == method)
+        with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return self._learner(named, seed)[0].net
+
     def fresh(self, seed: int) -> Module:
         """The user's model with parameters from the seed."""
         torch.manual_seed(derive(seed, 3))

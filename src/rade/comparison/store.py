@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import torch
-
+from rade.comparison.identity import identity
 from rade.comparison.run import Run, Work
 from rade.train.errors import RunError
 from rade.train.files import ensure_writable, load_record, save_record
@@ -18,10 +17,10 @@ from rade.train.lock import locked
 
 @dataclass(frozen=True)
 class Folder:
-    """``METHOD/seed-N.json``, each with a name of all that decides it: data, training, model and first parameters."""
+    """``METHOD/seed-N.json``, each with a name of all that decides it: data, training, the model under its method."""
 
     path: Path
-    names: dict[int, str]  # by seed
+    names: dict[tuple[str, int], str]  # by method and seed
 
     @staticmethod
     @contextmanager
@@ -30,7 +29,10 @@ class Folder:
         with locked(path):
             ensure_writable(path)
             common = f"{work.problem.fingerprint} {_plain(work)}"
-            yield Folder(path, {seed: _name(work, seed, common) for seed in seeds})
+            names = [method.name for method in work.methods]
+            yield Folder(
+                path, {(name, seed): identity(work.model(name, seed), common) for name in names for seed in seeds}
+            )
 
     def get(self, method: str, seed: int) -> Run | None:
         """A finished run, None if it is still to be done; one of another comparison is an error."""
@@ -38,16 +40,16 @@ class Folder:
         if not path.exists():
             return None
         record = load_record(path)
-        if record.get("name") != self.names[seed]:
+        if record.get("name") != self.names[method, seed]:
             raise RunError(
-                f"{path} holds a run of another model, of other data or of another training; choose another folder for "
-                "store=, or delete this one"
+                f"{path} holds a run of another model or method, of other data or of another training; choose another "
+                "folder for store=, or delete this one"
             )
         return Run(**record["run"])
 
     def put(self, run: Run) -> None:
         """Keep a run."""
-        save_record(self._file(run.method, run.seed), {"name": self.names[run.seed], "run": run.asdict()})
+        save_record(self._file(run.method, run.seed), {"name": self.names[run.method, run.seed], "run": run.asdict()})
 
     def _file(self, method: str, seed: int) -> Path:
         kept = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in method)
@@ -60,14 +62,3 @@ def _plain(work: Work) -> str:
     values = asdict(work.training)
     metric = values.pop("metric")
     return f"{values} {metric if isinstance(metric, str) else metric.__qualname__}"
-
-
-def _name(work: Work, seed: int, common: str) -> str:
-    """What decides a run but its method; functions cannot be hashed, so the model speaks for itself."""
-    with torch.random.fork_rng(devices=[]):
-        net = work.fresh(seed)
-    found = hashlib.sha256(f"{common} {net}".encode())
-    for name, value in net.state_dict().items():
-        if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.UninitializedParameter):
-            found.update(name.encode() + value.detach().cpu().contiguous().numpy().tobytes())
-    return found.hexdigest()

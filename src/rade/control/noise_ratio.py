@@ -13,6 +13,7 @@ from rade.control.evidence import Evidence, Reads
 from rade.control.rules import Rule, State, double
 from rade.distributed import average
 
+LEAST = 1e-3  # a rate that goes on falling is as good as 0, and could not come back in time
 TINY = 1e-30  # a ratio of two numbers that vanish together says nothing: it is clipped like any other
 
 
@@ -51,9 +52,15 @@ class NoiseRatio(Rule):
 
     def init(self) -> State:
         """The rates, the log odds of p (of ρ/(1+ρ) where nothing is dropped), and two averages."""
-        first = self.p if self.p > 0.0 else self.rho / (1.0 + self.rho)
-        odds = math.log(first / (1.0 - first)) if first > 0.0 else 0.0
-        return super().init() | {"log_odds": double(odds), "signal": double(0.0), "noise": double(0.0)}
+        return super().init() | {
+            "log_odds": double(_log_odds(self._first) if self._first else 0.0),
+            "signal": double(0.0),
+            "noise": double(0.0),
+        }
+
+    @property
+    def _first(self) -> float:
+        return self.p if self.p > 0.0 else self.rho / (1.0 + self.rho)
 
     def step(self, state: State, density: Tensor, seen: Evidence) -> State:
         """Measure signal and noise, and move the odds; a step that is not finite changes nothing."""
@@ -63,8 +70,8 @@ class NoiseRatio(Rule):
         # Both averages start at 0 and miss the same mass, which cancels in their ratio.
         signal, noise = (decay * state[name] + (1.0 - decay) * new for name, new in zip(("signal", "noise"), here))
         pull = torch.log(self.nu * (signal + TINY) / (noise + TINY)).clamp(-2.0, 2.0)
-        most = math.log(self.max_p / (1.0 - self.max_p))
-        odds = (state["log_odds"] + pull / self.horizon).clamp(max=most)
+        least = min(LEAST, self._first or LEAST)
+        odds = (state["log_odds"] + pull / self.horizon).clamp(_log_odds(least), _log_odds(self.max_p))
         return state | self._rates(odds, density) | {"log_odds": odds, "signal": signal, "noise": noise}
 
     def _measured(self, seen: Evidence) -> Tensor:
@@ -82,3 +89,7 @@ class NoiseRatio(Rule):
         else:
             rho = moving * (self.rho / self.p) if self.p > 0.0 else odds.exp()
         return {"p": p, "rho": torch.minimum(rho, density.reciprocal())}  # q = ρD is at most 1
+
+
+def _log_odds(p: float) -> float:
+    return math.log(p / (1.0 - p))

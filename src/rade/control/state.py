@@ -24,7 +24,7 @@ class RateState(Module):
     rho: Tensor
     density: Tensor
     nodes: Tensor  # mean number of nodes of training graphs, nan before any and for batches of graphs
-    calls: Tensor  # how many that is the mean of
+    calls: Tensor  # how many that is the mean of; infinite once a batch of graphs was seen
 
     def __init__(self, rule: Rule, density: float | None) -> None:
         super().__init__()
@@ -70,8 +70,11 @@ class RateState(Module):
             self.density.copy_(edges / pairs.clamp(min=1.0))
 
     def count(self, graph: Graph) -> None:
-        """Remember how large the graphs of training are; batches of graphs vary in themselves and are not counted."""
-        if graph.num_graphs == 1:
+        """Remember how large the graphs of training are; batches vary in themselves: after one nothing is counted."""
+        if graph.num_graphs > 1:
+            self.calls.fill_(math.inf)
+            self.nodes.fill_(math.nan)
+        elif math.isfinite(float(self.calls)):
             self.calls.add_(1.0)
             self.nodes.copy_(torch.nan_to_num(self.nodes, nan=float(graph.num_nodes)))
             self.nodes.add_((graph.num_nodes - self.nodes) / self.calls)
@@ -79,8 +82,8 @@ class RateState(Module):
     def rates_for(self, graph: Graph) -> Rates:
         """Rates for inference that keeps additions: a node of a larger graph than in training gets as many as there.
 
-        q · (training nodes / nodes) on a single graph. Graphs of a batch keep q, so that no prediction depends on which
-        others stand in its batch.
+        q · (training nodes / nodes) on a single graph, if training saw no batches. Graphs of a batch keep q, and so do
+        all graphs after training on batches: no prediction depends on which others stand in its batch.
         """
         rates = self.rates_at(graph.density)
         if graph.num_graphs > 1 or math.isnan(float(self.nodes)) or float(self.nodes) == graph.num_nodes:

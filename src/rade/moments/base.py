@@ -165,7 +165,8 @@ class Coefficients(ABC):
         key = self.key
         if key is None and law.differentiable:  # graphs of derivatives are large: they go with their law
             return law.memo.once((self, name), build)
-        return self.memo.once((law, name), build) if key is None else law.memo.once((key, name), build)
+        # By the law's memory: views share the law that they are drawn from, whatever samples they have beside.
+        return self.memo.once((law.memo, name), build) if key is None else law.memo.once((key, name), build)
 
     def no_loop(self) -> Tensor:
         """Loop weights of an aggregator without loops, [n]."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -13,6 +13,7 @@ from rade.moments.base import Coefficients, Moments
 from rade.view.law import Law
 from rade.view.rates import number
 from rade.view.sampling import sample
+from rade.view.view import View
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +29,7 @@ def sampled_moments(coefficients: Coefficients, law: Law) -> SampledMoments:
 
     Costs one evaluation of the coefficients per view: for comparison, and for aggregators without moments of their own.
     """
-    views = [sample(law) for _ in range(law.correction.samples)]
+    views = law.drawn.once("views", law.graph.device, lambda source: _views(replace(law, generator=source)))
     seen = [coefficients.on(view) for view in views]
     target = torch.cat([view.added.target for view in views])
     source = torch.cat([view.added.source for view in views])
@@ -51,6 +52,10 @@ def sampled_variance(coefficients: Coefficients, law: Law, moments: SampledMomen
     edges = (moments.second.edges - moments.mean.edges.square()).clamp(min=0)
     rows = torch.full_like(moments.mean.loop, 1.0 - number(law.rates.q))
     return Moments(edges, coefficients.no_loop(), moments.second.nonedges.scaled(rows))
+
+
+def _views(law: Law) -> list[View]:
+    return [sample(law) for _ in range(law.correction.samples)]
 
 
 def _mean(values: list[Tensor]) -> Tensor:

@@ -17,6 +17,7 @@ from rade.view.rates import number
 
 BUDGET = 2**22  # numbers per temporary; more go in groups of quadrature nodes, recomputed in the backward pass
 SILENT = -37.0  # e^−37 is lost beside 1 in double precision
+FARTHEST = 700.0  # the last v with a finite exp(v)
 NEVER = 1e-150  # least E[e^(−tAe)] told from 0; its square is still a number
 
 
@@ -83,7 +84,7 @@ def exact(degrees: WeightedDegrees, law: Law, wanted: Sequence[Given]) -> list[l
     transform of every row has vanished.
     """
     scale, to = degrees.scale(law, wanted), TO
-    while not _vanished(degrees, law, wanted, points(scale, to)[0][:, -1:]):
+    while to < FARTHEST and not _vanished(degrees, law, wanted, points(scale, to)[0][:, -1:]):
         to += 1.0
     t, steps = points(scale, to)
     size = max(1, BUDGET // max(degrees.weight.numel(), len(t), 1))

@@ -47,12 +47,14 @@ def weighted_symmetric(
     """e_ij/√(d_i d_j) with weighted degrees; added edges weigh as in `weighted`."""
 
     def build(weight: Tensor, other: Tensor | float) -> Coefficients:
-        if not bool((weight > 0).all()):
+        if not bool(((weight > 0) & (weight < torch.inf)).all()):
+            wrong = weight.detach()[~((weight > 0) & (weight < torch.inf))]
             raise ValueError(
-                "edge_weight must be positive where degrees are weighted, got "
-                f"{float(weight.detach().min()):.3g}; leave out edges of weight 0, or use GraphConv, which takes any "
-                "weights"
+                f"edge_weight must be positive and finite where degrees are weighted, got {float(wrong[0]):.3g}; leave "
+                "out edges of weight 0, or use GraphConv, which takes any weights"
             )
+        if loop == 0.0 and isinstance(other, float | int) and not 0.0 < other < float("inf"):
+            raise ValueError(f"added edges must weigh something without self-loops, got added_weight = {other}")
         return WeightedSymmetric(graph, dtype, weight, other, loop)
 
     if graph.self_loops:

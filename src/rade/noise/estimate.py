@@ -37,7 +37,7 @@ def estimate_noise(
     Args:
         model: in evaluation mode; a model that was never trained with RADE comes as ``RADE(net, rule=Constant(0, 0))``.
         args, kwargs: what the model's forward takes.
-        labels: of all rows: classes [n], or targets [n, C] of which those above ½ count.
+        labels: of all rows: classes [n], or targets as the model's outputs are shaped, of which those above ½ count.
         rows: the validation rows, int64 ids or a bool mask.
         shares, drops: guesses of the share of spurious edges and of the rate of missing ones.
         by_edge: also try trust in single edges, by the cosine of the features where the model has features of nodes;
@@ -59,7 +59,7 @@ def estimate_noise(
     own = _evidence(graph, x, generator) if by_edge is True else []
     given: Sequence[Evidence] = own if isinstance(by_edge, bool) else by_edge
     guesses = []
-    for share, drop, evidence in _guesses(sorted({0.0, *shares}), drops, given):
+    for share, drop, evidence in _guesses(sorted({0.0, *shares}), sorted({0.0, *drops}), given):
         logits = model.by(inference_of(graph, share, drop, evidence))(*args, **kwargs)
         right = _right(logits, labels)[rows]
         by = "" if evidence is None else evidence.name
@@ -81,9 +81,14 @@ def _guesses(
 
 
 def _right(logits: Tensor, labels: Tensor) -> Tensor:
-    """Which rows are predicted rightly, [n]; of several targets the share."""
-    if labels.is_floating_point():
-        return ((logits > 0) == (labels.view_as(logits) > 0.5)).float().mean(1)
+    """Which rows are predicted rightly, [n]; of several targets the share. One output per row is a yes or no."""
+    if logits.dim() == 1 or logits.shape[1] == 1 or labels.shape == logits.shape:
+        return ((logits > 0) == (labels.reshape(logits.shape) > 0.5)).float().view(len(logits), -1).mean(1)
+    if labels.dim() != 1:
+        raise ValueError(
+            f"labels must be classes [n], or targets of the outputs' shape {list(logits.shape)}; "
+            f"got {list(labels.shape)}"
+        )
     return (logits.argmax(1) == labels).float()
 
 

@@ -29,6 +29,11 @@ class Candidate:
         return self.by != ""
 
     @property
+    def is_none(self) -> bool:
+        """Whether it says that there is no noise."""
+        return self.share == self.drop == 0.0
+
+    @property
     def how(self) -> str:
         """In words."""
         words = {"": "all trusted alike", "degrees": "more of them at nodes of high degree"}
@@ -73,8 +78,9 @@ class NoiseEstimate:
     def best(self) -> Guess:
         """The best score; another guess than "no noise" must beat that by one standard error."""
         best = max(self.guesses, key=lambda guess: guess.candidate.score)
-        gain, error = paired_gain(best.right, self.guesses[0].right)
-        return best if gain > error else self.guesses[0]
+        none = next(guess for guess in self.guesses if guess.candidate.is_none)
+        gain, error = paired_gain(best.right, none.right)
+        return best if gain > error else none
 
     @property
     def worth_training(self) -> tuple[Guess, ...]:
@@ -83,7 +89,7 @@ class NoiseEstimate:
         A model that has learned from spurious edges is no judge of them; what labels do not tell is not led astray.
         """
         kinds = dict.fromkeys(guess.candidate.by for guess in self.guesses)
-        noisy = [guess for guess in self.guesses if guess.candidate.share > 0.0 or guess.candidate.drop > 0.0]
+        noisy = [guess for guess in self.guesses if not guess.candidate.is_none]
         of_kind = [[guess for guess in noisy if guess.candidate.by == kind] for kind in kinds]
         best = [max(found, key=lambda guess: guess.candidate.score) for found in of_kind if found]
         return tuple(dict.fromkeys([*best, *(guess for guess in noisy if guess.is_told)]))

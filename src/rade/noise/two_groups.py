@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -53,8 +54,9 @@ class TwoGroups:
 
 def _bounds(random: Tensor) -> Tensor:
     """Quantiles of random similarities, then equal steps up to 1, where there are hardly any."""
-    low = torch.unique(torch.quantile(_thinned(random), torch.linspace(0, 1, LOW + 1, dtype=torch.double)[1:-1]))
-    high = torch.linspace(float(low[-1]), max(1.0, float(random.max())), HIGH + 1, dtype=torch.double)[1:-1]
+    steps = partial(torch.linspace, dtype=torch.double, device=random.device)
+    low = torch.unique(torch.quantile(_thinned(random), steps(0, 1, LOW + 1)[1:-1]))
+    high = steps(float(low[-1]), max(1.0, float(random.max())), HIGH + 1)[1:-1]
     bounds: Tensor = torch.unique(torch.cat([low, high]))
     return bounds
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Literal, get_args
@@ -13,6 +14,7 @@ from torch import Tensor
 from rade.errors import choose
 from rade.graph.graph import Graph
 from rade.memory import Memo
+from rade.view.drawn import Drawn
 from rade.view.rates import Rates, number
 from rade.view.trust import Trust
 
@@ -123,6 +125,7 @@ class Law:
         noise: rates at which the graph itself has lost real edges and gained spurious ones; what is preserved in
             expectation is then an estimate of the aggregation on the graph without that noise.
         trust: what is known of single edges of a noisy graph.
+        drawn: the samples that moments are estimated from, where they have no closed form.
     """
 
     graph: Graph
@@ -133,6 +136,7 @@ class Law:
     generator: torch.Generator | None = None
     noise: Rates = Rates(0.0, 0.0)  # noqa: RUF009 - a frozen value
     trust: Trust = Trust()  # noqa: RUF009
+    drawn: Drawn = field(default_factory=Drawn, repr=False)
     memo: Memo = field(default_factory=Memo, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -154,6 +158,12 @@ class Law:
     def differentiable(self) -> bool:
         """Whether derivatives in the rates are asked for."""
         return any(isinstance(rate, Tensor) and rate.requires_grad for rate in (self.rates.p, self.rates.q))
+
+    def afresh(self) -> Law:
+        """The same law, knowing what this one knows, with estimates from samples of its own by the generator."""
+        found = copy(self)
+        object.__setattr__(found, "drawn", Drawn(self.generator))
+        return found
 
     def at(self, rates: Rates) -> Law:
         """The same law at other rates."""

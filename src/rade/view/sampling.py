@@ -41,12 +41,12 @@ def draw(law: Law) -> View | FreshViews:
 def sample(law: Law) -> View:
     """Draw one view (Eq. 6): keep every edge with probability 1−p, add every non-edge with probability q.
 
-    Costs O(edges + additions). All randomness comes from the law's generator.
+    Costs O(edges + additions). All randomness comes from the law's generator, also that of estimates made for a view.
     """
     graph, rates, generator = law.graph, law.rates, law.generator
     kept = _kept(graph, number(rates.p), generator)
     rank = _SAMPLERS[law.views.sampling](graph, number(rates.q), generator)
-    return View(law, kept, _added(graph, rank))
+    return View(law.afresh(), kept, _added(graph, rank))
 
 
 def sample_view(graph: Graph, rates: Rates, generator: torch.Generator | None = None) -> View:

@@ -148,7 +148,7 @@ def few_labels(labelled: int, rows: int, q: float) -> str:
 def _over(seen: object, adjacency: Adjacency) -> bool:
     """Whether a layer got the adjacency, some rows of it, or the view that was drawn for it."""
     whole = seen.whole if isinstance(seen, Restricted) else seen
-    drawn = isinstance(whole, View) and isinstance(adjacency, FreshViews) and whole.law is adjacency.law
+    drawn = isinstance(whole, View) and isinstance(adjacency, FreshViews) and whole.law.memo is adjacency.law.memo
     return whole is adjacency or drawn
 
 

@@ -56,7 +56,7 @@ def _report(path: str, conv: CorrectedConv, inputs: dict[str, Any], law: Law) ->
     found = variance(sent, law)
     drop, add = float(found.drop.sum()), float(found.add.sum())
     p, q = float(law.rates.p), float(law.rates.q)
-    # A rate of 0 has no variance to compare with: the ratio is then taken at the default rates.
+    # A rate of 0 has no variance to compare with: the ratio is then taken at the paper's first rates.
     both = Rates(p if p > 0.0 else 0.5, q if q > 0.0 else 0.5 * graph.density)
     compared = found if p > 0.0 and q > 0.0 else variance(sent, law.at(both))
     return LayerReport(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import torch
+from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from rade.graph.adjacency import Adjacency
@@ -87,5 +87,10 @@ class Ensemble(Inference):
     def __call__(self, run: Run, law: Law) -> Any:
         total = run(draw(law))
         for _ in range(self.size - 1):
-            total = tree_map(torch.add, total, run(draw(law)))
-        return tree_map(lambda part: part / self.size, total)
+            total = tree_map(_sum, total, run(draw(law)))
+        return tree_map(lambda part: part / self.size if isinstance(part, Tensor) else part, total)
+
+
+def _sum(one: Any, other: Any) -> Any:
+    """Of tensors; what else a model returns, None say, is that of the first view."""
+    return one + other if isinstance(one, Tensor) else one

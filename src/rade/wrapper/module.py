@@ -143,7 +143,7 @@ class RADE(Module):
                 return Running(self.wrapped, call)(None)
             graph = self._graph(call)
             if not self.training:
-                return self.inference(Running(self.wrapped, call), self._inference_law(graph))
+                return self.inference(Running(self.wrapped, call), self._law_of_inference(graph, self.inference.rates))
             self._doubts.batch(call, graph)
             self._doubts.again(self._latest, graph, self.rates)
             self._doubts.follows(self._latest, graph, self.rule)
@@ -164,11 +164,11 @@ class RADE(Module):
         self._doubts.views(trace, view)
         return output
 
-    def _inference_law(self, graph: Graph) -> Law:
-        """At the rates that `inference` names, else the model's own, with as many additions per node as in training."""
-        if self.inference.rates is not None or not self.variant.keeps_additions:
-            return self.law(graph, self.inference.rates)
-        return self.law(graph, self.controller.rates_for(graph))
+    def _law_of_inference(self, graph: Graph, rates: Rates | None) -> Law:
+        """At given rates, else the model's own with as many additions per node as in training."""
+        if rates is None and self.variant.keeps_additions:
+            rates = self.controller.rates_for(graph)
+        return self.law(graph, rates)
 
     def __getattr__(self, name: str) -> Any:
         """Parts of RADE itself, then what the wrapped model has; methods that take the graph run on views if asked."""
@@ -198,7 +198,8 @@ class RADE(Module):
                 raise RuntimeError("model.by(inference) is for evaluation: call model.eval() first")
             with ordinary_tensors():
                 call = self._call(args, kwargs)
-                return inference(Running(self.wrapped, call), self.law(self._graph(call), inference.rates))
+                law = self._law_of_inference(self._graph(call), inference.rates)
+                return inference(Running(self.wrapped, call), law)
 
         return evaluate
 
@@ -252,7 +253,7 @@ class RADE(Module):
         controller, running = self.controller, Running(self.wrapped, call)
         graph, rule = self._graph(call), controller.rule
         controller.see(graph)
-        law, known = self._laws(graph, controller.rates_at(graph.density)), Labelled.of(labelled)
+        law, known = self._laws(graph, controller.rates_at(graph.density)).afresh(), Labelled.of(labelled)
         if rule.adapts and self._latest is not None:
             self._doubts.training(self._latest, law.rates, self.readout)
         with torch.enable_grad():  # also where the caller has switched it off
@@ -286,8 +287,8 @@ class RADE(Module):
         with ordinary_tensors():
             call = self._call(args, kwargs)
             graph, running = self._graph(call), Running(self.wrapped, call)
-            predict = partial(self.inference, running, self._inference_law(graph))
-            return uncertainty(running, self.law(graph, rates), self.readout, predict, views)
+            predict = partial(self.inference, running, self._law_of_inference(graph, self.inference.rates))
+            return uncertainty(running, self._law_of_inference(graph, rates), self.readout, predict, views)
 
     def get_extra_state(self) -> dict[str, Tensor]:
         """The generator's state; not a buffer, since those are broadcast and ranks must draw different views."""

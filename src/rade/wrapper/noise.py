@@ -50,21 +50,20 @@ def noise_report(
     if views < 8:
         raise ValueError(f"a variance needs at least 8 views, got {views}")
     with evaluating(running.model), torch.enable_grad(), returning(law.generator):
-        recorded, training = Recording(MeanView(law)), Recording(draw(law))
+        recorded = Recording(MeanView(law))
         logits = running(recorded)
-        with torch.no_grad():
-            running(training)
         scores = readout.scores(logits, law.graph)
         rows = labelled.chosen(scores.shape[0], scores.device)
         weight = labelled.masked(readout.curvature(scores[rows], rows)).detach()
         modelled = []
         for _ in range(signs):
-            form = weight.sqrt() * (2 * torch.randint(2, weight.shape, generator=law.generator) - 1)
-            found = AllLayers(scores[rows], recorded.calls, training.calls).variance(law, form)
-            modelled.append(float(found[0] + found[1]) / (2 * len(rows)))
             training = Recording(draw(law))
             with torch.no_grad():
                 running(training)
+            coin = torch.randint(2, weight.shape, generator=law.generator, device=weight.device)
+            form = weight.sqrt() * (2 * coin - 1)
+            found = AllLayers(scores[rows], recorded.calls, training.calls).variance(law, form)
+            modelled.append(float(found[0] + found[1]) / (2 * len(rows)))
         sampled, error, bias = _sampled(running, law, readout, rows, weight, scores[rows].detach(), views)
         return NoiseReport(sampled, error, sum(modelled) / signs, _last_layer(running, law, readout, labelled), bias)
 
