@@ -146,7 +146,7 @@ def picture(path: Path, to: Path, datasets: list[str]) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    rows = list(lines(path))
+    rows = list({(row["dataset"], row["share"], row["kind"], row["seed"]): row for row in lines(path)}.values())
     figure, panels = plt.subplots(1, len(datasets), figsize=(4.2 * len(datasets), 3.4), squeeze=False)
     for panel, dataset in zip(panels[0], datasets):
         for kind in KINDS:

@@ -140,7 +140,7 @@ def few_labels(labelled: int, rows: int, q: float) -> str:
         return ""
     return (
         f"only {labelled / rows:.1%} of the rows are labelled and edges are added: over long training added edges were "
-        "seen to cost up to 16 points with few labels; stop at the best validation epoch, or train without RADE "
+        "seen to cost up to 17 points with few labels; stop at the best validation epoch, or train without RADE "
         "(drops alone, rule=rade.Constant(0.5, 0), cost less, but not nothing)"
     )
 
