@@ -12,11 +12,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from rade.report.numbers import many
-from rade.train.row import LATER, Row
+from rade.train.row import LATER, NEUTRAL, Row
 
 _CELL = ("dataset", "backbone", "method", "protocol")
 _LEFT = ("key", *_CELL, "settings")
-_NEUTRAL = ("seed", "threads", "device", "options")
 
 
 def print_table(rows: list[Row], single: bool) -> None:
@@ -79,7 +78,7 @@ def changed(row: Row) -> set[str]:
 def _kind(row: Row) -> dict[str, Any]:
     """Everything but the seed, flat."""
     settings = {**LATER, **row["settings"], **row["settings"].get("options", {}), "protocol": row["protocol"]}
-    return {name: settings[name] for name in sorted(settings) if name not in _NEUTRAL}
+    return {name: settings[name] for name in sorted(settings) if name not in NEUTRAL | {"options"}}
 
 
 def _words(kind: dict[str, Any], names: set[str]) -> str:

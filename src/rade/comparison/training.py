@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Literal, get_args
+from typing import get_args
 
 from torch import Tensor
 
-from rade.control.readout import Pool
+from rade.control.readout import Pool, Task
 from rade.errors import choose
 
-Task = Literal["auto", "multiclass", "binary", "multilabel", "regression"]
 Metric = Callable[[Tensor, Tensor], float]
 
 

@@ -8,12 +8,11 @@ from typing import Any
 
 from rade.experiment.guess import family, guess
 from rade.experiment.jobs import Job
-from rade.train.row import LATER, Row
+from rade.train.row import LATER, NEUTRAL, Row
 
 # What makes epochs of two runs take about the same time, and what does not.
 _SIMILAR = ("dataset", "backbone", "method", "hidden", "layers", "batch_size", "projection", "train_items")
 _STOPPING = ("dataset", "backbone", "epochs", "patience")  # what decides when early stopping ends a run
-_NOT_THE_SAME = ("seed", "threads", "device")
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ class Timings:
 def same(settings: Mapping[str, Any]) -> str:
     """Equal for runs that differ by their seed only."""
     whole = {**LATER, **settings}  # older rows lack settings that came later
-    return json.dumps({name: whole[name] for name in whole if name not in _NOT_THE_SAME}, sort_keys=True)
+    return json.dumps({name: whole[name] for name in whole if name not in NEUTRAL}, sort_keys=True)
 
 
 def similar(settings: Mapping[str, Any]) -> str:

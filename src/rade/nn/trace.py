@@ -38,11 +38,6 @@ class Trace:
         return self.calls[-1][1:]
 
     @property
-    def extras(self) -> dict[str, Any]:
-        """Inputs of the last convolution besides its features and its graph."""
-        return extras(self.last[1])
-
-    @property
     def width(self) -> int:
         """Number of features of the last convolution's output."""
         self._require_calls()

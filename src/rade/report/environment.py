@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rade.report.groups import NEUTRAL, Group
+from rade.report.groups import Group
 from rade.report.rows import Run
+from rade.train.row import NEUTRAL
 
 # Commands that differ by the number of their run only are one command, with R in its place.
 _RUN = re.compile(r"(--run)[ =]\d+\b")

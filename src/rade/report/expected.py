@@ -11,8 +11,10 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+from rade.train.row import NEUTRAL
+
 # The number of runs is no setting of a run; fan-outs depend on depth and mean nothing without batches.
-_UNCOMPARED = frozenset({"runs", "fanouts", "seed", "threads", "device"})
+_UNCOMPARED = NEUTRAL | {"runs", "fanouts"}
 
 
 def departures(settings: Mapping[str, Any], protocol: str, allowed: Collection[str] = ()) -> dict[str, str]:

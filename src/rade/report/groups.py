@@ -7,9 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from rade.report.rows import Run, flat
-
-# What does not make another experiment: where it ran, and which of the repetitions it is.
-NEUTRAL = frozenset({"seed", "threads", "device"})
+from rade.train.row import NEUTRAL
 
 
 @dataclass(frozen=True)

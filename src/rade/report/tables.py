@@ -20,11 +20,6 @@ class Line:
     backbone: str
     cells: tuple[Cell, ...]
 
-    @property
-    def is_run(self) -> bool:
-        """Whether any cell has runs."""
-        return any(cell.filled for cell in self.cells)
-
 
 @dataclass(frozen=True)
 class Overall:

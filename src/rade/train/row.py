@@ -20,6 +20,7 @@ REQUIRED = frozenset(
         *("command", "data"),
     }
 )
+NEUTRAL = frozenset({"seed", "threads", "device"})  # no other experiment: which repetition it is, and where it ran
 # Settings that came after the first rows were stored: at these values they decide nothing and leave keys as they were.
 LATER = {"test_corrupt": "", "labels_per_class": 0, "train_items": 0, "train_share": 0.0}
 LATER_OPTIONS = {"noise_trust": ""}  # of methods, likewise

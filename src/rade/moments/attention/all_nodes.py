@@ -85,10 +85,7 @@ class AttentionKernel(Kernel):
         """Σ_j K_ij x_j over all j of i's graph, j = i included, [n, H, F]."""
         graph, heads = self.sums.graph, self.sums.heads
         below, totals = self.below.apply(self.prepared, x.flatten(0, 1).to(self.dtype))
-        totals = totals.view(graph.num_graphs, heads, -1, x.shape[-1])
-        out = torch.cat(
-            [(rows.transpose(0, 1) @ total).transpose(0, 1) for rows, total in zip(self._by_graph(graph), totals)]
-        )
+        out = _by_graph(graph, self.whole, totals.view(graph.num_graphs, heads, -1, x.shape[-1]))
         return out.flatten(0, 1).index_add(0, self.queries, below).view_as(x)
 
     def edges(self) -> Tensor:
@@ -99,5 +96,26 @@ class AttentionKernel(Kernel):
         """K_ii, likewise, [n, H]."""
         return self.sums.loops(self.values).to(self.dtype)
 
-    def _by_graph(self, graph: Graph) -> tuple[Tensor, ...]:
-        return (self.whole,) if graph.num_graphs == 1 else torch.split(self.whole, graph.sizes.tolist())
+
+def _by_graph(graph: Graph, rows: Tensor, totals: Tensor) -> Tensor:
+    """Rows [n, H, K] of nodes times the matrices [B, H, K, F] of their graphs, [n, H, F]: a product for each width."""
+    if graph.num_graphs == 1:
+        return (rows.transpose(0, 1) @ totals[0]).transpose(0, 1)
+    padded = torch.cat([rows, rows.new_zeros(1, *rows.shape[1:])])
+    found = rows.new_zeros(rows.shape[0] + 1, rows.shape[1], totals.shape[-1])
+    for graphs, nodes in graph.once("widths", lambda: _widths(graph)):
+        block = padded[nodes].transpose(1, 2) @ totals[graphs]  # [G, H, W, F]
+        found = found.index_add(0, nodes.flatten(), block.transpose(1, 2).flatten(0, 1))
+    return found[:-1]
+
+
+def _widths(graph: Graph) -> list[tuple[Tensor, Tensor]]:
+    """Graphs [G] of about one size, and their nodes [G, W] filled up with n to a power of two."""
+    power = torch.ceil(torch.log2(graph.sizes.clamp(min=1).double())).long()
+    found = []
+    for of in torch.unique(power):
+        graphs = (power == of).nonzero().squeeze(1)
+        place = torch.arange(int(2**of), device=graph.device)
+        nodes = graph.ptr[graphs][:, None] + place
+        found.append((graphs, nodes.masked_fill(place >= graph.sizes[graphs][:, None], graph.num_nodes)))
+    return found

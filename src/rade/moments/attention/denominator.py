@@ -15,7 +15,7 @@ from rade.moments.attention.cells import POINTS, WIDTH
 from rade.moments.attention.columns import ColumnOthers, draw_columns
 from rade.moments.attention.delta_law import DeltaLaw, ListedOthers, Others, OthersInCells
 from rade.moments.attention.lattice import LN2
-from rade.moments.attention.nonneighbors import list_pairs, pair_count, sample_nonneighbors
+from rade.moments.attention.nonneighbors import list_pairs, ordered_pairs, sample_nonneighbors
 from rade.moments.attention.pair_law import BAND, PairLaw
 from rade.moments.attention.scores import FeatureScores, PairScores, Scores
 from rade.view.law import Law
@@ -92,16 +92,16 @@ def listing_is_cheaper(scores: PairScores) -> bool:
     if scores.loop.numel() == 0:
         return True
     if not isinstance(scores, Scores) or not scores.uniform:  # cells have no exact law of theirs
-        return pair_count(scores.graph) * scores.heads <= SHORT_LIST
+        return ordered_pairs(scores.graph) * scores.heads <= SHORT_LIST
     s, t = scores.s.detach(), scores.t.detach()
     columns = torch.unique(torch.floor(s / WIDTH)).numel() + 1
     span = float(s.max() - s.min()) + float(t.max() - t.min())
     levels = min(span / LN2 + 12, BAND * columns)
-    by_pairs = pair_count(scores.graph) * scores.heads * min(BAND, levels)
+    by_pairs = ordered_pairs(scores.graph) * scores.heads * min(BAND, levels)
     by_cells = scores.s.numel() * levels * columns * POINTS**2 / 16
     # Long lists leave the cache: on Cora with scores over a range of 150 they took 54 s where cells took one.
-    slower = 0.5 if pair_count(scores.graph) * scores.heads <= SHORT_LIST else 16.0
-    return slower * by_pairs <= by_cells and pair_count(scores.graph) * scores.heads <= MOST_PAIRS
+    slower = 0.5 if ordered_pairs(scores.graph) * scores.heads <= SHORT_LIST else 16.0
+    return slower * by_pairs <= by_cells and ordered_pairs(scores.graph) * scores.heads <= MOST_PAIRS
 
 
 def _all_listed(scores: PairScores, shift: Tensor) -> Others:

@@ -23,7 +23,7 @@ class ListedPairs:
     pattern: Pattern  # of the non-edges
 
 
-def pair_count(graph: Graph) -> int:
+def ordered_pairs(graph: Graph) -> int:
     """The number of ordered pairs."""
     return int((graph.sizes * (graph.sizes - 1)).sum())
 
