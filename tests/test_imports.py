@@ -36,14 +36,14 @@ RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 # Inside a package, a file may import those that stand before it; the packages' own `__init__` may import all.
 SIBLINGS = {
     "graph": "nodes sparse pairs directions adjacency graph messages constant kernels operator edge_operator build",
-    "view": "rates trust law observed view rows sampling randomness laws",
+    "view": "rates trust drawn law observed view rows sampling randomness laws",
     "moments": "base inverse degrees denoising sum symmetric mean weighted weighted_degrees weighted_symmetric "
     "monte_carlo attention",
     "control": "labelled curvature variance pooled readout regulariser gradients evidence rules noise_ratio training "
     "state recording all_layers",
     "wrapper": "checks rounded call conversion running clean latest doubts rate_step inference explain noise "
     "uncertainty settings module inspection",
-    "comparison": "training goal calling problems subjects learner steps methods run workers store picture outcome "
+    "comparison": "training goal calling problems subjects learner steps methods run workers identity store picture outcome "
     "comparing",
     "noise": "similarity two_groups evidence edges hidden every shares guesses estimate",
     "diagnose": "network spectrum resistance sample sensitivity interchange flips subject diagnosis picture stored",
