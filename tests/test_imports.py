@@ -43,8 +43,8 @@ SIBLINGS = {
     "state recording all_layers",
     "wrapper": "checks rounded call conversion running clean latest doubts rate_step inference explain noise "
     "uncertainty settings module inspection",
-    "comparison": "training goal calling problems subjects learner steps methods run workers identity store picture outcome "
-    "comparing",
+    "comparison": "training goal calling problems subjects learner steps methods run workers identity store picture "
+    "outcome comparing",
     "noise": "similarity two_groups evidence edges hidden every shares guesses estimate",
     "diagnose": "network spectrum resistance sample sensitivity interchange flips subject diagnosis picture stored",
     "testing": "oracle aggregators cases expectations variances symmetries checks",
