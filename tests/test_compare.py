@@ -442,8 +442,13 @@ def test_the_python_of_the_guide_runs(tmp_path, monkeypatch):
     assert len(blocks) == 4
     names = {"make_net": make_net, "data": one_graph()}
     for block in blocks:
-        short = block.replace("seeds=10", "seeds=1").replace("patience=50", "patience=1").replace("=None, ", "=1, ")
-        short = short.replace("progress=print)", "progress=print, workers=1)")
+        short = (
+            block.replace("seeds=10", "seeds=1")
+            .replace("epochs=200", "epochs=2")
+            .replace("epochs=20", "epochs=2")
+            .replace("=None, ", "=1, ")
+        )
+        short = short.replace("progress=print)", "training=rade.Training(epochs=2), workers=1)")
         exec(compile(short, "docs/compare.md", "exec"), names)
     assert list(names["found"].differences) == ["a fifth of the edges", "RADE, 0.2", "RADE, one view"]
 
