@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Hashable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, ClassVar
 
 import torch
@@ -21,6 +21,7 @@ from rade.graph.messages import Messages
 from rade.graph.sparse import is_sparse
 from rade.moments.base import Coefficients, Sent
 from rade.nn.linear import linear
+from rade.nn.precision import in_full_precision
 
 
 class CorrectedConv:
@@ -35,7 +36,7 @@ class CorrectedConv:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "forward" in cls.__dict__:
-            cls.forward = _one_kind_of_nodes(cls.__dict__["forward"])  # type: ignore[attr-defined]
+            cls.forward = _on_views(cls.__dict__["forward"])  # type: ignore[attr-defined]
         # PyG reads the arguments of `propagate` from the source of a class, found by its *name*: a layer named like
         # its parent hides them, so they are stated as the attributes that PyG asks for first.
         parent = next(base for base in cls.__mro__[1:] if issubclass(base, MessagePassing))
@@ -103,18 +104,20 @@ class CorrectedConv:
         """
 
 
-def _one_kind_of_nodes(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """A layer's forward that says so where it gets features of sources and of targets on a view."""
+def _on_views(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """A layer's forward that on views refuses features of sources and targets, and sums in full precision."""
 
     @wraps(forward)
     def checked(self: CorrectedConv, *args: Any, **kwargs: Any) -> Any:
+        if not any(isinstance(value, Adjacency) for value in (*args, *kwargs.values())):
+            return forward(self, *args, **kwargs)
         x = args[0] if args else kwargs.get("x")
-        if isinstance(x, tuple) and any(isinstance(value, Adjacency) for value in (*args, *kwargs.values())):
+        if isinstance(x, tuple):
             raise ValueError(
                 f"{type(self).__name__} got a tuple of features, of sources and of targets, which is bipartite: views "
                 "are of one kind of nodes; pass x alone, or leave the layer out of the wrapped model"
             )
-        return forward(self, *args, **kwargs)
+        return in_full_precision(partial(forward, self), x, args, kwargs)
 
     return checked
 

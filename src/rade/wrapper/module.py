@@ -21,6 +21,7 @@ from rade.graph.graph import Graph
 from rade.memory import Recall, ordinary_tensors
 from rade.nn.head import path_of
 from rade.nn.modes import evaluating
+from rade.nn.precision import without_autocast
 from rade.nn.trace import tracing
 from rade.view.law import Correction, Law, Variant, Views
 from rade.view.laws import Laws
@@ -256,7 +257,7 @@ class RADE(Module):
         law, known = self._laws(graph, controller.rates_at(graph.density)).afresh(), Labelled.of(labelled)
         if rule.adapts and self._latest is not None:
             self._doubts.training(self._latest, law.rates, self.readout)
-        with torch.enable_grad():  # also where the caller has switched it off
+        with torch.enable_grad(), without_autocast(graph.device):  # also where the caller has it otherwise
             step, logits = look_back(running, law, self.readout, known, self._latest, rule)
             if rule.adapts:
                 controller.step(step.evidence(rule))
