@@ -71,17 +71,16 @@ class Rule(ABC):
 
 @dataclass(frozen=True)
 class Constant(Rule):
-    """Rates that stay as given, by default mild ones: what RADE(model) does (decided by figures, docs/rates.md)."""
+    """Rates that stay as given."""
 
-    p: float = 0.2
-    rho: float = 0.2
     adapts: ClassVar[bool] = False
 
     def step(self, state: State, density: Tensor, seen: Evidence) -> State:
         return state
 
 
-DEFAULT: Rule = Constant()
+# What RADE(model) does unless told otherwise: decided by figures, docs/rates.md.
+DEFAULT: Rule = Constant(0.2, 0.2)
 
 
 @dataclass(frozen=True)
