@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor
 
 from rade.correction import propagate
 from rade.graph import Graph
@@ -57,3 +58,20 @@ def test_monte_carlo_attention_beats_the_expansion(variant):
     clean = propagate(STAR, Attention(STAR, s, t), x)
     assert error(mean, clean) < 0.02
     assert torch.isfinite(target).all()
+
+
+def test_evaluations_share_a_sample_and_views_of_training_have_their_own():
+    """Also without a generator, when views come from torch's own one."""
+    torch.manual_seed(0)
+    evaluated = Law(STAR, Rates(0.3, 0.2))
+
+    def seen(one: Law) -> Tensor:
+        return one.drawn.once("sample", torch.device("cpu"), lambda source: torch.rand(3, generator=source))
+
+    again = Law(STAR, Rates(0.3, 0.2))
+    assert evaluated.drawn.lasting
+    assert torch.equal(seen(evaluated), seen(again))
+    first, second = evaluated.afresh(), evaluated.afresh()
+    assert not first.drawn.lasting
+    assert torch.equal(seen(first), seen(first))
+    assert not torch.equal(seen(first), seen(second))

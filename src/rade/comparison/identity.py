@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.nn import Module, UninitializedParameter
 
-PLAIN = (bool, int, float, str, bytes, tuple, list, dict, Enum, type(None))
+VALUES = (bool, int, float, str, bytes, tuple, list, dict, Enum, type(None))
 KNOWN = ("torch", "torch_geometric", "rade")  # packages whose classes their names tell
 
 
@@ -35,7 +35,7 @@ def _settings(module: Module) -> str:
 
 
 def _is_plain(value: Any) -> bool:
-    return isinstance(value, PLAIN) or (is_dataclass(value) and not isinstance(value, type))
+    return isinstance(value, VALUES) or (is_dataclass(value) and not isinstance(value, type))
 
 
 def _text(kind: type) -> str:

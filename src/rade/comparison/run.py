@@ -79,10 +79,9 @@ class Work:
 
     def __call__(self, method: str, seed: int) -> Run:
         """Train; what there is to warn of was said in the rehearsal."""
-        (named,) = (one for one in self.methods if one.name == method)
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            learner, task = self._learner(named, seed)
+            learner, task = self._learner(self._named(method), seed)
             torch.manual_seed(derive(seed, 6))  # what the model itself draws, dropout say, is the same for all methods
             progress = self._fit(learner, task, seed)
         best = (progress.best_val, progress.best_test, progress.best_epoch, progress.epoch)
@@ -91,10 +90,9 @@ class Work:
 
     def model(self, method: str, seed: int) -> Module:
         """The model that is trained, as it is before the first step."""
-        (named,) = (one for one in self.methods if one.name == method)
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return self._learner(named, seed)[0].net
+            return self._learner(self._named(method), seed)[0].net
 
     def fresh(self, seed: int) -> Module:
         """The user's model with parameters from the seed."""
@@ -105,6 +103,9 @@ class Work:
         if net is self.make_net():
             raise ValueError("make_net must build a new model on every call, but returned the same one twice")
         return net.to(self.problem.labels.device)
+
+    def _named(self, method: str) -> Named:
+        return next(one for one in self.methods if one.name == method)
 
     def _learner(self, method: Named, seed: int) -> tuple[AnyLearner, Task]:
         net = self.fresh(seed)

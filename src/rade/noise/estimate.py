@@ -12,7 +12,7 @@ from rade.graph.graph import Graph
 from rade.noise.edges import EdgeEvidence
 from rade.noise.every import has_features, source_for
 from rade.noise.evidence import Evidence
-from rade.noise.guesses import Candidate, Guess, NoiseEstimate, inference_of
+from rade.noise.guesses import Candidate, Guess, NoiseEstimate, inference_of, rightly
 from rade.wrapper.module import RADE
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
@@ -61,7 +61,7 @@ def estimate_noise(
     guesses = []
     for share, drop, evidence in _guesses(sorted({0.0, *shares}), sorted({0.0, *drops}), given):
         logits = model.by(inference_of(graph, share, drop, evidence))(*args, **kwargs)
-        right = _right(logits, labels)[rows]
+        right = rightly(logits, labels)[rows]
         by = "" if evidence is None else evidence.name
         guesses.append(Guess(Candidate(share, drop, by, float(right.mean())), graph, evidence, right))
     return NoiseEstimate(tuple(guesses), next((one.told for one in given if one.told is not None), None))
@@ -78,18 +78,6 @@ def _guesses(
                 yield share, drop, None
             if share > 0.0:
                 yield from ((share, drop, one) for at, one in told if share in shares or at == share)
-
-
-def _right(logits: Tensor, labels: Tensor) -> Tensor:
-    """Which rows are predicted rightly, [n]; of several targets the share. One output per row is a yes or no."""
-    if logits.dim() == 1 or logits.shape[1] == 1 or labels.shape == logits.shape:
-        return ((logits > 0) == (labels.reshape(logits.shape) > 0.5)).float().view(len(logits), -1).mean(1)
-    if labels.dim() != 1:
-        raise ValueError(
-            f"labels must be classes [n], or targets of the outputs' shape {list(logits.shape)}; "
-            f"got {list(labels.shape)}"
-        )
-    return (logits.argmax(1) == labels).float()
 
 
 def _evidence(graph: Graph, x: Tensor | None, generator: torch.Generator | None) -> list[Evidence]:

@@ -152,6 +152,18 @@ def _close(best: Tensor, other: Tensor) -> bool:
     return gain <= 2.0 * error
 
 
+def rightly(logits: Tensor, labels: Tensor) -> Tensor:
+    """Which rows are predicted rightly, [n]; of several targets the share. One output per row is a yes or no."""
+    if logits.dim() == 1 or logits.shape[1] == 1 or labels.shape == logits.shape:
+        return ((logits > 0) == (labels.reshape(logits.shape) > 0.5)).float().view(len(logits), -1).mean(1)
+    if labels.dim() != 1:
+        raise ValueError(
+            f"labels must be classes [n], or targets of the outputs' shape {list(logits.shape)}; "
+            f"got {list(labels.shape)}"
+        )
+    return (logits.argmax(1) == labels).float()
+
+
 def paired_gain(one: Tensor, other: Tensor) -> tuple[float, float]:
     """Mean difference of two sets of scores of the same rows, and its standard error."""
     difference = (one - other).double()

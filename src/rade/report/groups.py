@@ -60,15 +60,16 @@ def group(runs: Iterable[Run]) -> tuple[tuple[Group, ...], tuple[Run, ...]]:
     """
     together: dict[str, dict[tuple[int, int], Run]] = {}
     repeated = []
-    outcomes = set()
+    seen: set[tuple[Any, ...]] = set()
     for run in sorted(runs, key=lambda run: (-run.numerics, run.key)):
-        slots = together.setdefault(_identity(run), {})
-        outcome = (_identity(run), run.run if run.folds else None, run.seed, run.val, run.test, run.best_epoch)
-        if run.pair in slots or outcome in outcomes:
+        identity = _identity(run)
+        outcome = run.pair if run.folds else (run.seed, run.val, run.test, run.best_epoch)
+        names = {(identity, *run.pair), (identity, *outcome)}
+        if names & seen:
             repeated.append(run)
         else:
-            slots[run.pair] = run
-            outcomes.add(outcome)
+            seen |= names
+            together.setdefault(identity, {})[run.pair] = run
     groups = [Group(tuple(slots[pair] for pair in sorted(slots))) for _, slots in sorted(together.items())]
     return tuple(groups), tuple(repeated)
 

@@ -1,7 +1,7 @@
 """Which runs of the store belong into which cell of a table."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import Any
@@ -92,30 +92,22 @@ def fill(experiment: Experiment, row: Row, backbone: str, dataset: str, groups: 
     Groups fit by data set, backbone, method with its options, protocol and the row's settings. Of several the one with
     the fewest departures from the protocol is taken, then the one with most runs; of a search the best by validation.
     """
-    wanted = row.settings_on(dataset)
-    away: dict[str, dict[str, str]] = {}
-    fitting = []
-    for one in groups:
-        if _fits(one, (dataset, backbone), row.method, experiment.protocol, wanted):
-            away[one.name] = departures(one.flat, experiment.protocol, {*wanted, *row.search})
-            if away[one.name].keys().isdisjoint(one.first.settings["options"]):  # another rate is another method
-                fitting.append(one)
-    ranked = sorted(fitting, key=lambda one: (len(away[one.name]), -len(one.runs), one.name))
-    if not ranked:
-        return Cell(row, backbone, dataset, None)
-    chosen, tried = ranked[0], 1
-    if row.search:
-        near = [one for one in ranked if len(away[one.name]) == len(away[ranked[0].name])]
-        candidates = _whole_candidates(near, row.search)
-        if len(candidates) < 2:  # nothing was chosen
-            return Cell(row, backbone, dataset, None)
-        chosen, tried = max(candidates, key=_validation), len(candidates)
+    empty, wanted = Cell(row, backbone, dataset, None), row.settings_on(dataset)
+    fitting = [one for one in groups if _fits(one, (dataset, backbone), row.method, experiment.protocol, wanted)]
+    away = {one.name: departures(one.flat, experiment.protocol, {*wanted, *row.search}) for one in fitting}
+    # Another rate is another method.
+    ours = [one for one in fitting if away[one.name].keys().isdisjoint(one.first.settings["options"])]
+    least = min((len(away[one.name]) for one in ours), default=0)
+    near = sorted((one for one in ours if len(away[one.name]) == least), key=lambda one: (-len(one.runs), one.name))
+    candidates = _whole_candidates(near, row.search) if row.search else near[:1]
+    if not candidates or (row.search and len(candidates) == 1):  # of one candidate nothing was chosen
+        return empty
+    chosen = max(candidates, key=_validation) if row.search else candidates[0]
     scores = measure(chosen, experiment.measure)
     if not scores.by:
-        return Cell(row, backbone, dataset, None)
-    scale = MEASURES[experiment.measure].scale
-    values = spread([scale * value for value in scores.units.values()])
-    return Cell(row, backbone, dataset, Filled(chosen, scores, values, tuple(away[chosen.name].values()), tried))
+        return empty
+    values = spread([MEASURES[experiment.measure].scale * value for value in scores.units.values()])
+    return replace(empty, filled=Filled(chosen, scores, values, tuple(away[chosen.name].values()), len(candidates)))
 
 
 def measure(group: Group, name: str) -> Scores:

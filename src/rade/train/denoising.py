@@ -5,12 +5,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from rade.data import Dataset
 from rade.noise import Evidence, NoiseEstimate, estimate_noise, every_evidence
-from rade.noise.guesses import Candidate, paired_gain
+from rade.noise.guesses import Candidate, paired_gain, rightly
 from rade.train.corruption import Corruption
 from rade.train.errors import SettingsError
 from rade.train.model import Trained
@@ -113,10 +110,10 @@ def pilot(dataset: Dataset, settings: Settings) -> Pilot:
     plain = _trained(dataset, settings, "none", {})
     kinds = () if settings.test_corrupt else KINDS.values()  # trust is that in the edges of one graph
     evidence = [kind(dataset, graph_of(dataset)) for kind in kinds]
-    before, tried = _right(plain.predict(dataset), labels, rows), []
+    before, tried = rightly(plain.predict(dataset), labels)[rows], []
     for guess in _estimate(plain, dataset, evidence).worth_training:
         options = {"p": 0.0, "rho": 0.0} | options_of(guess.candidate, guess.inference.noise)
-        after = _right(_trained(dataset, settings, "rade-of-fixed", options).predict(dataset), labels, rows)
+        after = rightly(_trained(dataset, settings, "rade-of-fixed", options).predict(dataset), labels)[rows]
         tried.append(Pilot(guess.candidate, guess.inference.noise, *paired_gain(after, before)))
     return max(tried, key=lambda one: one.gain)
 
@@ -165,10 +162,6 @@ def _trained(dataset: Dataset, settings: Settings, method: str, options: dict[st
     with TemporaryDirectory() as folder:
         train_run(dataset, asked, 0, Path(folder))
         return load_run(folder)
-
-
-def _right(logits: Tensor, labels: Tensor, rows: Tensor) -> Tensor:
-    return (logits.argmax(1) == labels).to(torch.double)[rows]
 
 
 def _require_whole_graph(dataset: Dataset, settings: Settings) -> None:

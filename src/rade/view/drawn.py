@@ -13,24 +13,35 @@ T = TypeVar("T")
 
 
 class Drawn:
-    """What was drawn to estimate moments, by name.
+    """What was drawn to estimate moments, by name, for every evaluation: from a stream that always begins alike.
 
-    generator: where it comes from. None is a stream of its own that always begins alike: evaluations then agree with
-    each other, and the views of training do not depend on how often somebody looked.
+    Evaluations then agree with each other, and the views of training do not depend on how often somebody looked.
     """
 
-    def __init__(self, generator: torch.Generator | None = None) -> None:
-        self._generator = generator
+    lasting = True  # it serves more than a single view, and should be the larger sample
+
+    def __init__(self) -> None:
         self._memo = Memo()
 
-    @property
-    def lasting(self) -> bool:
-        """Whether it serves every evaluation, and not a single view: it should then be the larger sample."""
-        return self._generator is None
-
-    def once(self, key: Hashable, device: torch.device, draw: Callable[[torch.Generator], T]) -> T:
+    def once(self, key: Hashable, device: torch.device, draw: Callable[[torch.Generator | None], T]) -> T:
         """What ``draw`` returns with a generator on ``device``, drawn when it is first asked for."""
-        return self._memo.once((key, device), lambda: draw(self._generator or torch.Generator(device).manual_seed(0)))
+        return self._memo.once((key, device), lambda: draw(self._source(device)))
+
+    def _source(self, device: torch.device) -> torch.Generator | None:
+        return torch.Generator(device).manual_seed(0)
 
     def __reduce__(self) -> tuple[type[Drawn], tuple[()]]:
         return Drawn, ()
+
+
+class DrawnForView(Drawn):
+    """The same for one view of training, by the generator that views come from; torch's default one if None."""
+
+    lasting = False
+
+    def __init__(self, generator: torch.Generator | None) -> None:
+        super().__init__()
+        self._generator = generator
+
+    def _source(self, device: torch.device) -> torch.Generator | None:
+        return self._generator

@@ -14,7 +14,7 @@ from torch import Tensor
 from rade.errors import choose
 from rade.graph.graph import Graph
 from rade.memory import Memo
-from rade.view.drawn import Drawn
+from rade.view.drawn import Drawn, DrawnForView
 from rade.view.rates import Rates, number
 from rade.view.trust import Trust
 
@@ -162,7 +162,7 @@ class Law:
     def afresh(self) -> Law:
         """The same law, knowing what this one knows, with estimates from samples of its own by the generator."""
         found = copy(self)
-        object.__setattr__(found, "drawn", Drawn(self.generator))
+        object.__setattr__(found, "drawn", DrawnForView(self.generator))
         return found
 
     def at(self, rates: Rates) -> Law:
