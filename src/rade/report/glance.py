@@ -41,7 +41,7 @@ def rates(report: Report) -> Iterable[Line]:
             if cell.filled and cell.filled.group.name not in seen and _moves(cell, cell.filled):
                 seen.add(cell.filled.group.name)
                 group = cell.filled.group
-                paths = [_path(cell.filled, name, digits) for name, digits in (("p", 2), ("q", 6))]
+                paths = [_path(cell.filled, "p", ".2f"), _path(cell.filled, "q", ".3g")]
                 yield (*group.place, cell.row.name, str(len(group.runs)), *paths)
 
 
@@ -59,8 +59,8 @@ def _moves(cell: Cell, filled: Filled) -> bool:
     return any(min(values) != max(values) for values in curves)
 
 
-def _path(filled: Filled, name: str, digits: int) -> str:
+def _path(filled: Filled, name: str, form: str) -> str:
     """The first value, and the least and largest last one."""
     curves = [run.curves[name].values for run in filled.group.runs if name in run.curves]
-    low, high = (f"{end(values[-1] for values in curves):.{digits}f}" for end in (min, max))
-    return f"{curves[0][0]:.{digits}f}, {low if low == high else f'{low}–{high}'}"
+    low, high = (f"{end(values[-1] for values in curves):{form}}" for end in (min, max))
+    return f"{curves[0][0]:{form}}, {low if low == high else f'{low}–{high}'}"
