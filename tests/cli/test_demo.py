@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rade.commands.demonstrating import METHODS, verdicts
+from rade.commands.demonstrating import FAR, METHODS, verdicts
 from rade.train.stress import CONDITIONS, Stress
 
 
@@ -12,12 +12,12 @@ def test_demo_ends_with_a_table_a_verdict_and_a_picture(rade, tmp_path):
     code, out, err = rade("demo", "--graphs", 2, "--epochs", 2, "--out", "here")
     assert (code, err) == (0, "")
     for method in METHODS[1:]:
-        assert f"{method} against none: clean: " in out
-    assert "12 intervals at 95 %" in out
+        assert f"{method} against none: " in out
+    assert "16 intervals at 95 %" in out
     assert "picture: here/demo.png" in out
     assert (tmp_path / "here/demo.png").read_bytes().startswith(b"\x89PNG")
     scores = json.loads((tmp_path / "here/demo.json").read_text())["scores"]
-    assert {method: tuple(of) for method, of in scores.items()} == dict.fromkeys(METHODS, tuple(CONDITIONS))
+    assert {method: tuple(of) for method, of in scores.items()} == dict.fromkeys(METHODS, (*CONDITIONS, FAR))
     assert all(0 < score < 1 for of in scores.values() for values in of.values() for score in values)
 
 
@@ -33,7 +33,20 @@ def test_demo_for_machines_and_with_a_single_graph(rade):
 )
 def test_verdicts_follow_the_interval(scores, word):
     study = Stress({"none": {"clean": (0.6, 0.7, 0.8)}, "dropout": {"clean": scores}}, "accuracy")
-    assert verdicts(study)[0] == f"dropout against none: clean: {word}"
+    assert verdicts(study)[0] == f"dropout against none: {word}: clean"
+
+
+def test_verdicts_are_grouped():
+    plain = {"clean": (0.6, 0.7, 0.8), "far": (0.2, 0.2, 0.2), "near": (0.5, 0.6, 0.7)}
+    other = {"clean": (0.5, 0.8, 0.8), "far": (1.0, 1.0, 1.0), "near": (0.5, 0.7, 0.6)}
+    line = verdicts(Stress({"none": plain, "rade-ofs": other}, "accuracy"))[0]
+    assert line == "rade-ofs against none: better: far; not told apart: clean, near"
+
+
+def test_only_what_keeps_the_additions_hears_five_hops_away(rade):
+    """With two layers nothing else can; every part has as many rings of each class, so the others are at chance."""
+    out = json.loads(rade("demo", "--graphs", 1, "--epochs", 60, "--json")[1])["scores"]
+    assert {method: of[FAR][0] for method, of in out.items()} == {**dict.fromkeys(METHODS, 0.2), "rade-ofs": 1.0}
 
 
 def test_damaged_graphs_are_scored_worse_than_the_clean_one(rade):

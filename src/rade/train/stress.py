@@ -63,6 +63,10 @@ class Stress:
         )
         return paired(one, other)
 
+    def beside(self, other: "Stress") -> "Stress":
+        """With the conditions of another study of the same methods."""
+        return Stress({method: {**of, **other.scores[method]} for method, of in self.scores.items()}, self.metric)
+
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         rows = {method: {name: list(values) for name, values in of.items()} for method, of in self.scores.items()}
