@@ -174,7 +174,7 @@ def test_adapt_with_constant_rates_is_a_clean_forward_pass():
     model = wrapped(rule=rade.Constant())
     logits = model.train().adapt(X, EDGES)
     torch.testing.assert_close(logits, model.eval()(X, EDGES).detach())
-    assert (float(model.controller.p), float(model.controller.rho)) == (0.5, 0.5)
+    assert (float(model.controller.p), float(model.controller.rho)) == (0.2, 0.2)
 
 
 def test_adapt_gives_every_layer_its_own_mode_back():

@@ -174,7 +174,7 @@ def test_constant_rates_are_saved_too():
 
 def test_a_model_prints_that_its_density_is_not_known_yet():
     model = fresh(rule=rade.Constant(p=0.25))
-    assert "RateState(p=0.25, rho=0.5, density=unknown until the first graph)" in str(model)
+    assert "RateState(p=0.25, rho=0.2, density=unknown until the first graph)" in str(model)
     model.train()(X, EDGES)
     assert f"density={float(model.controller.density):.4g})" in str(model)
 

@@ -135,7 +135,7 @@ def test_flat_settings_make_the_trip_to_values_and_back():
 
 def test_kinds_come_before_fields():
     made = from_flat(defaults(), {"adaptive": False, "p": 0.2, "inference": "expected"})
-    assert (made["rule"], made["inference"]) == (rade.Constant(p=0.2), rade.Expected())
+    assert (made["rule"], made["inference"]) == (rade.Constant(p=0.2, rho=0.5), rade.Expected())
     assert from_flat(made, {"adaptive": True})["rule"] == rade.GradNorm(p=0.2)
     with pytest.raises(ValueError, match="penalty means nothing with Constant"):
         from_flat(defaults(), {"adaptive": False, "penalty": 0.2})

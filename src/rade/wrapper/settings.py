@@ -111,10 +111,12 @@ def _fields(value: Any) -> set[str]:
 
 
 def _as(kind: type[Any], value: Any) -> Any:
-    """A value of another kind, with what was chosen of the fields that both have; defaults are each kind's own."""
+    """A value of another kind, with the rates and what was chosen of the fields that both have.
+
+    Other defaults are each kind's own.
+    """
     if type(value) is kind:
         return value
-    common = _fields(value) & {field.name for field in fields(kind)}
-    chosen = {field.name: getattr(value, field.name) for field in fields(value) if field.name in common}
-    default = type(value)()
-    return kind(**{name: given for name, given in chosen.items() if given != getattr(default, name)})
+    default, common = type(value)(), _fields(value) & {field.name for field in fields(kind)}
+    mine = {name: getattr(value, name) for name in sorted(common)}
+    return kind(**{name: it for name, it in mine.items() if name in ("p", "rho") or it != getattr(default, name)})
