@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from rade.experiment.choice import choose, validation_score
 from rade.experiment.estimate import Timed, Timings
 from rade.experiment.grid import Shard, missing_jobs, ready
 from rade.experiment.guess import guess
@@ -166,30 +165,3 @@ def test_guesses_grow_with_the_work(dataset):
     assert guess(small) < guess({**small, "method": "rade-of-fixed"}) < guess(rade)
     batches = small["batch_size"] > 0  # else every step takes the whole graph, however few nodes are labelled
     assert (guess({**small, "train_items": 5}) < guess(small)) == batches
-
-
-def candidate_rows(row, rate, scores, tests, folds=0):
-    settings = {"method": "drop-edge", "options": {"rate": rate}}
-    rows = [row(number, settings=settings, val=score, folds=folds) for number, score in enumerate(scores)]
-    return [r | {"test": test} for r, test in zip(rows, tests)]
-
-
-def test_the_choice_is_by_validation_alone(row):
-    rows = candidate_rows(row, 0.2, (0.6, 0.8), (0.1, 0.1)) + candidate_rows(row, 0.5, (0.7, 0.6), (0.9, 0.9))
-    found = choose(rows, {"rate": [0.5, 0.2]})
-    assert found.settings == {"rate": 0.2}
-    assert found.score == pytest.approx(0.7)
-    assert [r["test"] for r in found.rows] == [0.1, 0.1]
-    assert (found.candidates, found.runs, found.spent, found.complete) == (2, 2, 4, True)
-
-
-def test_a_candidate_without_all_runs_is_not_considered(row):
-    rows = candidate_rows(row, 0.2, (0.6, 0.6), (0.1, 0.1)) + candidate_rows(row, 0.5, (0.9,), (0.9,))
-    found = choose(rows, {"rate": [0.2, 0.5, 0.7]})
-    assert (found.settings, found.complete, found.spent) == ({"rate": 0.2}, False, 3)
-    assert choose([], {"rate": [0.2]}) is None
-
-
-def test_folds_are_judged_by_their_averaged_curve(row):
-    one, two = (row(n, folds=2, history={"val": curve}) for n, curve in enumerate(([0.9, 0.1, 0.5], [0.1, 0.2, 0.6])))
-    assert validation_score([one, two]) == pytest.approx(0.55)

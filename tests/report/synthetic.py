@@ -7,6 +7,7 @@ import json
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from rade.train.row import encode
@@ -31,6 +32,9 @@ class Row:
 
     def settings_on(self, dataset):
         return self.settings
+
+    def candidates(self):
+        return [dict(zip(self.search, values)) for values in product(*self.search.values())]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from typing import Any
 
 from rade.data.catalogue import resolve as resolve_dataset
 from rade.data.errors import DataError
-from rade.experiment.choice import candidates
 from rade.experiment.table import Cell
 from rade.train.corruption import Corruption
 from rade.train.errors import SettingsError, unknown
@@ -115,7 +114,7 @@ def plan(cells: Iterable[Cell], wish: Wish, facts: Callable[[str], Facts]) -> tu
 
 
 def _task(cell: Cell, wish: Wish, facts: Facts) -> Task:
-    found = candidates(cell.row.search)
+    found = cell.row.candidates()
     jobs = [job for candidate in found for job in _jobs(cell, candidate, wish, facts)]
     return Task(cell, tuple(jobs), len(found))
 

@@ -11,9 +11,8 @@ from itertools import product
 from typing import Any
 
 from rade.errors import RadeError
+from rade.train.measures import MEASURES, SCORE
 
-# What a table compares, and its unit.
-MEASURES = {"score": "%", "seconds_per_epoch": "s", "log_loss": "nats", "calibration_error": "%"}
 # Keys of a row or of the table itself, which settings would contradict.
 RESERVED = ("dataset", "backbone", "method", "protocol", "options", "runs")
 
@@ -105,7 +104,7 @@ class Experiment:
     backbones: tuple[str, ...]
     datasets: tuple[str, ...]
     rows: tuple[Row, ...]
-    measure: str = "score"
+    measure: str = SCORE
     note: str = ""
 
     def __post_init__(self) -> None:
@@ -122,11 +121,6 @@ class Experiment:
             for name, value in row.settings.items():
                 if isinstance(value, Mapping):
                     _require_known(value, self.datasets, f"row '{row.name}': settings.{name}", "data set")
-
-    @property
-    def unit(self) -> str:
-        """The unit of the table's numbers."""
-        return MEASURES[self.measure]
 
 
 @dataclass(frozen=True)

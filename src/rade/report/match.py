@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
-from math import prod
 from typing import Any
 
 from rade.report.expected import departures
@@ -11,28 +9,11 @@ from rade.report.groups import Group
 from rade.report.paper import Experiment, Published, Row
 from rade.report.selection import Scores, score
 from rade.statistics import Spread, spread
+from rade.train.measures import MEASURES, SCORE
 from rade.train.row import LATER
 
 PLAIN = "none"
-SCORE = "score"
 STAGES = {**LATER, "corrupt": ""}
-
-
-@dataclass(frozen=True)
-class Measure:
-    """How the numbers of a table are shown: times a factor, with so many digits, in words."""
-
-    scale: float
-    digits: int
-    words: str
-
-
-MEASURES = {
-    SCORE: Measure(100, 2, "%"),
-    "seconds_per_epoch": Measure(1, 3, "seconds per epoch"),
-    "log_loss": Measure(1, 3, "log-loss in nats, less is better"),
-    "calibration_error": Measure(100, 2, "calibration error in %, less is better"),
-}
 
 
 @dataclass(frozen=True)
@@ -73,7 +54,7 @@ class Cell:
     @property
     def candidates(self) -> int:
         """How many settings the row searches through; 1 where it searches none."""
-        return prod(len(values) for values in self.row.search.values())
+        return len(self.row.candidates())
 
     @property
     def is_plain(self) -> bool:
@@ -99,7 +80,7 @@ def fill(experiment: Experiment, row: Row, backbone: str, dataset: str, groups: 
     ours = [one for one in fitting if away[one.name].keys().isdisjoint(one.first.settings["options"])]
     least = min((len(away[one.name]) for one in ours), default=0)
     near = sorted((one for one in ours if len(away[one.name]) == least), key=lambda one: (-len(one.runs), one.name))
-    candidates = _whole_candidates(near, row.search) if row.search else near[:1]
+    candidates = _whole_candidates(near, row.candidates()) if row.search else near[:1]
     if not candidates or (row.search and len(candidates) == 1):  # of one candidate nothing was chosen
         return empty
     chosen = max(candidates, key=_validation) if row.search else candidates[0]
@@ -127,11 +108,10 @@ def _fits(group: Group, place: tuple[str, str], method: str, protocol: str, want
     return all(_same(group.flat.get(name, STAGES.get(name)), value) for name, value in asked.items())
 
 
-def _whole_candidates(groups: Sequence[Group], search: Mapping[str, Sequence[Any]]) -> list[Group]:
+def _whole_candidates(groups: Sequence[Group], candidates: Sequence[Mapping[str, Any]]) -> list[Group]:
     """Groups of a search in its order; one that lacks runs which others have is not considered."""
     found = []
-    for values in product(*search.values()):
-        candidate = dict(zip(search, values))
+    for candidate in candidates:
         found += [one for one in groups if all(_same(one.flat.get(name), candidate[name]) for name in candidate)]
     expected = {run.pair for one in found for run in one.runs}
     return [one for one in found if {run.pair for run in one.runs} == expected]

@@ -4,11 +4,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rade.report import svg
-from rade.report.match import MEASURES, Cell, Filled
+from rade.report.match import Cell, Filled
 from rade.report.numbers import number
 from rade.report.rows import Curve, Run
 from rade.report.tables import Table
 from rade.statistics import fold_ratio, paired
+from rade.train.measures import MEASURES
 
 COLOURS = 4  # of our own methods; plain and baselines are grey
 

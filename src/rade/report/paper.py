@@ -35,6 +35,9 @@ class Row(Protocol):
     def search(self) -> Mapping[str, Sequence[Any]]:
         """Settings chosen on validation data, and their candidates."""
 
+    def candidates(self) -> Sequence[Mapping[str, Any]]:
+        """Every combination of the search; a single empty one where nothing is searched."""
+
     @property
     def published(self) -> Mapping[str, Mapping[str, Published]]:
         """Backbone → data set → numbers."""

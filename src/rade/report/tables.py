@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 from rade.report.compare import Comparison, adjust, compare, paired_differences
 from rade.report.groups import Group
-from rade.report.match import MEASURES, PLAIN, SCORE, Cell, Filled, fill, measure
+from rade.report.match import PLAIN, Cell, Filled, fill, measure
 from rade.report.overall import Interval, interquartile_mean, probability_of_improvement
 from rade.report.paper import Experiment, Row
 from rade.report.selection import Scores
 from rade.statistics import spread
+from rade.train.measures import MEASURES, SCORE
 
 
 @dataclass(frozen=True)
