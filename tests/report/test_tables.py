@@ -76,6 +76,18 @@ def test_a_search_passes_over_settings_that_lack_runs():
     assert "(2, 2 of 3 settings)" in markdown(report(rows, tuned))
 
 
+def test_settings_with_more_runs_than_the_search_are_judged_by_those_of_the_search():
+    tuned = Experiment("tuned", "Tuned", (Row("tuned", "rade-of-fixed", search={"p": (0.2, 0.3, 0.5)}),))
+    rows = [
+        row(s, run=r, method="rade-of-fixed", options={"p": p})
+        for p, s, n in ((0.2, 0.6, 2), (0.3, 0.7, 6), (0.5, 0.65, 2))
+        for r in range(n)
+    ]
+    (table,) = report(rows, tuned).tables
+    assert filled(table)["tuned"].group.flat["p"] == 0.3
+    assert "(2, 3 of 3 settings)" in markdown(report(rows, tuned))
+
+
 def test_a_search_with_one_candidate_chose_nothing():
     tuned = Experiment("tuned", "Tuned", (Row("tuned", "rade-of-fixed", search={"p": (0.2, 0.5)}),))
     rows = [row(0.7, run=r, method="rade-of-fixed", options={"p": 0.2}) for r in range(2)]

@@ -1,5 +1,6 @@
 """Which runs of the store belong into which cell of a table."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -109,12 +110,17 @@ def _fits(group: Group, place: tuple[str, str], method: str, protocol: str, want
 
 
 def _whole_candidates(groups: Sequence[Group], candidates: Sequence[Mapping[str, Any]]) -> list[Group]:
-    """Groups of a search in its order; one that lacks runs which others have is not considered."""
+    """Groups of a search in its order, each with the runs that most of them have; one that lacks some is left out.
+
+    Settings that another table asked for have more runs than the search, and are judged by the search's.
+    """
     found = []
     for candidate in candidates:
         found += [one for one in groups if all(_same(one.flat.get(name), candidate[name]) for name in candidate)]
-    expected = {run.pair for one in found for run in one.runs}
-    return [one for one in found if {run.pair for run in one.runs} == expected]
+    counts = Counter(run.pair for one in found for run in one.runs)
+    common = {pair for pair, count in counts.items() if 2 * count > len(found)}
+    shared = [Group(tuple(run for run in one.runs if run.pair in common)) for one in found]
+    return [one for one in shared if one.runs and len(one.runs) == len(common)]
 
 
 def _same(stored: Any, wanted: Any) -> bool:
