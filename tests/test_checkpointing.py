@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.utils.checkpoint import checkpoint
-from torch_geometric.nn import GATConv, GATv2Conv, TransformerConv
+from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, TransformerConv
 
 import rade
 import rade.correction
@@ -103,3 +103,41 @@ def test_views_without_a_layer_are_refused():
     law = rade.Law(rade.Graph.from_edge_index(EDGES, NODES), rade.Rates(0.5, 0.1))
     with pytest.raises(TypeError, match=r"aggregate with self.send\(adjacency, coefficients, messages\)"):
         rade.correction.propagate(rade.view.draw(law), rade.moments.Sum(law.graph, X.dtype), X)
+
+
+class Tied(torch.nn.Module):
+    """One layer, called three times, with or without checkpoints."""
+
+    def __init__(self, checkpoints: bool = False) -> None:
+        super().__init__()
+        self.conv, self.checkpoints = GCNConv(8, 8, bias=False), checkpoints
+
+    def forward(self, x: Tensor, edge_index: Any) -> Tensor:
+        for _ in range(3):
+            x = (
+                checkpoint(self.conv, x, edge_index, use_reentrant=False)
+                if self.checkpoints
+                else self.conv(x, edge_index)
+            )
+        return x
+
+
+def test_a_layer_that_is_called_again_meets_another_view():
+    """A linear model's mean over views is its inference: 2,000 views within 5 standard errors.
+
+    480 entries: below 3e-4 false alarms at a fresh seed. A shared view is 52 standard errors off.
+    """
+    model = rade.RADE(seeded(Tied), rule=rade.Constant(0.5, 0.5), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        drawn = torch.stack([model.train()(X, EDGES) for _ in range(2000)]).double()
+        away = (drawn.mean(0) - model.eval()(X, EDGES)) / (drawn.std(0) / 2000**0.5)
+    assert float(away.abs().max()) < 5
+
+
+def test_a_layer_that_is_called_again_cannot_be_recomputed():
+    model = rade.RADE(Tied(checkpoints=True)).train()
+    with pytest.raises(RuntimeError, match="GCNConv was called 3 times in one pass"):
+        model(X.clone().requires_grad_(), EDGES).sum().backward()
+    shared = rade.RADE(Tied(checkpoints=True), views=rade.Views(shared=True)).train()
+    shared(X.clone().requires_grad_(), EDGES).sum().backward()
+    assert shared.wrapped.conv.lin.weight.grad.isfinite().all()

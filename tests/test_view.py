@@ -97,7 +97,7 @@ def adjacencies() -> dict[str, Adjacency]:
 
 @pytest.mark.parametrize("kind", ["graph", "view", "mean", "fresh"])
 def test_an_adjacency_used_as_a_tensor_says_what_to_do(kind):
-    words = r"only convolutions that RADE converted can take it.*\.graph\.edge_index"
+    words = r"only convolutions that RADE converted can take it.*\.graph\.given"
     made = adjacencies()[kind]
     with pytest.raises(AttributeError, match=words):
         made.shape  # noqa: B018

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 
 # What the machine refuses, not what the user wrote; a system may lack some of them.
 _MACHINE = (
@@ -42,3 +43,11 @@ def choose(what: str, value: object, allowed: tuple[str, ...]) -> None:
     """
     if value not in allowed:
         raise ValueError(f"{what} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+
+
+def outside() -> int:
+    """The stack level, for a warning, of the first caller who is neither in this package nor in torch."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("rade", "torch"):
+        frame, level = frame.f_back, level + 1
+    return level

@@ -36,6 +36,9 @@ class Recording(Adjacency):
         """The clean graph under it."""
         return self.inner.graph
 
+    def enter(self, layer: Hashable) -> int:
+        return self.inner.enter(layer)
+
     def for_layer(self, layer: Hashable) -> Recording:
         """The layer's own view, recorded in the same list."""
         return Recording(self.inner.for_layer(layer), self.calls)

@@ -35,12 +35,19 @@ class RateState(Module):
         missing = {"p", "rho"} - set(first)
         if missing:
             raise ValueError(f"{type(rule).__name__}.init must return p and rho, but {min(missing)} is missing")
-        self.names = tuple(first)
+        self.names, self.given = tuple(first), density
         for name, value in first.items():
             self.register_buffer(name, value)
         self.register_buffer("density", torch.tensor(math.nan if density is None else density, dtype=torch.double))
         self.register_buffer("nodes", torch.tensor(math.nan, dtype=torch.double))
         self.register_buffer("calls", torch.zeros((), dtype=torch.double))
+
+    def reset(self) -> None:
+        """The first rates, and no graph seen yet; buffers stay where they are."""
+        density = math.nan if self.given is None else self.given
+        first = {**self.rule.init(), "density": density, "nodes": math.nan, "calls": 0.0}
+        for name, value in first.items():
+            self.get_buffer(name).copy_(torch.as_tensor(value, dtype=torch.double))
 
     @property
     def state(self) -> State:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from rade.graph.graph import Graph
@@ -32,6 +33,16 @@ class Adjacency(ABC):
         return self.graph.num_nodes
 
     @property
+    def fed(self) -> int:
+        """Of how many nodes features are needed: all of them."""
+        return self.graph.num_nodes
+
+    @property
+    def device(self) -> torch.device:
+        """Where the graph lives."""
+        return self.graph.device
+
+    @property
     def linear(self) -> bool:
         """Whether messages are summed by an `Operator`: linear, so that linear maps and sums may change places."""
         return False
@@ -49,6 +60,10 @@ class Adjacency(ABC):
         """The features of the nodes that are aggregated for: all of them."""
         return x
 
+    def enter(self, layer: Hashable) -> int:
+        """How often a convolution was called on it before; 0 where that makes no difference."""
+        return 0
+
     def for_layer(self, layer: Hashable) -> Adjacency:
         """What one convolution aggregates over: itself, unless every layer has a view of its own."""
         return self
@@ -64,6 +79,10 @@ class Adjacency(ABC):
             return object.__getattribute__(self, name)
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}: {_GUIDANCE}")
 
+    @classmethod
+    def __torch_function__(cls, function: Any, *_: Any) -> Any:
+        raise TypeError(f"torch.{getattr(function, '__name__', function)} takes no {cls.__name__!r}: {_GUIDANCE}")
+
     def __getitem__(self, index: object) -> Any:
         raise TypeError(f"{type(self).__name__!r} cannot be indexed: {_GUIDANCE}")
 
@@ -73,5 +92,6 @@ class Adjacency(ABC):
 
 _GUIDANCE = (
     "RADE passes a graph or a random view where the model expects edge_index; only convolutions that RADE converted "
-    "can take it. Code that reads edge_index as a tensor can use `.graph.edge_index`"
+    "can take it. Code that reads edge_index as a tensor can use `.graph.given`, the edges in the "
+    "order in which they came"
 )

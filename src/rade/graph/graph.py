@@ -117,6 +117,23 @@ class Graph(Adjacency):
         """[2, E] in sorted order, without self-loops."""
         return torch.stack([self.pattern.source, self.pattern.target])
 
+    @property
+    def given(self) -> Tensor:
+        """[2, E] in the order in which the edges came, which weights and attributes of edges follow.
+
+        >>> edges = torch.tensor([[1, 0, 2, 1], [2, 1, 1, 0]])
+        >>> torch.equal(Graph.from_edge_index(edges).given, edges)
+        True
+        """
+        if self.self_loops:
+            raise ValueError(
+                f"the edges came with {self.self_loops} self-loops, which a graph does not keep, so their order is "
+                "lost; remove them first (torch_geometric.utils.remove_self_loops)"
+            )
+        edges = torch.empty_like(self.edge_index)
+        edges[:, self.order] = self.edge_index
+        return edges
+
     @remembered
     def degree(self) -> Tensor:
         """Number of neighbors that each node hears, [n]."""
@@ -250,7 +267,10 @@ def node_count(
         num_nodes = batch.numel() if batch is not None else int(ptr[-1]) if ptr is not None else largest + 1
     if smallest < 0 or largest >= num_nodes:
         wrong = smallest if smallest < 0 else largest
-        raise ValueError(f"edge_index must hold node ids from 0 to {num_nodes - 1}, got {wrong}; check num_nodes")
+        raise ValueError(
+            f"edge_index must hold node ids from 0 to {num_nodes - 1}, got {wrong}; check num_nodes (a model whose "
+            "first tensor is not of its nodes takes rade.Graph.from_edge_index(edge_index, num_nodes=...) as the graph)"
+        )
     return num_nodes
 
 

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn.parameter import is_lazy
 from torch_geometric.inspector import Inspector
 from torch_geometric.nn import MLP, MessagePassing
 from torch_geometric.nn import Linear as PyGLinear
@@ -20,7 +19,7 @@ from rade.graph.graph import Graph
 from rade.graph.messages import Messages
 from rade.graph.sparse import is_sparse
 from rade.moments.base import Coefficients, Sent
-from rade.nn.linear import linear
+from rade.nn.linear import dense, is_plain, is_waiting, linear, weight_of
 from rade.nn.precision import in_full_precision
 
 
@@ -31,6 +30,7 @@ class CorrectedConv:
     """
 
     added_weight: float | None = None  # of an added edge, where edges have weights; None: their mean within the graph
+    call = 0  # how often it was called before in this pass: weight-tied models call a layer several times
     hears_everybody = False  # whether features of all nodes must be given, even where few rows are asked for
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -86,14 +86,24 @@ class CorrectedConv:
         return propagate(adjacency.for_layer(self.layer_key(step)), coefficients, messages)
 
     def layer_key(self, step: int = 0) -> Hashable:
-        """By which a layer finds the view of its own."""
-        return self, step
+        """By which a layer finds the view of its own, another one for every call."""
+        return (self, step, self.call) if self.call else (self, step)
+
+    def send_mapped(self, layer: Any, adjacency: Adjacency, coefficients: Coefficients, x: Tensor) -> Tensor:
+        """Σ_j α_ij Θx_j: a linear map Θ and the sum commute, and the cheaper order is taken."""
+        if sums_first(adjacency, x, layer) and layer.bias is None:
+            return linear(layer, self.send(adjacency, coefficients, x))
+        return self.send(adjacency, coefficients, linear(layer, x))
 
     def send_through(self, layer: Any, adjacency: Adjacency, coefficients: Coefficients, x: Tensor) -> Tensor:
-        """Θ Σ_j α_ij x_j without bias: the map Θ of ``layer`` and the sum commute, and the cheaper order is taken."""
+        """Θ Σ_j α_ij x_j + b, likewise."""
+        if not is_waiting(layer) and not is_plain(layer):
+            return linear(layer, self.send(adjacency, coefficients, dense(x)))
         if sums_first(adjacency, x, layer):
-            return linear(layer, self.send(adjacency, coefficients, x), bias=False)
-        return self.send(adjacency, coefficients, linear(layer, x, bias=False))
+            out = linear(layer, self.send(adjacency, coefficients, x), bias=False)
+        else:
+            out = self.send(adjacency, coefficients, linear(layer, x, bias=False))
+        return out if layer.bias is None else out + layer.bias
 
     @abstractmethod
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
@@ -109,13 +119,20 @@ def _on_views(forward: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(forward)
     def checked(self: CorrectedConv, *args: Any, **kwargs: Any) -> Any:
-        if not any(isinstance(value, Adjacency) for value in (*args, *kwargs.values())):
+        adjacency = next((value for value in (*args, *kwargs.values()) if isinstance(value, Adjacency)), None)
+        if adjacency is None:
             return forward(self, *args, **kwargs)
+        self.call = adjacency.enter(self)
         x = args[0] if args else kwargs.get("x")
         if isinstance(x, tuple):
             raise ValueError(
                 f"{type(self).__name__} got a tuple of features, of sources and of targets, which is bipartite: views "
                 "are of one kind of nodes; pass x alone, or leave the layer out of the wrapped model"
+            )
+        if isinstance(x, Tensor) and len(x) != adjacency.fed:
+            raise ValueError(
+                f"{type(self).__name__} got features of {len(x)} nodes on a graph of {adjacency.fed}; nodes without "
+                "edges count as well: pass the graph as rade.Graph.from_edge_index(edge_index, num_nodes=...)"
             )
         return in_full_precision(partial(forward, self), x, args, kwargs)
 
@@ -133,7 +150,7 @@ def sums_first(adjacency: Adjacency, x: Tensor, layer: Any) -> bool:
     Few rows make the map cheap after the sum, narrow features the sum before it; and features without a gradient
     need no backward pass through a sum that comes first.
     """
-    if is_sparse(x) or is_lazy(layer.weight) or not adjacency.linear:
+    if is_sparse(x) or is_waiting(layer) or not is_plain(layer) or not adjacency.linear:
         return False
     wide, narrow = layer.weight.shape
     rows = adjacency.rows
@@ -158,7 +175,7 @@ def pushed(head: Tensor | None, weight: Tensor) -> Tensor:
 def linear_part(head: Tensor | None, module: torch.nn.Module) -> Tensor | None:
     """head · (the linear part of ``module``): activations and dropout are passed over, batch norm scales."""
     if isinstance(module, torch.nn.Linear | PyGLinear):
-        return pushed(head, module.weight)
+        return pushed(head, weight_of(module))
     if isinstance(module, torch.nn.Sequential):
         for layer in reversed(module):
             head = linear_part(head, layer)

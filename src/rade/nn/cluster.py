@@ -11,7 +11,7 @@ from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.moments import Coefficients, Mean, Sent
 from rade.nn.base import CorrectedConv, own_linear, pushed
-from rade.nn.linear import matmul
+from rade.nn.linear import matmul, weight_of
 
 
 class ClusterGCNConv(CorrectedConv, pyg.ClusterGCNConv):
@@ -27,7 +27,6 @@ class ClusterGCNConv(CorrectedConv, pyg.ClusterGCNConv):
         if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, edge_index))
         out = self.send_through(self.lin_out, edge_index, self.coefficients(edge_index.graph, x), x)
-        out = out if self.lin_out.bias is None else out + self.lin_out.bias
         return out + own_linear(self.lin_root, edge_index, x)
 
     def coefficients(self, graph: Graph, x: Tensor) -> Coefficients:
@@ -36,4 +35,4 @@ class ClusterGCNConv(CorrectedConv, pyg.ClusterGCNConv):
 
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """W x through the head."""
-        return Sent(self.coefficients(graph, x), matmul(x, pushed(head, self.lin_out.weight)))
+        return Sent(self.coefficients(graph, x), matmul(x, pushed(head, weight_of(self.lin_out))))

@@ -14,7 +14,7 @@ from rade.moments import Attention, Coefficients, ScoredAttention, Sent
 from rade.moments.attention.scores import EdgeScores
 from rade.nn.attributes import Imputed, with_loops
 from rade.nn.base import CorrectedConv, own_linear, sums_first
-from rade.nn.linear import lean, linear, matmul
+from rade.nn.linear import lean, linear, matmul, weight_of
 
 
 class GATConv(CorrectedConv, pyg.GATConv):
@@ -60,14 +60,14 @@ class GATConv(CorrectedConv, pyg.GATConv):
 
     def coefficients(self, graph: Graph, x: Tensor, edge_attr: Tensor | None = None) -> Coefficients:
         """Scores a·Θx without forming Θx."""
-        weight = self.lin.weight.view(self.heads, self.out_channels, -1)
+        weight = weight_of(self.lin).view(self.heads, self.out_channels, -1)
         vectors = [(att.view(self.heads, 1, -1) @ weight).squeeze(1) for att in (self.att_src, self.att_dst)]
         s, t = torch.split(matmul(x, torch.cat(vectors)), self.heads, dim=1)
         return self._attention(graph, s, t, edge_attr)
 
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """Each head's Θx through its part of the linear head, [n, H, C]."""
-        weight = self.lin.weight.view(self.heads, self.out_channels, -1)  # [H, F, F_in]
+        weight = weight_of(self.lin).view(self.heads, self.out_channels, -1)  # [H, F, F_in]
         per_head = head_by_head(self, head, x)
         matrix = per_head @ weight  # [H, C, F_in]
         messages = matmul(x, matrix.flatten(0, 1)).view(-1, self.heads, per_head.shape[1])

@@ -15,7 +15,7 @@ from rade.graph.graph import Graph
 from rade.moments import Coefficients, Sent
 from rade.nn.base import CorrectedConv, pushed
 from rade.nn.hops import clean_hops, hops, symmetric
-from rade.nn.linear import lean, linear, matmul
+from rade.nn.linear import dense, is_plain, is_waiting, lean, linear, matmul, weight_of
 
 
 class GCNConv(CorrectedConv, pyg.GCNConv):
@@ -26,7 +26,7 @@ class GCNConv(CorrectedConv, pyg.GCNConv):
         if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, edge_index, edge_weight))
         x = lean(x)
-        out = self.send_through(self.lin, edge_index, self.coefficients(edge_index.graph, x, edge_weight), x)
+        out = self.send_mapped(self.lin, edge_index, self.coefficients(edge_index.graph, x, edge_weight), x)
         return out if self.bias is None else out + self.bias
 
     def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None) -> Coefficients:
@@ -39,7 +39,7 @@ class GCNConv(CorrectedConv, pyg.GCNConv):
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """Θx through the head."""
         coefficients = self.coefficients(graph, x, inputs.get("edge_weight"))
-        return Sent(coefficients, matmul(x, pushed(head, self.lin.weight)))
+        return Sent(coefficients, matmul(x, pushed(head, weight_of(self.lin))))
 
 
 @lru_cache(maxsize=1)
@@ -62,6 +62,8 @@ class SGConv(CorrectedConv, pyg.SGConv):
         if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, edge_index, edge_weight))
         coefficients = self.coefficients(edge_index.graph, x, edge_weight)
+        if not is_waiting(self.lin) and not is_plain(self.lin):
+            return linear(self.lin, hops(self, edge_index, coefficients, dense(x), self.K)[-1])
         out = hops(self, edge_index, coefficients, linear(self.lin, lean(x), bias=False), self.K)[-1]
         return out if self.lin.bias is None else out + self.lin.bias
 
@@ -72,5 +74,5 @@ class SGConv(CorrectedConv, pyg.SGConv):
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """What the last of the K steps sends."""
         coefficients = self.coefficients(graph, x, inputs.get("edge_weight"))
-        messages = matmul(x, pushed(head, self.lin.weight))
+        messages = matmul(x, pushed(head, weight_of(self.lin)))
         return Sent(coefficients, clean_hops(graph, coefficients, messages, self.K - 1))

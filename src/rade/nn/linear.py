@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear as dense_linear
 from torch.nn.parameter import is_lazy
+from torch.nn.utils.parametrize import is_parametrized
+from torch_geometric.nn import Linear as PyGLinear
 
 from rade.graph.sparse import Pattern, is_sparse, product
 from rade.memory import Recall
@@ -16,19 +18,60 @@ LOOK = 3  # the call at which dense features are looked at: those of a single st
 MANY = 2**18  # fewer numbers are multiplied as they are
 MOSTLY_ZERO = 0.1  # share of other numbers up to which sparse products were faster
 
+LOOKS_ON = "looks_on"  # an attribute of hooks that change nothing
+
 _patterns: Recall[Pattern] = Recall()
 
 
+def is_plain(layer: Any) -> bool:
+    """Whether a layer is x Wᵀ + b with its own W and b, and nothing else happens when it is called.
+
+    Subclasses with a forward of their own (adapters), parametrized weights and hooks (pruning, spectral norms) are not.
+    """
+    if getattr(type(layer), "forward", None) not in (torch.nn.Linear.forward, PyGLinear.forward):
+        return False
+    return not is_parametrized(layer) and not has_hooks(layer)
+
+
+def has_hooks(layer: Any) -> bool:
+    """Whether something else happens when a module is called; a `Trace` only looks on."""
+    kinds = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
+    return any(not hasattr(hook, LOOKS_ON) for hooks in kinds for hook in hooks.values())
+
+
+def is_waiting(layer: Any) -> bool:
+    """Whether a lazy layer has not met features yet, which would tell its width."""
+    return is_lazy(layer._parameters.get("weight"))
+
+
 def linear(layer: Any, x: Tensor, bias: bool = True) -> Tensor:
-    """What ``layer`` (a torch or PyG Linear) computes, for dense or CSR features; optionally without its bias."""
-    if is_lazy(layer.weight):
+    """What ``layer`` computes, for dense or CSR features; of one that `is_plain` optionally without its bias."""
+    if is_waiting(layer):
         layer(torch.zeros(1, x.shape[1], dtype=x.dtype, device=x.device))  # learns its width from any input
-    if is_sparse(x):
-        return matmul(x, layer.weight, layer.bias if bias else None)
-    if bias or layer.bias is None:
-        out: Tensor = layer(x)  # through the module, so that lazy layers and hooks work
-        return out
-    return dense_linear(x, layer.weight)
+    if is_plain(layer):
+        if is_sparse(x):
+            return matmul(x, layer.weight, layer.bias if bias else None)
+        if not bias and layer.bias is not None:
+            return dense_linear(x, layer.weight)
+    out: Tensor = layer(dense(x))
+    return out
+
+
+def weight_of(layer: Any) -> Tensor:
+    """W [C, F] of a linear layer; of one that is not plain, what it makes of unit vectors."""
+    if is_plain(layer):
+        weight: Tensor = layer.weight
+        return weight
+    width = getattr(layer, "in_features", getattr(layer, "in_channels", None))
+    if width is None:
+        raise ValueError(
+            f"cannot push messages through {type(layer).__name__}, which tells no in_features: rates that adapt need a "
+            "linear map; rule=rade.Constant() keeps them"
+        )
+    like = next(layer.parameters())
+    unit = torch.eye(width, dtype=like.dtype, device=like.device)
+    found: Tensor = (layer(unit) - layer(torch.zeros_like(unit[:1]))).t()
+    return found
 
 
 def matmul(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

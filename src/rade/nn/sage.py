@@ -12,7 +12,7 @@ from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.moments import Coefficients, Mean, Sent, Sum
 from rade.nn.base import CorrectedConv, own_linear, pushed
-from rade.nn.linear import lean, linear, matmul
+from rade.nn.linear import lean, linear, matmul, weight_of
 from rade.nn.weights import weighted
 
 AGGREGATORS: dict[str, type[Coefficients]] = {"mean": Mean, "add": Sum, "sum": Sum}
@@ -29,7 +29,6 @@ class SAGEConv(CorrectedConv, pyg.SAGEConv):
             return cast(Tensor, super().forward(x, edge_index, size))
         x = lean(x)
         out = self.send_through(self.lin_l, edge_index, self.coefficients(edge_index.graph, x), self._projected(x))
-        out = out if self.lin_l.bias is None else out + self.lin_l.bias
         if self.root_weight:
             out = out + own_linear(self.lin_r, edge_index, x)
         return torch.nn.functional.normalize(out, p=2.0, dim=-1) if self.normalize else out
@@ -40,7 +39,7 @@ class SAGEConv(CorrectedConv, pyg.SAGEConv):
 
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """W_l x through the head."""
-        return Sent(self.coefficients(graph, x), matmul(self._projected(x), pushed(head, self.lin_l.weight)))
+        return Sent(self.coefficients(graph, x), matmul(self._projected(x), pushed(head, weight_of(self.lin_l))))
 
     def _projected(self, x: Tensor) -> Tensor:
         return linear(self.lin, x).relu() if self.project else x
@@ -59,7 +58,6 @@ class GraphConv(CorrectedConv, pyg.GraphConv):
             return cast(Tensor, super().forward(x, edge_index, edge_weight, size))
         x = lean(x)
         out = self.send_through(self.lin_rel, edge_index, self.coefficients(edge_index.graph, x, edge_weight), x)
-        out = out if self.lin_rel.bias is None else out + self.lin_rel.bias
         return out + own_linear(self.lin_root, edge_index, x)
 
     def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None) -> Coefficients:
@@ -70,4 +68,4 @@ class GraphConv(CorrectedConv, pyg.GraphConv):
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """W_1 x through the head."""
         coefficients = self.coefficients(graph, x, inputs.get("edge_weight"))
-        return Sent(coefficients, matmul(x, pushed(head, self.lin_rel.weight)))
+        return Sent(coefficients, matmul(x, pushed(head, weight_of(self.lin_rel))))

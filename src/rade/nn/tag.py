@@ -13,7 +13,7 @@ from rade.graph.graph import Graph
 from rade.moments import Coefficients, Sent
 from rade.nn.base import CorrectedConv, pushed
 from rade.nn.hops import clean_hops, hops, symmetric
-from rade.nn.linear import dense, linear, matmul
+from rade.nn.linear import dense, linear, matmul, weight_of
 from rade.nn.weights import in_order
 
 
@@ -35,7 +35,7 @@ class TAGConv(CorrectedConv, pyg.TAGConv):
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """What the last hop sends."""
         coefficients = self.coefficients(graph, x, inputs.get("edge_weight"))
-        messages = matmul(x, pushed(head, self.lins[-1].weight))
+        messages = matmul(x, pushed(head, weight_of(self.lins[-1])))
         return Sent(coefficients, clean_hops(graph, coefficients, messages, self.K - 1))
 
 
@@ -59,7 +59,7 @@ class MixHopConv(CorrectedConv, pyg.MixHopConv):
         coefficients, width = self.coefficients(graph, x, inputs.get("edge_weight")), self.out_channels
         head = torch.eye(width * len(self.powers), dtype=x.dtype, device=x.device) if head is None else head
         last = self.powers.index(max(self.powers))
-        messages = matmul(x, head[:, width * last : width * (last + 1)] @ self.lins[max(self.powers)].weight)
+        messages = matmul(x, head[:, width * last : width * (last + 1)] @ weight_of(self.lins[max(self.powers)]))
         return Sent(coefficients, clean_hops(graph, coefficients, messages, max(self.powers) - 1))
 
 
@@ -80,12 +80,17 @@ class SSGConv(CorrectedConv, pyg.SSGConv):
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """What the last hop sends."""
         coefficients = self.coefficients(graph, x, inputs.get("edge_weight"))
-        messages = (1.0 - self.alpha) / self.K * matmul(x, pushed(head, self.lin.weight))
+        messages = (1.0 - self.alpha) / self.K * matmul(x, pushed(head, weight_of(self.lin)))
         return Sent(coefficients, clean_hops(graph, coefficients, messages, self.K - 1))
 
 
 class ChebConv(CorrectedConv, pyg.ChebConv):
     """PyG's ChebConv with the symmetric Laplacian and λ_max = 2, where 2L/λ_max − 1 = −Â; every step is corrected."""
+
+    @property
+    def sees_self_loops(self) -> bool:
+        """Its Laplacian leaves them out."""
+        return False
 
     def check_options(self) -> None:
         """The Laplacian that is symmetric aggregation."""
@@ -133,7 +138,7 @@ class ChebConv(CorrectedConv, pyg.ChebConv):
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """What the last step sends: −1 or −2 times a polynomial of the clean aggregation."""
         coefficients = self.coefficients(graph, x, inputs.get("edge_weight"))
-        before = now = matmul(x, pushed(head, self.lins[-1].weight))
+        before = now = matmul(x, pushed(head, weight_of(self.lins[-1])))
         for step in range(len(self.lins) - 2):
             sums = clean_hops(graph, coefficients, now, 1)
             before, now = now, -sums if step == 0 else -2.0 * sums - before

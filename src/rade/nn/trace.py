@@ -16,6 +16,7 @@ from torch_geometric.nn import JumpingKnowledge
 from torch_geometric.nn import Linear as PyGLinear
 
 from rade.nn.base import CorrectedConv
+from rade.nn.linear import LOOKS_ON
 
 
 @dataclass
@@ -111,6 +112,7 @@ def _passing(trace: Trace) -> Any:
         if trace.reaches(output):
             trace.after.append(layer)
 
+    setattr(hook, LOOKS_ON, True)
     return hook
 
 

@@ -36,7 +36,7 @@ def edge_mean(graph: Graph, values: Tensor, without: float = 0.0) -> Tensor:
 
 def weighted(base: Coefficients, graph: Graph, edge_weight: Tensor, added: float | None) -> Coefficients:
     """``base`` with weights; added edges weigh ``added``, by default as much as edges of their graph on average."""
-
+    _refuse_loops(graph, "are summed like edges")
     what = (type(base), base.dtype, added)
     return _kept(graph, edge_weight, added, what, lambda weight, other: Weighted(base, weight, other))
 
@@ -57,12 +57,17 @@ def weighted_symmetric(
             raise ValueError(f"added edges must weigh something without self-loops, got added_weight = {other}")
         return WeightedSymmetric(graph, dtype, weight, other, loop)
 
+    _refuse_loops(graph, "count in the degrees")
+    return _kept(graph, edge_weight, added, (WeightedSymmetric, dtype, loop, added), build)
+
+
+def _refuse_loops(graph: Graph, what: str) -> None:
     if graph.self_loops:
         raise ValueError(
-            f"edge_index holds {graph.self_loops} self-loops, whose weights would count in the degrees and which views "
-            "leave out; remove them with torch_geometric.utils.remove_self_loops(edge_index, edge_weight)"
+            f"edge_index holds {graph.self_loops} self-loops, whose weights {what} in the model and which views leave "
+            "out; remove them with torch_geometric.utils.remove_self_loops(edge_index, edge_weight), and let the layer "
+            "normalise where a transform (GCNNorm) did"
         )
-    return _kept(graph, edge_weight, added, (WeightedSymmetric, dtype, loop, added), build)
 
 
 def _kept(graph: Graph, edge_weight: Tensor, added: float | None, what: Hashable, build: Build) -> Coefficients:

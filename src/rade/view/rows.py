@@ -37,12 +37,19 @@ class Restricted(Adjacency):
         return self.nodes.count
 
     @property
+    def fed(self) -> int:
+        return self.graph.num_nodes if self.given is None else self.given.count
+
+    @property
     def linear(self) -> bool:
         return self.whole.linear
 
     def own(self, x: Tensor) -> Tensor:
         """The features of the nodes that are asked for."""
         return x.index_select(0, at(self.nodes, self.given))
+
+    def enter(self, layer: Hashable) -> int:
+        return self.whole.enter(layer)
 
     def for_layer(self, layer: Hashable) -> Restricted:
         """The same rows of that layer's view."""

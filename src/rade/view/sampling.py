@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
@@ -19,9 +20,26 @@ from rade.view.view import Lawful, MeanView, View
 
 @dataclass(frozen=True, eq=False)
 class FreshViews(Lawful):
-    """An independent view for every convolution, found again by its layer: recomputation meets the same view."""
+    """An independent view for every call of a convolution, found again by its layer: recomputation meets the same view.
+
+    Calls that a backward pass repeats do not tell their number, so a layer that was called more than once is refused.
+    """
 
     memo: Memo = field(default_factory=Memo, init=False, repr=False)
+    calls: Counter[Hashable] = field(default_factory=Counter, init=False, repr=False)
+
+    def enter(self, layer: Hashable) -> int:
+        """The number of this call of a layer."""
+        if torch._C._current_graph_task_id() == -1:  # no backward pass is under way
+            self.calls[layer] += 1
+            return self.calls[layer] - 1
+        if self.calls[layer] > 1:
+            raise RuntimeError(
+                f"{type(layer).__name__} was called {self.calls[layer]} times in one pass, each on a view of its own, "
+                "and activation checkpointing cannot tell them apart; leave it out, or "
+                "share one view, views=rade.Views(shared=True)"
+            )
+        return 0
 
     def for_layer(self, layer: Hashable) -> View:
         """The view of one layer, drawn when it is first asked for."""

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch_geometric.data import Data, HeteroData
 
+from rade.errors import outside
 from rade.graph.adjacency import Adjacency
 from rade.graph.build import graph_of
 from rade.graph.graph import Graph
@@ -194,6 +195,8 @@ def _tensor(value: Any) -> Tensor | None:
 def find_graph(call: Call, model: Module, known: Recall[Graph], directed: bool = False) -> Graph:
     """The graph of a call: sorted and validated once for every new ``edge_index``."""
     _refuse_matrices(call.edge_index)
+    if call.x is not None and call.x.layout not in (torch.strided, torch.sparse_csr):
+        raise ValueError(f"features came as a matrix in {call.x.layout}; pass x.to_sparse_csr(), or a dense one")
     require_finite(call.x)
     graph = graph_of(call.edge_index, call.num_nodes, call.batch, call.ptr, known, directed)
     if graph.self_loops:
@@ -221,7 +224,7 @@ def _warn_of_loops(graph: Graph, model: Module) -> None:
         warnings.warn(
             f"edge_index holds {graph.self_loops} self-loops, which the model's own layers would use and RADE leaves "
             "out, in training and at inference; remove them first (torch_geometric.utils.remove_self_loops)",
-            stacklevel=2,
+            stacklevel=outside(),
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor
 
 from rade.control.readout import Readout
 from rade.control.rules import Rule
+from rade.errors import outside
 from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.nn.trace import Trace
@@ -23,6 +23,7 @@ from rade.wrapper.latest import Latest
 BLOCKS, SMALLEST = 3, 3  # fewer blocks, or smaller ones, are common in one graph
 UNFOLLOWED = 50  # more than anybody accumulates gradients over
 INSIDE = 10  # rate steps
+MUCH = 10.0  # times what was asked for
 LONG_EPOCH = 5_000  # batches; rates may adapt once in an epoch
 FEW = 0.1  # share of labelled rows under which additions were seen to hurt long training (docs/rates.md)
 
@@ -44,8 +45,19 @@ class Doubts:
                 f"edge_index looks like a batch: {blocks(graph).numel()} blocks of nodes with no "
                 "edge between them, but no "
                 "batch vector came, so edges are added between them; pass batch, or name it, "
-                "RADE(model, batch_arg=...), "
+                "RADE(model, batch_arg=...), or pass rade.Graph.from_edge_index(edge_index, batch=batch) as the graph, "
                 "or batch_arg='' if it is one graph",
+            )
+
+    def additions(self, graph: Graph, rates: Rates, rho: float) -> None:
+        """A first training graph of another density: q follows from it, and adds much more here than ρ says."""
+        added, asked = float(rates.q) * graph.num_nonedges, rho * graph.num_edges
+        if added > MUCH * max(asked, 1.0):
+            self._say(
+                "additions",
+                f"q = {float(rates.q):.3g} comes from the density of the first training graph and adds {added:,.0f} "
+                f"edges to the {graph.num_edges:,} of this one, where rho = {rho:g} asks for {asked:,.0f}; give the "
+                "density of your graphs, RADE(model, density=...)",
             )
 
     def views(self, trace: Trace, adjacency: Adjacency) -> None:
@@ -120,18 +132,10 @@ class Doubts:
     def _say(self, what: str, sentence: str) -> None:
         if what not in self._said:
             self._said.add(what)
-            warnings.warn(sentence, stacklevel=_outside())
+            warnings.warn(sentence, stacklevel=outside())
 
     def __reduce__(self) -> tuple[type[Doubts], tuple[()]]:
         return type(self), ()
-
-
-def _outside() -> int:
-    """How far up the first caller stands who is neither in this package nor in torch."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("rade", "torch"):
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def few_labels(labelled: int, rows: int, q: float) -> str:

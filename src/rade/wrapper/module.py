@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -151,8 +151,10 @@ class RADE(Module):
             self.controller.see(graph)
             if self.variant.keeps_additions:
                 self.controller.count(graph)
+            self._doubts.additions(graph, self.rates, float(self.controller.rho))
             output = self._train(Running(self.wrapped, call), for_training(self.law(graph)))
-            self._latest = Latest(call, graph, output)
+            if torch.is_grad_enabled():  # a look without gradients is no training step
+                self._latest = Latest(call, graph, output)
             return output
 
     def _train(self, running: Running, view: Adjacency) -> Any:
@@ -184,6 +186,29 @@ class RADE(Module):
         if self.training and takes_graph(self.wrapped, name, self.edge_index_arg):
             self._doubts.plain_method(name)
         return found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set what is RADE's own here, and what the wrapped model has there, where it is read."""
+        parts = self.__dict__.get("_modules", {})
+        mine = name.startswith("_") or name in self.__dict__ or name in parts or hasattr(type(self), name)
+        if mine or not hasattr(parts.get("wrapped"), name):
+            super().__setattr__(name, value)
+        else:
+            setattr(parts["wrapped"], name, value)
+
+    def reset_parameters(self) -> None:
+        """Parameters of the wrapped model and the rates, as before any training."""
+        cast(Any, self.wrapped).reset_parameters()
+        self.controller.reset()
+        self._latest = None
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """What ``state_dict()`` gave; parameters of the bare model belong into ``model.wrapped``."""
+        if strict and state_dict and state_dict.keys() <= self.wrapped.state_dict().keys():
+            raise RuntimeError(
+                "these are the parameters of the bare model, without rates: model.wrapped.load_state_dict(state)"
+            )
+        return super().load_state_dict(state_dict, strict, assign)
 
     def at(self, rates: Rates) -> Callable[..., Any]:
         """Evaluation at other rates, e.g. ``model.at(model.rates.scaled(n_b / n))(x, edge_index)``."""
@@ -252,16 +277,16 @@ class RADE(Module):
 
     def _adapt(self, call: Call, labelled: Labelled | Tensor | None) -> Tensor:
         controller, running = self.controller, Running(self.wrapped, call)
+        latest, self._latest = self._latest, None  # one training call, one rate step; nothing of it is kept alive
         graph, rule = self._graph(call), controller.rule
         controller.see(graph)
         law, known = self._laws(graph, controller.rates_at(graph.density)).afresh(), Labelled.of(labelled)
-        if rule.adapts and self._latest is not None:
-            self._doubts.training(self._latest, law.rates, self.readout)
+        if rule.adapts and latest is not None:
+            self._doubts.training(latest, law.rates, self.readout)
         with torch.enable_grad(), without_autocast(graph.device):  # also where the caller has it otherwise
-            step, logits = look_back(running, law, self.readout, known, self._latest, rule)
+            step, logits = look_back(running, law, self.readout, known, latest, rule)
             if rule.adapts:
                 controller.step(step.evidence(rule))
-        self._latest = None  # one training call, one rate step; and nothing of it is kept alive
         return logits
 
     def explain(self, *args: Any, **kwargs: Any) -> list[LayerReport]:
