@@ -90,12 +90,16 @@ def test_estimates_are_drawn_once_for_a_view_and_once_for_evaluation(layer, node
 
 
 def test_a_view_is_found_by_layer_and_step():
-    """A layer that is used twice meets one view; the steps of a layer have one each."""
+    """Within a call the steps of a layer have one each, and every call has its own."""
     law = rade.Law(rade.Graph.from_edge_index(EDGES, NODES), rade.Rates(0.5, 0.1))
     adjacency, conv = rade.view.draw(law), rade.nn.GCNConv(8, 8)
     first, again, second = (adjacency.for_layer((conv, step)) for step in (0, 0, 1))
     assert first is again
     assert not torch.equal(first.kept, second.kept)
+    adjacency.enter(conv)
+    assert adjacency.for_layer((conv, 0)) is first
+    adjacency.enter(conv)
+    assert adjacency.for_layer((conv, 0)) is not first
 
 
 def test_views_without_a_layer_are_refused():

@@ -88,6 +88,44 @@ def test_what_is_set_on_the_wrapper_is_set_where_it_is_read():
     assert not [name for name, _ in model.named_parameters() if name.startswith("head")]
     model.note = "mine"
     assert "note" in model.__dict__
+    del model.scale
+    assert not hasattr(model.wrapped, "scale")
+
+
+def test_a_subclass_keeps_what_it_sets():
+    class Own(rade.RADE):
+        def __init__(self, net: nn.Module) -> None:
+            super().__init__(net)
+            self.head = nn.Linear(3, 1)
+
+    model = Own(Net()).eval()
+    assert model(X, EDGES).shape == (NODES, 3)
+    assert model.head.out_features == 1
+
+
+def test_methods_of_the_wrapped_model_are_not_overwritten():
+    class Losing(Net):
+        def loss(self) -> float:
+            return 0.0
+
+    model = rade.RADE(Losing())
+    model.loss = nn.MSELoss()
+    assert isinstance(model.loss, nn.MSELoss)
+    assert "loss" not in dict(model.wrapped.named_children())
+
+
+def test_only_a_model_that_can_be_reset_is():
+    class Plain(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = GCNConv(5, 3)
+
+        def forward(self, x: Tensor, edge_index: Any) -> Tensor:
+            out: Tensor = self.conv(x, edge_index)
+            return out
+
+    assert not hasattr(rade.RADE(Plain()), "reset_parameters")
+    assert hasattr(rade.RADE(Net()), "reset_parameters")
 
 
 def test_reset_parameters_takes_the_rates_along():
@@ -113,6 +151,37 @@ def test_a_look_without_gradients_is_no_training_step():
     loss.backward()
     optimizer.step()
     assert model.rates.p != 0.5
+
+
+def test_a_rate_step_that_fails_can_be_tried_again():
+    model = rade.RADE(Net(), rule=rade.GradNorm(lr=0.1))
+    cross_entropy(model.train()(X, EDGES), LABELS).backward()
+    with pytest.raises(ValueError, match="999"):
+        model.adapt(labelled=torch.tensor([999]))
+    model.adapt()
+    assert model.rates.p != 0.5
+
+
+def test_a_layer_on_the_clean_graph_gets_the_edges_in_their_order():
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.other = GCNConv(5, 5), Unknown(5, 3)
+
+        def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor) -> Tensor:
+            out: Tensor = self.other(self.conv(x, edge_index, edge_weight), edge_index, edge_weight)
+            return out
+
+    class Unknown(GCNConv):
+        pass
+
+    shuffled = EDGES[:, torch.randperm(EDGES.shape[1], generator=torch.Generator().manual_seed(0))]
+    weight = torch.rand(EDGES.shape[1], generator=torch.Generator().manual_seed(1)) + 0.5
+    plain = seeded(Two).eval()
+    model = rade.RADE(copy.deepcopy(plain), strict=False).eval()
+    expected = plain(X, shuffled, weight)
+    for graph in (shuffled, rade.Graph.from_edge_index(shuffled)):
+        torch.testing.assert_close(model(X, graph, weight), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_parameters_of_the_bare_model_say_where_they_belong():
@@ -179,5 +248,5 @@ def test_a_first_graph_of_another_density_is_told():
     model = rade.RADE(Net()).train()
     small = rade.Graph.from_edge_index(torch.tensor([[0, 1, 2, 0, 1, 2], [1, 2, 0, 2, 0, 1]]))
     model(normal(3, 5), small)
-    with pytest.warns(UserWarning, match="comes from the density of the first training graph"):
+    with pytest.warns(UserWarning, match="follows from the density that was given, or from that of the first"):
         model(X, EDGES)

@@ -86,6 +86,8 @@ def test_settings_with_more_runs_than_the_search_are_judged_by_those_of_the_sear
     (table,) = report(rows, tuned).tables
     assert filled(table)["tuned"].group.flat["p"] == 0.3
     assert "(2, 3 of 3 settings)" in markdown(report(rows, tuned))
+    (beyond,) = report(rows, tuned).others[-1:]
+    assert ([run.run for run in beyond.group.runs], beyond.reason[:9]) == ([2, 3, 4, 5], "more runs")
 
 
 def test_a_search_with_one_candidate_chose_nothing():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from rade.correction import Aggregation, aggregation, shared_aggregation
-from rade.graph.adjacency import Adjacency
+from rade.graph.adjacency import Adjacency, LayerKey
 from rade.graph.graph import Graph
 from rade.graph.messages import Messages
 from rade.moments.base import Coefficients
@@ -36,10 +36,10 @@ class Recording(Adjacency):
         """The clean graph under it."""
         return self.inner.graph
 
-    def enter(self, layer: Hashable) -> int:
-        return self.inner.enter(layer)
+    def enter(self, layer: Hashable) -> None:
+        self.inner.enter(layer)
 
-    def for_layer(self, layer: Hashable) -> Recording:
+    def for_layer(self, layer: LayerKey) -> Recording:
         """The layer's own view, recorded in the same list."""
         return Recording(self.inner.for_layer(layer), self.calls)
 

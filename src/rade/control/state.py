@@ -24,6 +24,7 @@ class RateState(Module):
     rho: Tensor
     density: Tensor
     nodes: Tensor  # mean number of nodes of training graphs, nan before any and for batches of graphs
+    given: float | None = None  # the density, by whoever built it
     calls: Tensor  # how many that is the mean of; infinite once a batch of graphs was seen
 
     def __init__(self, rule: Rule, density: float | None) -> None:

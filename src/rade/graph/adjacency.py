@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rade.graph.nodes import Nodes
 
 T = TypeVar("T")
+LayerKey = tuple[Hashable, int]  # a convolution, and which of its steps
 
 
 class Adjacency(ABC):
@@ -60,11 +61,10 @@ class Adjacency(ABC):
         """The features of the nodes that are aggregated for: all of them."""
         return x
 
-    def enter(self, layer: Hashable) -> int:
-        """How often a convolution was called on it before; 0 where that makes no difference."""
-        return 0
+    def enter(self, layer: Hashable) -> None:  # noqa: B027 - most do not care
+        """A convolution is called on it, which makes a difference where every call has a view of its own."""
 
-    def for_layer(self, layer: Hashable) -> Adjacency:
+    def for_layer(self, layer: LayerKey) -> Adjacency:
         """What one convolution aggregates over: itself, unless every layer has a view of its own."""
         return self
 

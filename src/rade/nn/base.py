@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, ClassVar
 
@@ -14,12 +14,12 @@ from torch_geometric.nn import MLP, MessagePassing
 from torch_geometric.nn import Linear as PyGLinear
 
 from rade.correction import propagate
-from rade.graph.adjacency import Adjacency
+from rade.graph.adjacency import Adjacency, LayerKey
 from rade.graph.graph import Graph
 from rade.graph.messages import Messages
 from rade.graph.sparse import is_sparse
 from rade.moments.base import Coefficients, Sent
-from rade.nn.linear import dense, is_plain, is_waiting, linear, weight_of
+from rade.nn.linear import is_plain, is_waiting, linear, linear_of_sums, weight_of
 from rade.nn.precision import in_full_precision
 
 
@@ -30,7 +30,6 @@ class CorrectedConv:
     """
 
     added_weight: float | None = None  # of an added edge, where edges have weights; None: their mean within the graph
-    call = 0  # how often it was called before in this pass: weight-tied models call a layer several times
     hears_everybody = False  # whether features of all nodes must be given, even where few rows are asked for
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -85,9 +84,9 @@ class CorrectedConv:
         """Aggregate messages over this layer's own view; a layer with several steps numbers them."""
         return propagate(adjacency.for_layer(self.layer_key(step)), coefficients, messages)
 
-    def layer_key(self, step: int = 0) -> Hashable:
-        """By which a layer finds the view of its own, another one for every call."""
-        return (self, step, self.call) if self.call else (self, step)
+    def layer_key(self, step: int = 0) -> LayerKey:
+        """By which a layer finds the view of its own."""
+        return self, step
 
     def send_mapped(self, layer: Any, adjacency: Adjacency, coefficients: Coefficients, x: Tensor) -> Tensor:
         """Σ_j α_ij Θx_j: a linear map Θ and the sum commute, and the cheaper order is taken."""
@@ -97,13 +96,8 @@ class CorrectedConv:
 
     def send_through(self, layer: Any, adjacency: Adjacency, coefficients: Coefficients, x: Tensor) -> Tensor:
         """Θ Σ_j α_ij x_j + b, likewise."""
-        if not is_waiting(layer) and not is_plain(layer):
-            return linear(layer, self.send(adjacency, coefficients, dense(x)))
-        if sums_first(adjacency, x, layer):
-            out = linear(layer, self.send(adjacency, coefficients, x), bias=False)
-        else:
-            out = self.send(adjacency, coefficients, linear(layer, x, bias=False))
-        return out if layer.bias is None else out + layer.bias
+        send = partial(self.send, adjacency, coefficients)
+        return linear_of_sums(layer, x, send, sums_first(adjacency, x, layer))
 
     @abstractmethod
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
@@ -115,14 +109,14 @@ class CorrectedConv:
 
 
 def _on_views(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """A layer's forward that on views refuses features of sources and targets, and sums in full precision."""
+    """A layer's forward on views: they are told of the call, features must be theirs, sums are in full precision."""
 
     @wraps(forward)
     def checked(self: CorrectedConv, *args: Any, **kwargs: Any) -> Any:
         adjacency = next((value for value in (*args, *kwargs.values()) if isinstance(value, Adjacency)), None)
         if adjacency is None:
             return forward(self, *args, **kwargs)
-        self.call = adjacency.enter(self)
+        adjacency.enter(self)
         x = args[0] if args else kwargs.get("x")
         if isinstance(x, tuple):
             raise ValueError(

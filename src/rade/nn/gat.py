@@ -51,7 +51,7 @@ class GATConv(CorrectedConv, pyg.GATConv):
 
     def _attended(self, x: Tensor, adjacency: Adjacency, edge_attr: Tensor | None) -> Tensor:
         """[k, H, F_out]: Θx is formed for everybody, or for few rows from sums of x itself, per head."""
-        if self.heads == 1 and sums_first(adjacency, x, self.lin):
+        if self.heads == 1 and sums_first(adjacency, x, self.lin) and self.lin.bias is None:
             sums = self.send(adjacency, self.coefficients(adjacency.graph, x, edge_attr), x[:, None])
             return linear(self.lin, sums.flatten(0, 1))[:, None]
         h = linear(self.lin, x).view(-1, self.heads, self.out_channels)

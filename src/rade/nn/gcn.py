@@ -15,7 +15,7 @@ from rade.graph.graph import Graph
 from rade.moments import Coefficients, Sent
 from rade.nn.base import CorrectedConv, pushed
 from rade.nn.hops import clean_hops, hops, symmetric
-from rade.nn.linear import dense, is_plain, is_waiting, lean, linear, matmul, weight_of
+from rade.nn.linear import lean, linear_of_sums, matmul, weight_of
 
 
 class GCNConv(CorrectedConv, pyg.GCNConv):
@@ -62,10 +62,9 @@ class SGConv(CorrectedConv, pyg.SGConv):
         if not isinstance(edge_index, Adjacency):
             return cast(Tensor, super().forward(x, edge_index, edge_weight))
         coefficients = self.coefficients(edge_index.graph, x, edge_weight)
-        if not is_waiting(self.lin) and not is_plain(self.lin):
-            return linear(self.lin, hops(self, edge_index, coefficients, dense(x), self.K)[-1])
-        out = hops(self, edge_index, coefficients, linear(self.lin, lean(x), bias=False), self.K)[-1]
-        return out if self.lin.bias is None else out + self.lin.bias
+        return linear_of_sums(
+            self.lin, lean(x), lambda h: hops(self, edge_index, coefficients, h, self.K)[-1], sums_first=False
+        )
 
     def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None) -> Coefficients:
         """e_ij/√(d_i d_j)."""

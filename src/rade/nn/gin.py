@@ -55,4 +55,4 @@ class GINConv(CorrectedConv, pyg.GINConv):
 
 def _is_chain(module: torch.nn.Module) -> bool:
     """Whether a module does nothing but call its parts in order: a subclass may, and hooks do."""
-    return type(module) is torch.nn.Sequential and not has_hooks(module)
+    return type(module) is torch.nn.Sequential and "forward" not in vars(module) and not has_hooks(module)

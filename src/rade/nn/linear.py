@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import torch
@@ -30,6 +32,8 @@ def is_plain(layer: Any) -> bool:
     """
     if getattr(type(layer), "forward", None) not in (torch.nn.Linear.forward, PyGLinear.forward):
         return False
+    if "forward" in vars(layer):
+        return False
     return not is_parametrized(layer) and not has_hooks(layer)
 
 
@@ -41,20 +45,36 @@ def has_hooks(layer: Any) -> bool:
 
 def is_waiting(layer: Any) -> bool:
     """Whether a lazy layer has not met features yet, which would tell its width."""
-    return is_lazy(layer._parameters.get("weight"))
+    weight = None if is_parametrized(layer) else getattr(layer, "weight", None)
+    return weight is not None and is_lazy(weight)
+
+
+def settle(layer: Any, x: Tensor) -> None:
+    """Let a layer that is waiting learn its width: any features tell."""
+    if is_waiting(layer):
+        layer(torch.zeros(1, x.shape[1], dtype=x.dtype, device=x.device))
 
 
 def linear(layer: Any, x: Tensor, bias: bool = True) -> Tensor:
     """What ``layer`` computes, for dense or CSR features; of one that `is_plain` optionally without its bias."""
-    if is_waiting(layer):
-        layer(torch.zeros(1, x.shape[1], dtype=x.dtype, device=x.device))  # learns its width from any input
+    settle(layer, x)
     if is_plain(layer):
         if is_sparse(x):
             return matmul(x, layer.weight, layer.bias if bias else None)
         if not bias and layer.bias is not None:
             return dense_linear(x, layer.weight)
+    assert bias or getattr(layer, "bias", None) is None, "only a plain layer can be applied without its bias"
     out: Tensor = layer(dense(x))
     return out
+
+
+def linear_of_sums(layer: Any, x: Tensor, sums: Callable[[Tensor], Tensor], sums_first: bool) -> Tensor:
+    """What ``layer`` makes of linear ``sums`` of x: a plain one may come before them, unless ``sums_first``."""
+    settle(layer, x)
+    if not is_plain(layer):
+        return linear(layer, sums(dense(x)))
+    out = linear(layer, sums(x), bias=False) if sums_first else sums(linear(layer, x, bias=False))
+    return out if layer.bias is None else out + layer.bias
 
 
 def weight_of(layer: Any) -> Tensor:
@@ -68,7 +88,7 @@ def weight_of(layer: Any) -> Tensor:
             f"cannot push messages through {type(layer).__name__}, which tells no in_features: rates that adapt need a "
             "linear map; rule=rade.Constant() keeps them"
         )
-    like = next(layer.parameters())
+    like = next(chain(layer.parameters(), layer.buffers()), torch.empty(0))
     unit = torch.eye(width, dtype=like.dtype, device=like.device)
     found: Tensor = (layer(unit) - layer(torch.zeros_like(unit[:1]))).t()
     return found

@@ -57,14 +57,14 @@ def weighted_symmetric(
             raise ValueError(f"added edges must weigh something without self-loops, got added_weight = {other}")
         return WeightedSymmetric(graph, dtype, weight, other, loop)
 
-    _refuse_loops(graph, "count in the degrees")
+    _refuse_loops(graph, "may count in degrees")
     return _kept(graph, edge_weight, added, (WeightedSymmetric, dtype, loop, added), build)
 
 
 def _refuse_loops(graph: Graph, what: str) -> None:
     if graph.self_loops:
         raise ValueError(
-            f"edge_index holds {graph.self_loops} self-loops, whose weights {what} in the model and which views leave "
+            f"edge_index holds {graph.self_loops} self-loops, whose weights {what} and which views leave "
             "out; remove them with torch_geometric.utils.remove_self_loops(edge_index, edge_weight), and let the layer "
             "normalise where a transform (GCNNorm) did"
         )

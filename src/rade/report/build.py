@@ -60,8 +60,11 @@ def build(
         for cell in table.filled:
             for run in cell.filled.group.runs if cell.filled else ():
                 homes.setdefault(run.key, []).append(table.experiment.name)
-    unplaced = [one for one in groups if one.first.key not in homes]
-    others = [*_others(unplaced, "fits no cell of a table here"), *_others(_again(repeated), _REPEATED)]
+    left = [Group(tuple(run for run in one.runs if run.key not in homes)) for one in groups]
+    alone = [rest for one, rest in zip(groups, left) if len(rest.runs) == len(one.runs)]
+    beyond = [rest for one, rest in zip(groups, left) if 0 < len(rest.runs) < len(one.runs)]
+    others = [*_others(alone, "fits no cell of a table here"), *_others(beyond, _BEYOND)]
+    others += _others(_again(repeated), _REPEATED)
     return Report(
         title=title,
         tables=tables,
@@ -85,6 +88,7 @@ def reading_order(experiments: Sequence[Experiment]) -> list[Experiment]:
     return sorted(experiments, key=rank)
 
 
+_BEYOND = "more runs than the settings that it was searched with"
 _REPEATED = "repeats a run that is counted already (older numerics, other machine or threads)"
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from torch import Tensor
 
-from rade.graph.adjacency import Adjacency
+from rade.graph.adjacency import Adjacency, LayerKey
 from rade.graph.graph import Graph
 from rade.graph.nodes import Nodes
 from rade.graph.operator import at
@@ -48,10 +48,10 @@ class Restricted(Adjacency):
         """The features of the nodes that are asked for."""
         return x.index_select(0, at(self.nodes, self.given))
 
-    def enter(self, layer: Hashable) -> int:
-        return self.whole.enter(layer)
+    def enter(self, layer: Hashable) -> None:
+        self.whole.enter(layer)
 
-    def for_layer(self, layer: Hashable) -> Restricted:
+    def for_layer(self, layer: LayerKey) -> Restricted:
         """The same rows of that layer's view."""
         return Restricted(self.whole.for_layer(layer), self.nodes, self.given)
 

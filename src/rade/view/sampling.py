@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from rade.graph.adjacency import LayerKey
 from rade.graph.graph import Graph
 from rade.graph.pairs import bernoulli_positions, fixed_positions
 from rade.graph.sparse import Pattern
@@ -27,23 +28,24 @@ class FreshViews(Lawful):
 
     memo: Memo = field(default_factory=Memo, init=False, repr=False)
     calls: Counter[Hashable] = field(default_factory=Counter, init=False, repr=False)
+    within: int = field(
+        default_factory=torch._C._current_graph_task_id, init=False, repr=False
+    )  # a backward pass, or -1
 
-    def enter(self, layer: Hashable) -> int:
-        """The number of this call of a layer."""
-        if torch._C._current_graph_task_id() == -1:  # no backward pass is under way
+    def enter(self, layer: Hashable) -> None:
+        """Count a call of a layer; in a backward pass that began since, it is one of before."""
+        if torch._C._current_graph_task_id() == self.within:
             self.calls[layer] += 1
-            return self.calls[layer] - 1
-        if self.calls[layer] > 1:
+        elif self.calls[layer] > 1:
             raise RuntimeError(
                 f"{type(layer).__name__} was called {self.calls[layer]} times in one pass, each on a view of its own, "
-                "and activation checkpointing cannot tell them apart; leave it out, or "
-                "share one view, views=rade.Views(shared=True)"
+                "and activation checkpointing cannot tell them apart; leave it out, or share one view, "
+                "views=rade.Views(shared=True)"
             )
-        return 0
 
-    def for_layer(self, layer: Hashable) -> View:
-        """The view of one layer, drawn when it is first asked for."""
-        return self.memo.once(layer, lambda: sample(self.law))
+    def for_layer(self, layer: LayerKey) -> View:
+        """The view of the present call of a layer, or of the first to come, drawn when it is first asked for."""
+        return self.memo.once((layer, max(self.calls[layer[0]], 1)), lambda: sample(self.law))
 
 
 def for_training(law: Law) -> View | FreshViews | MeanView:

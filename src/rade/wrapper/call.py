@@ -249,7 +249,9 @@ def on_clean(adjacency: Adjacency, call: Call) -> Any:
     """Layers that cannot take a view get the caller's own edge_index."""
 
     def hook(_: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        given = call.edge_index.edge_index if isinstance(call.edge_index, Graph) else call.edge_index
+        given = call.edge_index
+        if isinstance(given, Graph):
+            given = given.edge_index if given.self_loops else given.given
         swap = {key: given if value is adjacency else value for key, value in kwargs.items()}
         return tuple(given if value is adjacency else value for value in args), swap
 

@@ -50,14 +50,14 @@ class Doubts:
             )
 
     def additions(self, graph: Graph, rates: Rates, rho: float) -> None:
-        """A first training graph of another density: q follows from it, and adds much more here than ρ says."""
+        """Another density than that which q follows from: much more is added here than ρ says."""
         added, asked = float(rates.q) * graph.num_nonedges, rho * graph.num_edges
         if added > MUCH * max(asked, 1.0):
             self._say(
                 "additions",
-                f"q = {float(rates.q):.3g} comes from the density of the first training graph and adds {added:,.0f} "
-                f"edges to the {graph.num_edges:,} of this one, where rho = {rho:g} asks for {asked:,.0f}; give the "
-                "density of your graphs, RADE(model, density=...)",
+                f"q = {float(rates.q):.3g} follows from the density that was given, or from that of the first training "
+                f"graph, and adds {added:,.0f} edges to the {graph.num_edges:,} of this one, where rho = {rho:g} "
+                f"asks for {asked:,.0f}; give the density of your graphs, RADE(model, density=...)",
             )
 
     def views(self, trace: Trace, adjacency: Adjacency) -> None:

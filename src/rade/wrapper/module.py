@@ -29,7 +29,7 @@ from rade.view.randomness import branch_off, packed, unpack
 from rade.view.rates import Rates
 from rade.view.sampling import for_training
 from rade.wrapper.call import Call, entry_of, find_graph, takes_graph
-from rade.wrapper.checks import is_explaining, require, require_model, require_optimizer, require_rule
+from rade.wrapper.checks import holds, is_explaining, require, require_model, require_optimizer, require_rule
 from rade.wrapper.conversion import convert, revert
 from rade.wrapper.doubts import Doubts
 from rade.wrapper.explain import LayerReport, explain_layers
@@ -146,14 +146,16 @@ class RADE(Module):
             if not self.training:
                 return self.inference(Running(self.wrapped, call), self._law_of_inference(graph, self.inference.rates))
             self._doubts.batch(call, graph)
-            self._doubts.again(self._latest, graph, self.rates)
-            self._doubts.follows(self._latest, graph, self.rule)
+            learning = torch.is_grad_enabled()  # a look without gradients is no training step
+            if learning:
+                self._doubts.again(self._latest, graph, self.rates)
+                self._doubts.follows(self._latest, graph, self.rule)
             self.controller.see(graph)
             if self.variant.keeps_additions:
                 self.controller.count(graph)
             self._doubts.additions(graph, self.rates, float(self.controller.rho))
             output = self._train(Running(self.wrapped, call), for_training(self.law(graph)))
-            if torch.is_grad_enabled():  # a look without gradients is no training step
+            if learning:
                 self._latest = Latest(call, graph, output)
             return output
 
@@ -183,20 +185,35 @@ class RADE(Module):
         if name in self._entries:
             return partial(self._forward, name)
         found = getattr(self.wrapped, name)
+        if name == "reset_parameters":
+            return self._reset_parameters
         if self.training and takes_graph(self.wrapped, name, self.edge_index_arg):
             self._doubts.plain_method(name)
         return found
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set what is RADE's own here, and what the wrapped model has there, where it is read."""
-        parts = self.__dict__.get("_modules", {})
-        mine = name.startswith("_") or name in self.__dict__ or name in parts or hasattr(type(self), name)
-        if mine or not hasattr(parts.get("wrapped"), name):
-            super().__setattr__(name, value)
+        """Set what is RADE's own here, and what the wrapped model holds by a public name there, where it is read."""
+        if self._is_wrapped(name):
+            setattr(self.wrapped, name, value)
         else:
-            setattr(parts["wrapped"], name, value)
+            super().__setattr__(name, value)
 
-    def reset_parameters(self) -> None:
+    def __delattr__(self, name: str) -> None:
+        if self._is_wrapped(name):
+            delattr(self.wrapped, name)
+        else:
+            super().__delattr__(name)
+
+    def _is_wrapped(self, name: str) -> bool:
+        """Whether a name means something that the wrapped model holds; subclasses keep all that they set."""
+        parts = self.__dict__.get("_modules", {})
+        if type(self) is not RADE or "wrapped" not in parts or name.startswith("_"):
+            return False
+        if name in self.__dict__ or name in parts or hasattr(type(self), name):
+            return False
+        return holds(parts["wrapped"], name)
+
+    def _reset_parameters(self) -> None:
         """Parameters of the wrapped model and the rates, as before any training."""
         cast(Any, self.wrapped).reset_parameters()
         self.controller.reset()
@@ -277,7 +294,7 @@ class RADE(Module):
 
     def _adapt(self, call: Call, labelled: Labelled | Tensor | None) -> Tensor:
         controller, running = self.controller, Running(self.wrapped, call)
-        latest, self._latest = self._latest, None  # one training call, one rate step; nothing of it is kept alive
+        latest = self._latest
         graph, rule = self._graph(call), controller.rule
         controller.see(graph)
         law, known = self._laws(graph, controller.rates_at(graph.density)).afresh(), Labelled.of(labelled)
@@ -287,6 +304,7 @@ class RADE(Module):
             step, logits = look_back(running, law, self.readout, known, latest, rule)
             if rule.adapts:
                 controller.step(step.evidence(rule))
+        self.__dict__["_latest"] = None  # one training call, one rate step; and nothing of it is kept alive
         return logits
 
     def explain(self, *args: Any, **kwargs: Any) -> list[LayerReport]:
