@@ -355,7 +355,7 @@ REFUSED = {
     ),
     "weighted loops": (
         lambda: rade.nn.GCNConv(IN, OUT)(X, LOOPED, torch.ones(LOOPED.pattern.size + 5)),
-        "5 self-loops, whose weights count in the degrees.*remove_self_loops",
+        "5 self-loops, whose weights may count in degrees.*remove_self_loops",
     ),
     "largest attribute": (
         lambda: rade.nn.GATConv(IN, OUT, edge_dim=2, fill_value="max")(X, view(), torch.ones(W.numel(), 2)),

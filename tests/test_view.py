@@ -162,7 +162,7 @@ def test_two_layers_have_independent_views():
     of, both = law(), []
     for _ in range(2000):
         fresh = FreshViews(of)
-        both.append([bool(fresh.for_layer(k).kept[0]) for k in range(2)])
+        both.append([bool(fresh.for_layer((k, 0)).kept[0]) for k in range(2)])
     kept = torch.tensor(both).double() - 0.7
     assert abs(float(kept.prod(1).mean())) < 5 * 0.21 / 2000**0.5
     assert float(kept.mean(0).abs().max()) < 5 * 0.21**0.5 / 2000**0.5
