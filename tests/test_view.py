@@ -150,11 +150,11 @@ def test_layers_that_aggregate_alike_share_their_operator():
 
 def test_every_layer_finds_its_own_view_again():
     fresh = FreshViews(law())
-    one, two = fresh.for_layer("one"), fresh.for_layer("two")
-    assert fresh.for_layer("one") is one
+    one, two = fresh.for_layer(("one", 0)), fresh.for_layer(("two", 0))
+    assert fresh.for_layer(("one", 0)) is one
     assert not torch.equal(one.edge_index, two.edge_index)
-    assert one.for_layer("any") is one
-    assert PATH.for_layer("any") is PATH
+    assert one.for_layer(("any", 0)) is one
+    assert PATH.for_layer(("any", 0)) is PATH
 
 
 def test_two_layers_have_independent_views():
