@@ -149,5 +149,22 @@ def test_calibration_of_labels_that_are_yes_or_no_leaves_unknown_ones_out():
 
 
 def test_what_is_not_finite_is_no_number(papers):
-    found = quality(Task.of(papers), torch.tensor([[float("inf"), 0.0]]), torch.tensor([0]))
-    assert found["log_loss"] is None
+    bad, good = ((torch.tensor([[value, 0.0]]), torch.tensor([0])) for value in (float("inf"), 1.0))
+    for test, val in ((bad, good), (bad, bad)):
+        assert set(quality(Task.of(papers), test, val).values()) == {None}
+    found = quality(Task.of(papers), good, bad)
+    assert found["log_loss"] is not None
+    assert found["temperature"] is found["scaled_log_loss"] is None
+
+
+def test_a_temperature_takes_back_what_logits_were_scaled_by(papers):
+    """The loss is then the same whatever the scale was, and no larger than without."""
+    task, generator = Task.of(papers), torch.Generator().manual_seed(0)
+    logits = torch.randn(200, 3, generator=generator)
+    labels = torch.multinomial(logits.softmax(1), 1, generator=generator).view(-1)
+    plain, loud = (quality(task, (s * logits, labels), (s * logits, labels)) for s in (1.0, 5.0))
+    assert loud["temperature"] == pytest.approx(5 * plain["temperature"], rel=1e-3)
+    assert loud["scaled_log_loss"] == pytest.approx(plain["scaled_log_loss"], rel=1e-4)
+    assert plain["temperature"] == pytest.approx(1.0, abs=0.3)  # 200 rows: about 3 standard errors, at a fixed seed
+    assert loud["scaled_log_loss"] < loud["log_loss"]
+    assert loud["scaled_calibration_error"] < loud["calibration_error"]

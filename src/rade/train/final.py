@@ -51,8 +51,8 @@ def judge_best(
     clean = batches_of(dataset, split, settings, seed, process)
     variance = learner.variance_shares(*next(iter(clean.training(0))).inputs[:3])
     tested = clean if not settings.test_corrupt else _corrupted(dataset, split, settings, seed, process)
-    logits, labels = tested.evaluation(learner, None)("test")
-    return Final(task.metric(logits, labels), quality(task, logits, labels), variance)
+    test, val = tested.evaluation(learner, None)("test"), clean.evaluation(learner, None)("val")
+    return Final(task.metric(*test), quality(task, test, val), variance)
 
 
 def _corrupted(dataset: Dataset, split: Split, settings: Settings, seed: int, process: Solo) -> Any:

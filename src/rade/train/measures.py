@@ -19,4 +19,6 @@ MEASURES = {
     "seconds_per_epoch": Measure(1, 3, "seconds per epoch"),
     "log_loss": Measure(1, 3, "log-loss in nats, less is better"),
     "calibration_error": Measure(100, 2, "calibration error in %, less is better"),
+    "scaled_log_loss": Measure(1, 3, "log-loss in nats after temperature scaling, less is better"),
+    "scaled_calibration_error": Measure(100, 2, "calibration error in % after temperature scaling, less is better"),
 }

@@ -1,8 +1,9 @@
-"""How good probabilities are, beside the score: log-loss and calibration."""
+"""How good probabilities are, beside the score: log-loss and calibration, as they come and with a temperature."""
 
 import math
 
 import torch
+from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from rade.train.task import Task
@@ -10,12 +11,49 @@ from rade.train.task import Task
 BINS = 15
 
 
-def quality(task: Task, logits: Tensor, labels: Tensor) -> dict[str, float | None]:
-    """Mean negative log-likelihood and expected calibration error of some rows; None where one is not finite."""
+COLDEST, HOTTEST = math.log(0.01), math.log(100.0)
+Part = tuple[Tensor, Tensor]  # logits and labels of some rows
+
+
+def quality(task: Task, test: Part, val: Part) -> dict[str, float | None]:
+    """Mean negative log-likelihood and expected calibration error of test rows; None where one is not finite.
+
+    As they come, which at the epoch of the best score says more of when training stopped than of the method, and
+    scaled by the temperature that validation rows like best.
+    """
+    logits, labels = test
+    heat = temperature(task, *val)
+    values = {
+        "log_loss": _loss(task, logits, labels),
+        "calibration_error": calibration_error(logits, labels),
+        "temperature": heat,
+        "scaled_log_loss": _loss(task, logits / heat, labels),
+        "scaled_calibration_error": calibration_error(logits / heat, labels),
+    }
+    sound = bool(torch.isfinite(logits).all())
+    return {name: value if sound and math.isfinite(value) else None for name, value in values.items()}
+
+
+def temperature(task: Task, logits: Tensor, labels: Tensor) -> float:
+    """T for which logits/T have the least loss (Guo et al. 2017), from 0.01 to 100; nan where logits are not finite.
+
+    >>> from rade.data import load
+    >>> logits = torch.tensor([[30.0, 0.0]]).repeat(4, 1)
+    >>> round(30 / temperature(Task.of(load("csbm")), logits, torch.tensor([0, 0, 0, 1])), 2)  # three of four: log 3
+    1.1
+    """
     if not bool(torch.isfinite(logits).all()):
-        return {"log_loss": None, "calibration_error": None}
-    values = {"log_loss": float(task.loss(logits, labels)), "calibration_error": calibration_error(logits, labels)}
-    return {name: value if math.isfinite(value) else None for name, value in values.items()}
+        return math.nan
+    found = minimize_scalar(
+        lambda log_heat: _loss(task, logits.double() / math.exp(log_heat), labels),
+        bounds=(COLDEST, HOTTEST),
+        method="bounded",
+    )
+    return math.exp(found.x)
+
+
+def _loss(task: Task, logits: Tensor, labels: Tensor) -> float:
+    return float(task.loss(logits, labels))
 
 
 def calibration_error(logits: Tensor, labels: Tensor) -> float:
@@ -27,6 +65,7 @@ def calibration_error(logits: Tensor, labels: Tensor) -> float:
     0.0
     """
     confidence, right = _decided(logits.double(), labels)
+    confidence = confidence.nan_to_num(0.5)  # of logits that are no numbers; nobody is told of the result
     bins = (confidence * BINS).ceil().clamp(1, BINS).long() - 1
     gaps = torch.zeros(BINS, dtype=torch.double).index_add(0, bins, right - confidence)
     return float(gaps.abs().sum() / max(len(confidence), 1))
