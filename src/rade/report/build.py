@@ -63,7 +63,9 @@ def build(
     left = [Group(tuple(run for run in one.runs if run.key not in homes)) for one in groups]
     alone = [rest for one, rest in zip(groups, left) if len(rest.runs) == len(one.runs)]
     beyond = [rest for one, rest in zip(groups, left) if 0 < len(rest.runs) < len(one.runs)]
-    others = [*_others(alone, "fits no cell of a table here"), *_others(beyond, _BEYOND)]
+    others = _others([one for one in alone if one.is_whole], "fits no cell of a table here")
+    others += _others([one for one in alone if not one.is_whole], "some of its folds are missing")
+    others += _others(beyond, _BEYOND)
     others += _others(_again(repeated), _REPEATED)
     return Report(
         title=title,

@@ -41,6 +41,11 @@ class Group:
         """Settings and options together."""
         return flat(self.first.settings)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether no fold is missing, where there are folds: they differ more than methods do."""
+        return {run.run for run in self.runs} >= set(range(self.first.folds))
+
     @cached_property
     def surroundings(self) -> str:
         """All that two methods must share to be compared: everything but method, options and seed."""

@@ -75,7 +75,8 @@ def fill(experiment: Experiment, row: Row, backbone: str, dataset: str, groups: 
     the fewest departures from the protocol is taken, then the one with most runs; of a search the best by validation.
     """
     empty, wanted = Cell(row, backbone, dataset, None), row.settings_on(dataset)
-    fitting = [one for one in groups if _fits(one, (dataset, backbone), row.method, experiment.protocol, wanted)]
+    place = (dataset, backbone)
+    fitting = [one for one in groups if one.is_whole and _fits(one, place, row.method, experiment.protocol, wanted)]
     away = {one.name: departures(one.flat, experiment.protocol, {*wanted, *row.search}) for one in fitting}
     # Another rate is another method.
     ours = [one for one in fitting if away[one.name].keys().isdisjoint(one.first.settings["options"])]
