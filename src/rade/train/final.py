@@ -51,7 +51,9 @@ def judge_best(
     clean = batches_of(dataset, split, settings, seed, process)
     variance = learner.variance_shares(*next(iter(clean.training(0))).inputs[:3])
     tested = clean if not settings.test_corrupt else _corrupted(dataset, split, settings, seed, process)
-    test, val = tested.evaluation(learner, None)("test"), clean.evaluation(learner, None)("val")
+    outputs = clean.evaluation(learner, None)
+    val = outputs("val")
+    test = outputs("test") if tested is clean else tested.evaluation(learner, None)("test")
     return Final(task.metric(*test), quality(task, test, val), variance)
 
 
