@@ -42,7 +42,7 @@ SIBLINGS = {
     "control": "labelled curvature variance pooled readout regulariser gradients evidence rules noise_ratio training "
     "state recording all_layers",
     "wrapper": "checks rounded call conversion running clean latest doubts rate_step inference explain noise "
-    "uncertainty settings module inspection",
+    "uncertainty settings stand_in module inspection",
     "comparison": "training goal calling problems subjects learner steps methods run workers identity store picture "
     "outcome comparing",
     "noise": "similarity two_groups evidence edges hidden every shares guesses estimate",

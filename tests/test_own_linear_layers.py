@@ -14,7 +14,7 @@ from torch.nn.utils import parametrizations, prune, spectral_norm
 from torch_geometric.nn import GATConv, GCNConv, GINConv, GraphConv, SAGEConv, SGConv, TAGConv
 
 import rade
-from rade.nn.linear import weight_of
+from rade.nn.plain import weight_of
 from zoo import normal, random_edges, seeded
 
 NODES, WIDE, NARROW = 60, 24, 6

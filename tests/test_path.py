@@ -21,7 +21,8 @@ def rooms_of(action) -> list[str]:
 
     def note(frame, event, _):
         name = frame.f_code.co_filename
-        if event == "call" and name.startswith(str(SOURCE) + os.sep):
+        setting = frame.f_code.co_name in ("__setattr__", "is_wrapped")  # to note something is to ask nobody
+        if event == "call" and not setting and name.startswith(str(SOURCE) + os.sep):
             room = Path(name).relative_to(SOURCE).parts[0].removesuffix(".py")
             if room != visited[-1]:
                 visited.append(room)

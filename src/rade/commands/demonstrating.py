@@ -27,35 +27,24 @@ _WORDS = {
     "clean": "the graph of training",
     "half missing": "half of its edges removed at random",
     "half spurious": "half as many random edges added",
+    FAR: "a class told by a node that two layers cannot see, on rings made for it; chance is 20",
 }
-_FAR = "a class told by a node that two layers cannot see, on rings made for it; chance is 20"
 
 
 def demonstrate(graphs: int, epochs: int | None, out: Path, json: bool) -> None:
     """Train, score, draw, and say what came out."""
     near = make_plan({"dataset": "csbm", "method": list(METHODS)} | ({"epochs": epochs} if epochs else {}))
-    far = make_plan(
-        {
-            "dataset": "ring-transfer",
-            "layers": 2,
-            "method": list(METHODS),
-            "epochs": min(epochs or FAR_EPOCHS, FAR_EPOCHS),
-        }
-    )
+    short = min(epochs or FAR_EPOCHS, FAR_EPOCHS)
+    far = make_plan({"dataset": "ring-transfer", "method": list(METHODS), "layers": 2, "epochs": short})
     ensure_writable(out)  # before a minute of training, not after
     started = time.monotonic()
     if not json:
         typer.echo(f"{graphs} random graphs with communities, a GCN trained on each in {len(METHODS)} ways; scores are")
         typer.echo("test accuracy in %: " + ", ".join(f"{name} = {_WORDS[name]}" for name in CONDITIONS))
-        typer.echo(f"then {graphs} sets of 100 rings, a GCN of two layers: {FAR} = {_FAR}")
+        typer.echo(f"then {graphs} sets of 100 rings, a GCN of two layers: {FAR} = {_WORDS[FAR]}")
     told = (lambda method, number, scores: None) if json else _line
     study = stress([load("csbm", seed=number) for number in range(graphs)], near.settings, told=told).beside(
-        stress(
-            [_rings(number) for number in range(graphs)],
-            far.settings,
-            conditions={FAR: Corruption()},
-            told=told,
-        )
+        stress([_rings(number) for number in range(graphs)], far.settings, conditions={FAR: Corruption()}, told=told)
     )
     picture = out / "demo.png"
     draw_stress(study, picture)

@@ -24,8 +24,8 @@ class RateState(Module):
     rho: Tensor
     density: Tensor
     nodes: Tensor  # mean number of nodes of training graphs, nan before any and for batches of graphs
-    given: float | None = None  # the density, by whoever built it
     calls: Tensor  # how many that is the mean of; infinite once a batch of graphs was seen
+    given: float | None = None  # the density, by whoever built it
 
     def __init__(self, rule: Rule, density: float | None) -> None:
         super().__init__()

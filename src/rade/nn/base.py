@@ -19,7 +19,8 @@ from rade.graph.graph import Graph
 from rade.graph.messages import Messages
 from rade.graph.sparse import is_sparse
 from rade.moments.base import Coefficients, Sent
-from rade.nn.linear import is_plain, is_waiting, linear, linear_of_sums, weight_of
+from rade.nn.linear import linear, linear_of_sums
+from rade.nn.plain import is_plain, weight_of
 from rade.nn.precision import in_full_precision
 
 
@@ -144,7 +145,7 @@ def sums_first(adjacency: Adjacency, x: Tensor, layer: Any) -> bool:
     Few rows make the map cheap after the sum, narrow features the sum before it; and features without a gradient
     need no backward pass through a sum that comes first.
     """
-    if is_sparse(x) or is_waiting(layer) or not is_plain(layer) or not adjacency.linear:
+    if is_sparse(x) or not is_plain(layer) or not adjacency.linear:
         return False
     wide, narrow = layer.weight.shape
     rows = adjacency.rows

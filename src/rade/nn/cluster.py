@@ -11,7 +11,8 @@ from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.moments import Coefficients, Mean, Sent
 from rade.nn.base import CorrectedConv, own_linear, pushed
-from rade.nn.linear import matmul, weight_of
+from rade.nn.linear import matmul
+from rade.nn.plain import weight_of
 
 
 class ClusterGCNConv(CorrectedConv, pyg.ClusterGCNConv):

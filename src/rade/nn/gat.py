@@ -14,7 +14,8 @@ from rade.moments import Attention, Coefficients, ScoredAttention, Sent
 from rade.moments.attention.scores import EdgeScores
 from rade.nn.attributes import Imputed, with_loops
 from rade.nn.base import CorrectedConv, own_linear, sums_first
-from rade.nn.linear import lean, linear, matmul, weight_of
+from rade.nn.linear import lean, linear, matmul
+from rade.nn.plain import weight_of
 
 
 class GATConv(CorrectedConv, pyg.GATConv):

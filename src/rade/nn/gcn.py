@@ -15,7 +15,8 @@ from rade.graph.graph import Graph
 from rade.moments import Coefficients, Sent
 from rade.nn.base import CorrectedConv, pushed
 from rade.nn.hops import clean_hops, hops, symmetric
-from rade.nn.linear import lean, linear_of_sums, matmul, weight_of
+from rade.nn.linear import lean, linear_of_sums, matmul
+from rade.nn.plain import weight_of
 
 
 class GCNConv(CorrectedConv, pyg.GCNConv):

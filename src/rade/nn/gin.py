@@ -13,7 +13,8 @@ from rade.graph.graph import Graph
 from rade.graph.sparse import is_sparse
 from rade.moments import Coefficients, Sent, Sum
 from rade.nn.base import CorrectedConv, linear_part, sums_first
-from rade.nn.linear import dense, has_hooks, is_plain, is_waiting, lean, linear, matmul
+from rade.nn.linear import dense, lean, linear, matmul
+from rade.nn.plain import has_hooks, is_plain
 
 
 class GINConv(CorrectedConv, pyg.GINConv):
@@ -46,9 +47,8 @@ class GINConv(CorrectedConv, pyg.GINConv):
         """The leading linear layer, if it pays to apply it before the sum, and the layers after it."""
         layers = list(self.nn) if _is_chain(self.nn) else [self.nn]
         first = layers[0] if layers else None
-        if not isinstance(first, torch.nn.Linear) or is_waiting(first) or not is_plain(first):
-            return None, self.nn
-        if not is_sparse(x) and first.out_features >= first.in_features:
+        pays = isinstance(first, torch.nn.Linear) and (is_sparse(x) or first.out_features < first.in_features)
+        if not pays or not is_plain(first):
             return None, self.nn
         return first, self.nn[1:] if len(layers) > 1 else torch.nn.Identity()
 

@@ -3,56 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import linear as dense_linear
-from torch.nn.parameter import is_lazy
-from torch.nn.utils.parametrize import is_parametrized
-from torch_geometric.nn import Linear as PyGLinear
 
 from rade.graph.sparse import Pattern, is_sparse, product
 from rade.memory import Recall
+from rade.nn.plain import is_plain, settle
 
 LOOK = 3  # the call at which dense features are looked at: those of a single step come once or twice
 MANY = 2**18  # fewer numbers are multiplied as they are
 MOSTLY_ZERO = 0.1  # share of other numbers up to which sparse products were faster
 
-LOOKS_ON = "looks_on"  # an attribute of hooks that change nothing
-
 _patterns: Recall[Pattern] = Recall()
-
-
-def is_plain(layer: Any) -> bool:
-    """Whether a layer is x Wᵀ + b with its own W and b, and nothing else happens when it is called.
-
-    Subclasses with a forward of their own (adapters), parametrized weights and hooks (pruning, spectral norms) are not.
-    """
-    if getattr(type(layer), "forward", None) not in (torch.nn.Linear.forward, PyGLinear.forward):
-        return False
-    if "forward" in vars(layer):
-        return False
-    return not is_parametrized(layer) and not has_hooks(layer)
-
-
-def has_hooks(layer: Any) -> bool:
-    """Whether something else happens when a module is called; a `Trace` only looks on."""
-    kinds = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
-    return any(not hasattr(hook, LOOKS_ON) for hooks in kinds for hook in hooks.values())
-
-
-def is_waiting(layer: Any) -> bool:
-    """Whether a lazy layer has not met features yet, which would tell its width."""
-    weight = None if is_parametrized(layer) else getattr(layer, "weight", None)
-    return weight is not None and is_lazy(weight)
-
-
-def settle(layer: Any, x: Tensor) -> None:
-    """Let a layer that is waiting learn its width: any features tell."""
-    if is_waiting(layer):
-        layer(torch.zeros(1, x.shape[1], dtype=x.dtype, device=x.device))
 
 
 def linear(layer: Any, x: Tensor, bias: bool = True) -> Tensor:
@@ -75,23 +40,6 @@ def linear_of_sums(layer: Any, x: Tensor, sums: Callable[[Tensor], Tensor], sums
         return linear(layer, sums(dense(x)))
     out = linear(layer, sums(x), bias=False) if sums_first else sums(linear(layer, x, bias=False))
     return out if layer.bias is None else out + layer.bias
-
-
-def weight_of(layer: Any) -> Tensor:
-    """W [C, F] of a linear layer; of one that is not plain, what it makes of unit vectors."""
-    if is_plain(layer):
-        weight: Tensor = layer.weight
-        return weight
-    width = getattr(layer, "in_features", getattr(layer, "in_channels", None))
-    if width is None:
-        raise ValueError(
-            f"cannot push messages through {type(layer).__name__}, which tells no in_features: rates that adapt need a "
-            "linear map; rule=rade.Constant() keeps them"
-        )
-    like = next(chain(layer.parameters(), layer.buffers()), torch.empty(0))
-    unit = torch.eye(width, dtype=like.dtype, device=like.device)
-    found: Tensor = (layer(unit) - layer(torch.zeros_like(unit[:1]))).t()
-    return found
 
 
 def matmul(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

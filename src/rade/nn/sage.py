@@ -12,7 +12,8 @@ from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.moments import Coefficients, Mean, Sent, Sum
 from rade.nn.base import CorrectedConv, own_linear, pushed
-from rade.nn.linear import lean, linear, matmul, weight_of
+from rade.nn.linear import lean, linear, matmul
+from rade.nn.plain import weight_of
 from rade.nn.weights import weighted
 
 AGGREGATORS: dict[str, type[Coefficients]] = {"mean": Mean, "add": Sum, "sum": Sum}

@@ -13,7 +13,8 @@ from rade.graph.graph import Graph
 from rade.moments import Coefficients, Sent
 from rade.nn.base import CorrectedConv, pushed
 from rade.nn.hops import clean_hops, hops, symmetric
-from rade.nn.linear import dense, linear, matmul, weight_of
+from rade.nn.linear import dense, linear, matmul
+from rade.nn.plain import weight_of
 from rade.nn.weights import in_order
 
 

@@ -16,7 +16,7 @@ from torch_geometric.nn import JumpingKnowledge
 from torch_geometric.nn import Linear as PyGLinear
 
 from rade.nn.base import CorrectedConv
-from rade.nn.linear import LOOKS_ON
+from rade.nn.plain import LOOKS_ON
 
 
 @dataclass

@@ -21,17 +21,16 @@ def quality(task: Task, test: Part, val: Part) -> dict[str, float | None]:
     As they come, which at the epoch of the best score says more of when training stopped than of the method, and
     scaled by the temperature that validation rows like best.
     """
-    logits, labels = test
     heat = temperature(task, *val)
-    values = {
-        "log_loss": _loss(task, logits, labels),
-        "calibration_error": calibration_error(logits, labels),
-        "temperature": heat,
-        "scaled_log_loss": _loss(task, logits / heat, labels),
-        "scaled_calibration_error": calibration_error(logits / heat, labels),
-    }
-    sound = bool(torch.isfinite(logits).all())
-    return {name: value if sound and math.isfinite(value) else None for name, value in values.items()}
+    scaled = {f"scaled_{name}": value for name, value in _measured(task, test[0] / heat, test[1]).items()}
+    return {**_measured(task, *test), "temperature": heat if math.isfinite(heat) else None, **scaled}
+
+
+def _measured(task: Task, logits: Tensor, labels: Tensor) -> dict[str, float | None]:
+    if not bool(torch.isfinite(logits).all()):
+        return {"log_loss": None, "calibration_error": None}
+    values = {"log_loss": _loss(task, logits, labels), "calibration_error": calibration_error(logits, labels)}
+    return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
 def temperature(task: Task, logits: Tensor, labels: Tensor) -> float:
@@ -65,7 +64,6 @@ def calibration_error(logits: Tensor, labels: Tensor) -> float:
     0.0
     """
     confidence, right = _decided(logits.double(), labels)
-    confidence = confidence.nan_to_num(0.5)  # of logits that are no numbers; nobody is told of the result
     bins = (confidence * BINS).ceil().clamp(1, BINS).long() - 1
     gaps = torch.zeros(BINS, dtype=torch.double).index_add(0, bins, right - confidence)
     return float(gaps.abs().sum() / max(len(confidence), 1))

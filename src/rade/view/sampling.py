@@ -28,9 +28,8 @@ class FreshViews(Lawful):
 
     memo: Memo = field(default_factory=Memo, init=False, repr=False)
     calls: Counter[Hashable] = field(default_factory=Counter, init=False, repr=False)
-    within: int = field(
-        default_factory=torch._C._current_graph_task_id, init=False, repr=False
-    )  # a backward pass, or -1
+    # The backward pass in which it was made, -1 outside of any.
+    within: int = field(default_factory=torch._C._current_graph_task_id, init=False, repr=False)
 
     def enter(self, layer: Hashable) -> None:
         """Count a call of a layer; in a backward pass that began since, it is one of before."""

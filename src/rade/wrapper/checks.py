@@ -48,14 +48,3 @@ def require_optimizer(optimizer: object) -> None:
     """Refuse what takes no steps; wrappers around optimizers are welcome."""
     if not hasattr(optimizer, "param_groups") or not hasattr(optimizer, "register_step_post_hook"):
         raise TypeError(f"follow takes the optimizer that steps, such as torch.optim.Adam(...), got {optimizer!r}")
-
-
-def holds(module: Module, name: str) -> bool:
-    """Whether a module has a part or a value of that name that can be set, and no method."""
-    own = vars(module)
-    parts = ("_parameters", "_buffers", "_modules")
-    return (
-        name in own
-        or any(name in own.get(kind, ()) for kind in parts)
-        or isinstance(getattr(type(module), name, None), property)
-    )

@@ -29,7 +29,7 @@ from rade.view.randomness import branch_off, packed, unpack
 from rade.view.rates import Rates
 from rade.view.sampling import for_training
 from rade.wrapper.call import Call, entry_of, find_graph, takes_graph
-from rade.wrapper.checks import holds, is_explaining, require, require_model, require_optimizer, require_rule
+from rade.wrapper.checks import is_explaining, require, require_model, require_optimizer, require_rule
 from rade.wrapper.conversion import convert, revert
 from rade.wrapper.doubts import Doubts
 from rade.wrapper.explain import LayerReport, explain_layers
@@ -39,10 +39,11 @@ from rade.wrapper.noise import NoiseReport, noise_report
 from rade.wrapper.rate_step import look_back
 from rade.wrapper.running import Running
 from rade.wrapper.settings import refusal
+from rade.wrapper.stand_in import StandIn
 from rade.wrapper.uncertainty import Uncertainty, uncertainty
 
 
-class RADE(Module):
+class RADE(StandIn):
     """Wrap a PyG model: fresh random views on every training call, corrected so that inference agrees in expectation.
 
     The wrapped model is converted in place (see `rade.convert`) and shares its parameters. Call it as you call the
@@ -191,28 +192,6 @@ class RADE(Module):
             self._doubts.plain_method(name)
         return found
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Set what is RADE's own here, and what the wrapped model holds by a public name there, where it is read."""
-        if self._is_wrapped(name):
-            setattr(self.wrapped, name, value)
-        else:
-            super().__setattr__(name, value)
-
-    def __delattr__(self, name: str) -> None:
-        if self._is_wrapped(name):
-            delattr(self.wrapped, name)
-        else:
-            super().__delattr__(name)
-
-    def _is_wrapped(self, name: str) -> bool:
-        """Whether a name means something that the wrapped model holds; subclasses keep all that they set."""
-        parts = self.__dict__.get("_modules", {})
-        if type(self) is not RADE or "wrapped" not in parts or name.startswith("_"):
-            return False
-        if name in self.__dict__ or name in parts or hasattr(type(self), name):
-            return False
-        return holds(parts["wrapped"], name)
-
     def _reset_parameters(self) -> None:
         """Parameters of the wrapped model and the rates, as before any training."""
         cast(Any, self.wrapped).reset_parameters()
@@ -294,17 +273,16 @@ class RADE(Module):
 
     def _adapt(self, call: Call, labelled: Labelled | Tensor | None) -> Tensor:
         controller, running = self.controller, Running(self.wrapped, call)
-        latest = self._latest
         graph, rule = self._graph(call), controller.rule
         controller.see(graph)
         law, known = self._laws(graph, controller.rates_at(graph.density)).afresh(), Labelled.of(labelled)
-        if rule.adapts and latest is not None:
-            self._doubts.training(latest, law.rates, self.readout)
+        if rule.adapts and self._latest is not None:
+            self._doubts.training(self._latest, law.rates, self.readout)
         with torch.enable_grad(), without_autocast(graph.device):  # also where the caller has it otherwise
-            step, logits = look_back(running, law, self.readout, known, latest, rule)
+            step, logits = look_back(running, law, self.readout, known, self._latest, rule)
             if rule.adapts:
                 controller.step(step.evidence(rule))
-        self.__dict__["_latest"] = None  # one training call, one rate step; and nothing of it is kept alive
+        self._latest = None  # one training call, one rate step; and nothing of it is kept alive
         return logits
 
     def explain(self, *args: Any, **kwargs: Any) -> list[LayerReport]:
