@@ -1,5 +1,6 @@
 """The store: nothing torn, nothing lost, nothing twice, and damage told."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -104,6 +105,28 @@ def test_a_row_may_be_reformatted_but_not_changed(row):
     assert "history" not in decode(text, curves=False)
     with pytest.raises(ValueError, match="its checksum does not match"):
         decode(text.replace(b'"epochs": 2', b'"epochs": 3'))
+
+
+def test_rows_may_be_compressed(row, tmp_path):
+    store, other = Store(tmp_path / "one"), Store(tmp_path / "two")
+    for number in range(3):
+        store.put(row(number))
+    whole = store.rows()
+    packed = [store.path(row(number)["key"]) for number in range(2)]
+    for path in packed:
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+    assert store.rows() == whole
+    assert store.history(row(0)["key"]) == row(0)["history"]
+    assert not store.put(row(1))  # it is there
+    assert other.merge(store.folder) == (3, [])
+    packed[0].write_bytes(encode(row(0)))  # both are there: one row
+    assert store.rows() == whole
+    torn = packed[1].with_name(f"{packed[1].name}.gz")
+    torn.write_bytes(torn.read_bytes()[:-20])
+    assert store.rows().problems == [f"{torn} is torn or not compressed by gzip"]
+    assert store.put(row(1))
+    assert store.rows() == whole
 
 
 def test_stores_and_folders_of_rade_train_merge(row, tmp_path):

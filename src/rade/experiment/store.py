@@ -2,6 +2,7 @@
 
 Every file is written beside its place and renamed, so a reader finds all of it or nothing; names come from content, so
 writers on many machines never meet. There are no locks and no index: a folder copied into another is merged.
+Finished rows may be compressed (`gzip store/*.json`) and are read all the same.
 The row is the `result.json` of `rade train`; its scores are fractions, 0.815 for 81.5 %.
 """
 
@@ -14,6 +15,7 @@ from typing import NamedTuple
 from rade.train.errors import RunError
 from rade.train.files import ensure_writable, write_whole
 from rade.train.row import Row, decode, encode
+from rade.train.row_files import SUFFIXES, content_of, name_of, row_files
 
 # Where unfinished runs keep their checkpoints.
 WORK = ".work"
@@ -57,12 +59,12 @@ class Store:
             fits = all(row["settings"].get(name) in values for name, values in names.items())
             return fits and (not protocols or row["protocol"] in protocols)
 
-        return _read(self._files(), curves, chosen)
+        return _read(row_files(self.folder), curves, chosen)
 
     def history(self, key: str) -> dict[str, list[float]]:
         """The curves of one run."""
         try:
-            found: dict[str, list[float]] = _load(self.path(key), curves=True)["history"]
+            found: dict[str, list[float]] = _load(self._file(key), curves=True)["history"]
         except (OSError, ValueError):
             raise RunError(f"{self.path(key)} is missing or damaged; rade results names damaged files") from None
         return found
@@ -70,7 +72,7 @@ class Store:
     def has(self, key: str) -> bool:
         """Whether there is a whole, unchanged row of this name."""
         try:
-            return bool(_load(self.path(key), curves=False))
+            return bool(_load(self._file(key), curves=False))
         except (OSError, ValueError):
             return False
 
@@ -87,14 +89,14 @@ class Store:
         if not folder.is_dir():
             raise RunError(f"there is no folder {folder} to merge; name a store or a folder written by rade train")
         self.open()
-        files = Store(folder)._files()
-        if not any(_KEY.fullmatch(path.stem) for path in files):  # the folder of rade train, not a store
+        files = row_files(folder)
+        if not any(_KEY.fullmatch(name_of(path)) for path in files):  # the folder of rade train, not a store
             files = sorted(folder.rglob("result.json"))
         rows, problems = _read(files, True, lambda row: True)
         return sum(self.put(row) for row in rows), problems
 
     def path(self, key: str) -> Path:
-        """The file of a run."""
+        """The file that a run is written to."""
         return self.folder / f"{key}.json"
 
     def work(self, key: str) -> Path:
@@ -118,8 +120,10 @@ class Store:
             raise RunError(f"there is no store at {self.folder}; rade reproduce makes one, or name another folder")
         return self
 
-    def _files(self) -> list[Path]:
-        return sorted(path for path in self.folder.glob("*.json") if not path.name.startswith("."))
+    def _file(self, key: str) -> Path:
+        """The file that a run is read from."""
+        files = [self.folder / f"{key}{suffix}" for suffix in SUFFIXES]
+        return next((path for path in files if path.exists()), self.path(key))
 
 
 def _read(files: Collection[Path], curves: bool, chosen: Callable[[Row], bool]) -> Reading:
@@ -138,8 +142,8 @@ def _read(files: Collection[Path], curves: bool, chosen: Callable[[Row], bool]) 
 
 
 def _load(path: Path, curves: bool) -> Row:
-    row = decode(path.read_bytes(), curves)
-    if path.name not in (f"{row['key']}.json", "result.json"):
+    row = decode(content_of(path), curves)
+    if name_of(path) not in (row["key"], "result"):
         raise ValueError(f"holds the run {row['key']}; a file of the store is named by its key")
     return row
 

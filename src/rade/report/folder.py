@@ -1,4 +1,4 @@
-"""Rows from a folder with one JSON file per finished run."""
+"""Rows from a folder with one file per finished run."""
 
 from pathlib import Path
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from rade.errors import RadeError
 from rade.report.rows import Problem, RowError, Run, read_row
 from rade.train.row import decode
+from rade.train.row_files import content_of, row_files
 
 
 class StoreError(RadeError):
@@ -18,7 +19,7 @@ def read_folder(folder: Path) -> tuple[tuple[Run, ...], tuple[Problem, ...]]:
         raise StoreError(f"there is no folder {folder}; name the store that rade train or rade reproduce filled")
     runs: list[Run] = []
     problems: list[Problem] = []
-    for path in sorted(folder.glob("*.json")):
+    for path in row_files(folder):
         try:
             runs.append(read_row(_load(path)))
         except RowError as error:
@@ -28,7 +29,7 @@ def read_folder(folder: Path) -> tuple[tuple[Run, ...], tuple[Problem, ...]]:
 
 def _load(path: Path) -> Any:
     try:
-        return decode(path.read_bytes())
+        return decode(content_of(path))
     except OSError as error:
         raise RowError(f"cannot be read: {error.strerror}") from None
     except ValueError as error:
