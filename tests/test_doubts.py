@@ -17,7 +17,7 @@ from torch.nn.functional import (
     nll_loss,
 )
 from torch_geometric.data import Batch, Data
-from torch_geometric.nn import GCNConv, GraphConv
+from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, GraphConv
 
 import rade
 from adapting import adapting
@@ -243,6 +243,18 @@ def test_check_tells_of_few_labels():
     assert not wrong.works
     assert "labelled must be rows (int64 ids or a bool mask) or a rade.Labelled, got list" in str(wrong)
     assert "labelled" not in str(rade.check(Net(LAYERS["GCNConv"]), x, edges))
+
+
+@pytest.mark.parametrize(("net", "told"), [(GATv2Conv, True), (GATConv, False), (GCNConv, False)])
+def test_check_tells_where_correction_is_an_estimate(net, told):
+    """Scores of pairs of features can be listed up to 2^18 of them."""
+    large, small = (rade.check(Net(net), normal(n, 8), random_edges(n, 2 * n)) for n in (600, 100))
+    assert large.works
+    assert ("correction" in [line.what for line in large.lines]) == told
+    assert "correction" not in [line.what for line in small.lines]
+    asked = {"correction": rade.Correction(moments="delta")}
+    lines = rade.check(Net(net), normal(600, 8), random_edges(600, 1200), options=asked).lines
+    assert "correction" not in [line.what for line in lines]
 
 
 def test_rates_that_nobody_moves_are_noticed():

@@ -94,6 +94,10 @@ class Coefficients(ABC):
         edges = clean.edges / torch.where(mean.edges != 0, mean.edges, 1.0)
         return edges, clean.loop / torch.where(mean.loop != 0, mean.loop, 1.0)
 
+    def is_exact(self, law: Law) -> bool:
+        """Whether moments are those of the law, to rounding; otherwise they are an expansion or an estimate."""
+        return law.correction.moments == "exact"
+
     def covariance(self, law: Law) -> Moments:
         """Cov[α'_ij, α'_ji], for pooling (both ends of an edge reach the graph logit).
 

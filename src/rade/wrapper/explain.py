@@ -35,6 +35,7 @@ class LayerReport(Rounded):
     expected_added: float
     factor_quantiles: tuple[float, ...]  # of α/E[α'] at 0, 25, 50, 75, 100 %
     clipped_share: float
+    exact: bool  # whether α/E[α'] is that of the law, and no expansion or estimate of it
     drop_variance_share: float
     add_variance_share: float
     interchange: float
@@ -68,6 +69,7 @@ def _report(path: str, conv: CorrectedConv, inputs: dict[str, Any], law: Law) ->
         expected_added=q * graph.num_nonedges,
         factor_quantiles=_quantiles(of.edges),
         clipped_share=float(of.clipped.double().mean()) if of.clipped.numel() else 0.0,
+        exact=sent.coefficients.is_exact(law),
         drop_variance_share=drop / (drop + add) if drop + add > 0 else 0.0,
         add_variance_share=add / (drop + add) if drop + add > 0 else 0.0,
         interchange=_interchange(compared.drop.sum(-1), compared.add.sum(-1)),

@@ -17,6 +17,7 @@ from rade.control.labelled import Labelled
 from rade.control.rules import GradNorm
 from rade.nn.base import convolutions
 from rade.nn.output import has_logits, logits_of
+from rade.view.law import Correction
 from rade.wrapper.clean import clean_pass
 from rade.wrapper.conversion import TWINS, reason_against, refused_option
 from rade.wrapper.doubts import blocks, few_labels, looks_like_a_batch
@@ -152,7 +153,16 @@ def _training(model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any]) -> lis
     doubts = [str(one.message) for one in said if "looks like a batch" not in str(one.message)]
     added = model.rates.q * model._graph(model._call(args, kwargs)).num_nonedges
     first = Seen("first views", f"p = {model.rates.p:.2g}, q = {model.rates.q:.2g}: about {added:,.0f} edges added")
-    return [first, *(Seen("warning", text, False) for text in doubts)]
+    return [first, *(Seen("warning", text, False) for text in doubts), *_correction(model, args, kwargs)]
+
+
+def _correction(model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Seen]:
+    """Layers whose expectation is preserved only nearly although nobody asked for that."""
+    rough = [f"{one.path} ({one.layer})" for one in model.explain(*args, **kwargs) if not one.exact]
+    if not rough or replace(model.correction, cap="auto") != Correction():
+        return []
+    told = f"estimated in {', '.join(rough)}, whose scores of pairs are too many: close where attention is spread, "
+    return [Seen("correction", told + "off by tens of percent where few nodes outweigh all others; GATConv is exact")]
 
 
 def _labels(model: RADE, nodes: int, labelled: Tensor) -> Seen:

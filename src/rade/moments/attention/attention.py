@@ -98,13 +98,13 @@ class Attention(Coefficients):
         """Numerator and denominator without spurious edges in the mean."""
         return denoised_attention(self.scores, observed, self.dtype)
 
+    def is_exact(self, law: Law) -> bool:
+        """Not where pairs of features have scores and are too many to be listed."""
+        return is_exact(self.scores, law)
+
     def cap(self, law: Law) -> float | Tensor:
         """3/(1−p) for the expansion: above every legitimate factor of a node of degree one, below its excesses."""
-        return (
-            law.correction.limit()
-            if is_exact(self.scores, law)
-            else law.correction.limit(auto=3.0 / (1.0 - law.rates.p))
-        )
+        return law.correction.limit() if self.is_exact(law) else law.correction.limit(auto=3.0 / (1.0 - law.rates.p))
 
     def no_loop(self) -> Tensor:
         """[n, H] zeros."""
