@@ -50,6 +50,15 @@ def explain_layers(trace: Trace, law: Law) -> list[LayerReport]:
     return [_report(path, conv, inputs, law) for path, conv, inputs in trace.calls]
 
 
+def estimated_layers(trace: Trace, law: Law) -> list[str]:
+    """Convolutions of a clean pass whose moments are no exact ones, by path and kind."""
+    return [f"{path} ({type(conv).__name__})" for path, conv, inputs in trace.calls if not _exact(conv, inputs, law)]
+
+
+def _exact(conv: CorrectedConv, inputs: dict[str, Any], law: Law) -> bool:
+    return conv.sent(None, law.graph, inputs["x"], **extras(inputs)).coefficients.is_exact(law)
+
+
 def _report(path: str, conv: CorrectedConv, inputs: dict[str, Any], law: Law) -> LayerReport:
     graph = law.graph
     sent = conv.sent(None, graph, inputs["x"], **extras(inputs))

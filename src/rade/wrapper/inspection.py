@@ -16,11 +16,14 @@ from torch_geometric.data import Data
 from rade.control.labelled import Labelled
 from rade.control.rules import GradNorm
 from rade.nn.base import convolutions
+from rade.nn.modes import evaluating
 from rade.nn.output import has_logits, logits_of
+from rade.nn.trace import tracing
 from rade.view.law import Correction
 from rade.wrapper.clean import clean_pass
 from rade.wrapper.conversion import TWINS, reason_against, refused_option
 from rade.wrapper.doubts import blocks, few_labels, looks_like_a_batch
+from rade.wrapper.explain import estimated_layers
 from rade.wrapper.module import RADE
 from rade.wrapper.running import Running
 
@@ -158,8 +161,14 @@ def _training(model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any]) -> lis
 
 def _correction(model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Seen]:
     """Layers whose expectation is preserved only nearly although nobody asked for that."""
-    rough = [f"{one.path} ({one.layer})" for one in model.explain(*args, **kwargs) if not one.exact]
-    if not rough or replace(model.correction, cap="auto") != Correction():
+    if replace(model.correction, cap="auto") != Correction():
+        return []
+    call = model._call(args, kwargs)
+    graph = model._graph(call)
+    with torch.no_grad(), evaluating(model.wrapped), tracing(model.wrapped) as trace:
+        Running(model.wrapped, call)(graph)
+        rough = estimated_layers(trace, model.law(graph))
+    if not rough:
         return []
     told = f"estimated in {', '.join(rough)}, whose scores of pairs are too many: close where attention is spread, "
     return [Seen("correction", told + "off by tens of percent where few nodes outweigh all others; GATConv is exact")]
