@@ -43,7 +43,7 @@ def metric_name(training: Training, task: Task) -> str:
     """The score, in a word."""
     if isinstance(training.metric, str):
         return _USUAL[task.name] if training.metric == "auto" else training.metric
-    return str(vars(type(training.metric)).get("__name__") or training.metric.__name__)
+    return str(getattr(training.metric, "__name__", type(training.metric).__name__))
 
 
 def _told(outputs: Tensor, labels: Tensor) -> str:

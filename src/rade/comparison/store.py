@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from rade.comparison.identity import identity
+from rade.comparison.identity import described, identity
 from rade.comparison.run import Run, Work
 from rade.train.errors import RunError
 from rade.train.files import ensure_writable, load_record, save_record
@@ -58,7 +58,6 @@ class Folder:
 
 
 def _plain(work: Work) -> str:
-    """The training in words; of a metric of one's own its name."""
+    """The training in words, with a metric of one's own."""
     values = asdict(work.training)
-    metric = values.pop("metric")
-    return f"{values} {metric if isinstance(metric, str) else metric.__qualname__}"
+    return f"{described(values.pop('metric'))} {values}"

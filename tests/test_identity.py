@@ -1,0 +1,110 @@
+"""A store of comparisons takes no run for that of another model: whatever is set on a model is part of its name."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import leaky_relu
+from torch_geometric.nn import GCN, GCNConv
+
+import rade
+from rade.comparison.goal import metric_name
+from rade.comparison.identity import described, identity
+from zoo import seeded
+
+
+class Base(torch.nn.Module):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.conv(x, edge_index)  # type: ignore[operator]
+
+
+class Net(Base):
+    def __init__(self, **values: Any) -> None:
+        super().__init__()
+        self.conv = GCNConv(3, 2)
+        vars(self).update(values)
+
+
+class Scaled:
+    def __init__(self, by: float) -> None:
+        self.by = by
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.by * x
+
+
+def power(exponent: float) -> Callable[[Tensor], Tensor]:
+    return lambda x: x**exponent
+
+
+PAIRS: dict[str, tuple[Any, Any]] = {
+    "functions of torch": (torch.relu, torch.tanh),
+    "lambdas of one line": (lambda x: x.relu(), lambda x: x.tanh()),
+    "what a function remembers": (power(1.0), power(2.0)),
+    "partial functions": (functools.partial(leaky_relu, negative_slope=0.1), functools.partial(leaky_relu)),
+    "namespaces": (argparse.Namespace(scale=1.0), argparse.Namespace(scale=0.0)),
+    "own objects": (Scaled(1.0), Scaled(2.0)),
+    "their methods": (Scaled(1.0).__call__, Scaled(2.0).__call__),
+    "nested": ({"a": [Scaled(1.0)]}, {"a": [Scaled(2.0)]}),
+    "tensors": (torch.zeros(3), torch.ones(3)),
+    "bfloat16": (torch.zeros(3).bfloat16(), torch.ones(3).bfloat16()),
+    "arrays": (np.zeros(3), np.ones(3)),
+    "types": (GCN, GCNConv),
+    "sets": ({"a", "b"}, {"a", "c"}),
+    "own private modules": ([seeded(lambda: GCNConv(3, 2))], [seeded(lambda: GCNConv(3, 2, normalize=False))]),
+}
+
+
+def name(**values: Any) -> str:
+    return identity(seeded(lambda: Net(**values)), "")
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+@pytest.mark.parametrize("attribute", ["value", "_value"])
+def test_what_is_set_on_a_model_is_part_of_its_name(kind, attribute):
+    one, other = PAIRS[kind]
+    assert name(**{attribute: one}) == name(**{attribute: one})
+    assert name(**{attribute: one}) != name(**{attribute: other})
+
+
+def test_so_is_the_text_of_base_classes_and_what_a_method_makes_of_the_model(monkeypatch):
+    before = name()
+    monkeypatch.setattr("rade.comparison.identity._source", lambda value: "changed" if value is Base else "")
+    assert name() != before
+    rates = [identity(rade.RADE(seeded(lambda: GCN(3, 4, 2, 2)), rule=rade.Constant(p, 0.2)), "") for p in (0.2, 0.3)]
+    again = identity(rade.RADE(seeded(lambda: GCN(3, 4, 2, 2)), rule=rade.Constant(0.2, 0.2)), "")
+    assert rates[0] == again != rates[1]
+
+
+def test_cycles_and_objects_without_attributes_end():
+    loop: dict[str, Any] = {}
+    loop["self"] = loop
+    assert described(loop)
+    assert described(object()) == "builtins.object {} "
+
+
+def test_another_process_has_the_same_names():
+    code = "import test_identity as t; print([t.name(value=one) for one, _ in t.PAIRS.values()])"
+    found = subprocess.run(
+        [sys.executable, "-c", code], cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == str([name(value=one) for one, _ in PAIRS.values()])
+
+
+def test_metrics_of_ones_own_are_told_by_what_they_do_and_named():
+    def mine(outputs: Tensor, labels: Tensor) -> float:
+        return 0.0
+
+    for metric, word in ((mine, "mine"), (lambda outputs, labels: 0.0, "<lambda>"), (Scaled(1.0), "Scaled")):
+        assert metric_name(rade.Training(metric=metric), None) == word  # type: ignore[arg-type]
+    assert described(lambda o, y: 1.0) != described(lambda o, y: 2.0)
