@@ -85,10 +85,17 @@ def test_a_grid_is_planned_run_and_not_run_again(rade, table, tmp_path, monkeypa
     code, out, _ = rade("results", "--runs", "--method", "none")
     assert (code, out.count("csbm")) == (0, 2)
 
+    code, out, _ = rade("report", "results", "--tables", table(), "--format", "md,tex")
+    assert code == 0
+    assert "cells in 1 table have runs" in out
+    assert not any(
+        "below it the paper" in (tmp_path / "report" / name).read_text("utf-8") for name in ("results.md", "tables.tex")
+    )
+
 
 @pytest.mark.slow
 def test_a_grid_that_is_stopped_and_killed_ends_with_the_same_rows(rade, table, tmp_path):
-    """Ctrl-C, then kill −9, each in the midst of a run; no run twice, no file torn, nothing left behind."""
+    """Ctrl-C, SIGTERM, then kill −9, each in the midst of a run; no run twice, no file torn, nothing left behind."""
     options = ("reproduce", table(), "--methods", "none", "--set", "epochs=150", "--set", "patience=0")
     options += ("--checkpoint-every", "3", "--workers", "1", "--seeds", "2")
     store = tmp_path / "hurt"
@@ -108,13 +115,15 @@ def test_a_grid_that_is_stopped_and_killed_ends_with_the_same_rows(rade, table, 
             time.sleep(0.01)
         raise AssertionError("no checkpoint appeared")
 
-    process = start()
-    checkpoint_after(0)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
-    assert (process.returncode, err.count("\n")) == (130, 1)
-    assert err == "stopped, with the state of every run saved; the same command continues\n"
-    moment = time.time_ns()
+    moment = 0
+    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        process = start()
+        checkpoint_after(moment)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=120)
+        assert (process.returncode, err.count("\n")) == (code, 1)
+        assert err == "stopped, with the state of every run saved; the same command continues\n"
+        moment = time.time_ns()
     process = start()
     checkpoint_after(moment)
     process.kill()

@@ -20,7 +20,7 @@ def tables(monkeypatch):
             raise RadeError(f"unknown table '{name}'. Known: main")
         return MAIN
 
-    module.names, module.load = lambda: (MAIN.name,), load
+    module.names, module.load, module.find = lambda: (MAIN.name,), load, load
     monkeypatch.setitem(sys.modules, "rade.experiment", ModuleType("rade.experiment"))
     monkeypatch.setitem(sys.modules, "rade.experiment.table", module)
 

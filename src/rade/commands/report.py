@@ -11,7 +11,10 @@ def report(
     out: Annotated[Path, typer.Option(help="Folder for the report's files.")] = Path("report"),
     format: Annotated[str, typer.Option(help="Any of html, md, tex, csv, separated by commas.")] = "html,md,tex,csv",
     tables: Annotated[
-        str | None, typer.Option(help="Names of tables, separated by commas; all that have runs by default.")
+        str | None,
+        typer.Option(
+            help="Names of tables or files of your own, separated by commas; by default all of ours that have runs."
+        ),
     ] = None,
     title: Annotated[str, typer.Option(help="Heading of the report.")] = "RADE: results",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
@@ -25,6 +28,8 @@ def report(
         rade report results --out report --format html
 
         rade report results --tables node-gcn,graph-gcn --title "Seeds 0-19"
+
+        rade report results --tables mine.toml
     """
     import json as jsonlib
 
@@ -66,5 +71,5 @@ def _experiments(names: list[str]) -> list[Any]:
     from rade.report.build import reading_order
 
     if names:
-        return [table.load(name) for name in names]
+        return [table.find(name) for name in names]
     return reading_order([table.load(name) for name in table.names()])

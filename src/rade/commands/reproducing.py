@@ -21,8 +21,7 @@ from rade.experiment.jobs import Facts, Task, Wish, plan, select
 from rade.experiment.pilots import Notebook, fly
 from rade.experiment.pool import LocalPool
 from rade.experiment.store import Store
-from rade.experiment.table import cells, read
-from rade.experiment.table import load as load_table
+from rade.experiment.table import cells, find
 from rade.experiment.work import Place
 from rade.train.checkpoint import StopAsked
 from rade.train.plan import parse_assignment
@@ -58,7 +57,7 @@ class Order:
         for text in self.assignments:
             overrides |= parse_assignment(text)
         wish = Wish(self.datasets, self.methods, self.backbones, self.seeds, self.protocol, overrides)
-        tables = [read(name) if name.endswith(".toml") else load_table(name) for name in dict.fromkeys(self.tables)]
+        tables = [find(name) for name in dict.fromkeys(self.tables)]
         chosen = select((cell for table in tables for cell in cells(table)), wish)
         tasks, problems = plan(chosen, wish, self._facts())
         if not tasks:
@@ -84,7 +83,7 @@ class Order:
 
 
 def execute(order: Order) -> None:
-    """Plan, estimate, run, report; exit code 1 if a run failed or has no data, 130 after Ctrl-C."""
+    """Plan, estimate, run, report; exit code 1 if a run failed or has no data, 128 + n after signal n."""
     shard = Shard.parse(order.shard)
     display = choose_grid_display(order.json)
     store = Store(order.store)
@@ -109,7 +108,7 @@ def execute(order: Order) -> None:
     _report(order, grid, problems, display)
     if stopped:
         typer.echo("stopped, with the state of every run saved; the same command continues", err=True)
-        raise typer.Exit(130)
+        raise typer.Exit(stop_asked.code)
     if grid.failed or problems:
         raise typer.Exit(1)
 

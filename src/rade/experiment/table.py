@@ -39,6 +39,11 @@ def load(name: str) -> Experiment:
     return read(FOLDER / f"{name}.toml")
 
 
+def find(name: str) -> Experiment:
+    """A table of one's own by the path of its file, ``mine.toml``, or a packaged one by its name."""
+    return read(name) if name.endswith(".toml") else load(name)
+
+
 def read(path: str | Path) -> Experiment:
     """A table from a file, named as the file is."""
     path = Path(path)

@@ -33,11 +33,13 @@ def escape(text: object) -> str:
 def _table(table: Table) -> str:
     experiment = table.experiment
     columns = len(experiment.datasets)
-    unit = f"mean $\\pm$ std, {escape(table.words)}"
+    unit = f"Mean $\\pm$ std, {escape(table.words)}"
+    if any(cell.published for cell in table.cells):
+        unit += "; below it the paper's and the difference to it"
     lines = [
         r"\begin{table*}[t]",
         r"\centering",
-        f"\\caption{{{escape(experiment.title)}. Ours ({unit}), below it the paper's and the difference to it. "
+        f"\\caption{{{escape(experiment.title)}. {unit}. "
         f"$^\\blacktriangle$, $^\\blacktriangledown$: better, worse than the plain backbone after Holm's correction.}}",
         f"\\label{{tab:rade-{re.sub(r'[^a-z0-9-]', '-', experiment.name.lower())}}}",
         r"\resizebox{\textwidth}{!}{%",

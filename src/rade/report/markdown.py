@@ -18,7 +18,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]|#])")
 
 def markdown(report: Report) -> str:
     """The whole report."""
-    parts = [f"# {escape(report.title)}", summary(report), _READING]
+    parts = [f"# {escape(report.title)}", summary(report), _reading(report)]
     parts += _section("At a glance", _COUNTED, COUNTS, counts(report))
     for table in report.tables:
         parts += _table(table)
@@ -56,11 +56,15 @@ def escape(text: object) -> str:
     return _SPECIAL.sub(r"\\\1", " ".join(plain.split()))
 
 
-_READING = (
-    "Ours is mean ± standard deviation (n − 1) and in brackets the runs, in % unless said otherwise; below it the "
-    "paper's, and ours minus the paper's. Differences are paired: same seeds, splits and folds. "
-    "How every number is computed: [report.md](report.md)."
-)
+def _reading(report: Report) -> str:
+    """What stands in a cell."""
+    paper = any(cell.published for table in report.tables for cell in table.cells)
+    ours = "Ours is mean ± standard deviation (n − 1) and in brackets the runs, in % unless said otherwise"
+    beside = "; below it the paper's, and ours minus the paper's. " if paper else ". "
+    return (
+        f"{ours}{beside}Differences are paired: same seeds, splits and folds. "
+        "How every number is computed: [report.md](report.md)."
+    )
 
 
 def _section(title: str, words: str, head: Sequence[str], lines: Iterable[Sequence[str]]) -> list[str]:

@@ -7,6 +7,9 @@ from typing import Any
 REPLICATES = 2000
 SEED = 0
 LEVEL = 0.95
+# Pairs of runs that a data set needs: resampling so few tells too little of how they spread. Without any difference
+# 95 % intervals of five pairs on two data sets leave out 0 in 7 to 10 % of cases, of three in 15 %, of two in 34 %.
+ENOUGH = 5
 
 
 @dataclass(frozen=True)

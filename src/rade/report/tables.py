@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rade.report.compare import Comparison, adjust, compare, paired_differences
 from rade.report.groups import Group
 from rade.report.match import PLAIN, Cell, Filled, fill, measure
-from rade.report.overall import Interval, interquartile_mean, probability_of_improvement
+from rade.report.overall import ENOUGH, Interval, interquartile_mean, probability_of_improvement
 from rade.report.paper import Experiment, Row
 from rade.report.selection import Scores
 from rade.statistics import spread
@@ -24,7 +24,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Overall:
-    """A line against plain over the data sets on which both ran at least twice, as the table asks; two at least."""
+    """A line against plain over the data sets that have pairs `ENOUGH`, run as the table asks; two at least."""
 
     line: Line
     datasets: tuple[str, ...]
@@ -148,8 +148,8 @@ def _lead(theirs: Filled | None, ours: Filled) -> tuple[bool, float]:
 
 
 def _counts(filled: Filled | None, one: Comparison) -> bool:
-    """Whether a data set counts over all of them: run as the table has it, and more than once."""
-    return filled is not None and not filled.departures and one.result.count > 1
+    """Whether a data set counts over all of them: run as the table has it, and often enough."""
+    return filled is not None and not filled.departures and one.result.count >= ENOUGH
 
 
 def _overall(lines: Sequence[Line], comparisons: Sequence[Comparison]) -> Iterable[Overall]:
