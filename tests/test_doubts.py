@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from torch.nn.functional import (
     nll_loss,
 )
 from torch_geometric.data import Batch, Data
-from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, GraphConv
+from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, GraphConv, SAGEConv, TransformerConv
 
 import rade
 from adapting import adapting
@@ -255,6 +256,22 @@ def test_check_tells_where_correction_is_an_estimate(net, told):
     asked = {"correction": rade.Correction(moments="delta")}
     lines = rade.check(Net(net), normal(600, 8), random_edges(600, 1200), options=asked).lines
     assert "correction" not in [line.what for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("layer", "option"),
+    [(partial(SAGEConv, normalize=True), "normalize=True"), (partial(TransformerConv, beta=True), "beta=True")],
+)
+def test_what_is_not_linear_in_its_sum_is_told(layer, option):
+    """Views keep the expectation of sums, and neither of their length nor of a gate."""
+    x, edges = normal(40, 8), random_edges(40, 80)
+    found = rade.check(Net(layer), x, edges)
+    assert found.works
+    assert f"what {option} makes of it does not" in str(found)
+    assert "makes of it" not in str(rade.check(Net(layer.func), x, edges))
+    spread = rade.RADE(Net(layer)).uncertainty(x, edges, views=4)
+    assert f"{layer.func.__name__}({option}) is not linear" in spread.note
+    assert torch.equal(spread.std, spread.sampled_std)
 
 
 def test_rates_that_nobody_moves_are_noticed():

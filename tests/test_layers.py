@@ -216,6 +216,32 @@ def test_layers_of_ones_own_are_registered():
         del TWINS[Mine], PLAIN[MineOnViews]
 
 
+def test_a_twin_that_computes_something_else_is_told():
+    class Twice(MineOnViews):
+        def forward(self, x: Tensor, edge_index: Any) -> Tensor:
+            out = super().forward(x, edge_index)
+            return 2 * out if isinstance(edge_index, rade.Adjacency) else out
+
+    class Silent(rade.nn.CorrectedConv, Mine):
+        def forward(self, x: Tensor, edge_index: Any) -> Tensor:
+            return x
+
+    class Still(rade.nn.CorrectedConv, Mine):
+        sent = MineOnViews.sent
+
+    for wrong, name in ((Silent, "sent"), (Still, "forward")):
+        with pytest.raises(TypeError, match=f"{wrong.__name__} needs a {name} of its own"):
+            rade.register(Mine, wrong)
+    for twin, works in ((Twice, False), (MineOnViews, True)):
+        rade.register(Mine, twin)
+        try:
+            found = rade.check(seeded(lambda: Net(Mine)), X, EDGES)
+        finally:
+            del TWINS[Mine], PLAIN[twin]
+        assert found.works == works
+        assert ("does not compute what the one it replaces does" in str(found)) != works
+
+
 def test_a_subclass_is_not_taken_for_its_parent():
     class Changed(pyg.GCNConv):
         pass

@@ -68,6 +68,11 @@ class CorrectedConv:
         """Whether PyG's layer would use self-loops of the given edge_index, rather than put its own in their place."""
         return not self._option("add_self_loops", False)
 
+    @property
+    def bends(self) -> str:
+        """The option by which it is not linear in its sum, "" for none: the sum keeps its expectation, the rest not."""
+        return ""
+
     def refuse(self, option: str, value: Any, allowed: tuple[Any, ...]) -> None:
         """One sentence for an option outside of what is supported."""
         if value not in allowed:
@@ -107,6 +112,7 @@ class CorrectedConv:
         ``head`` [C, F_out] is the linear map from this layer's output to the logits, None where they are the same;
         activations in between are dropped, the paper's linear assumption.
         """
+        raise ValueError(f"{type(self).__name__} has no method sent, which tells what it sends; see docs/wrapper.md")
 
 
 def _on_views(forward: Callable[..., Any]) -> Callable[..., Any]:

@@ -24,6 +24,11 @@ class SAGEConv(CorrectedConv, pyg.SAGEConv):
 
     aggregations = tuple(AGGREGATORS)
 
+    @property
+    def bends(self) -> str:
+        """Normalised sums."""
+        return "normalize=True" if self.normalize else ""
+
     def forward(self, x: Tensor, edge_index: Tensor | Adjacency, size: Any = None) -> Tensor:
         """x [n, F_in] (dense or CSR) → [n, F_out]; ``edge_index`` a tensor or an `Adjacency`."""
         if not isinstance(edge_index, Adjacency):

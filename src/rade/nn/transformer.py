@@ -51,6 +51,11 @@ class TransformerConv(CorrectedConv, pyg.TransformerConv):
         beta = self.lin_beta(torch.cat([out, root, out - root], dim=-1)).sigmoid()
         return beta * root + (1 - beta) * out
 
+    @property
+    def bends(self) -> str:
+        """Gated sums."""
+        return "" if self.lin_beta is None else "beta=True"
+
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """Each head's values through its part of the linear head."""
         if self.lin_beta is not None:

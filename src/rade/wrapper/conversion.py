@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import singledispatch
-from typing import cast
+from typing import Any, cast
 
 import torch_geometric.nn as pyg
 from torch.nn import Module
@@ -129,7 +129,21 @@ def register(layer: type[Module], twin: type[Module]) -> None:
             f"the twin of {layer.__name__} must derive from rade.nn.CorrectedConv and from {layer.__name__} itself, in "
             "this order"
         )
+    missing = [name for name, above in (("forward", layer), ("sent", CorrectedConv)) if _is_of(twin, name, above)]
+    if missing:
+        raise TypeError(f"{twin.__name__} needs a {missing[0]} of its own; docs/tutorial-aggregator.md shows one")
     TWINS[layer], PLAIN[twin] = twin, layer
+
+
+def bend_of(module: Module) -> str:
+    """`CorrectedConv.bends` of a layer that is converted or will be."""
+    kind = cast(Any, TWINS.get(type(module), type(module)))
+    return str(kind.bends.fget(module))
+
+
+def _is_of(twin: type[Module], name: str, above: type) -> bool:
+    """Whether a twin has a method only from there."""
+    return bool(getattr(twin, name) is getattr(above, name))
 
 
 def refused_option(module: Module) -> str | None:

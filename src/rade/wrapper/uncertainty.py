@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from rade.control.readout import Readout
+from rade.nn.base import convolutions
 from rade.nn.modes import evaluating
 from rade.nn.output import logits_of
 from rade.view.law import Law
@@ -89,6 +90,9 @@ def _sampled(running: Running, law: Law, readout: Readout, mean: Tensor, views: 
 
 def _closed_form(running: Running, law: Law, readout: Readout) -> tuple[Tensor | None, str]:
     """√Var(δ), or why there is none."""
+    bent = [f"{type(conv).__name__}({conv.bends})" for conv in convolutions(running.model).values() if conv.bends]
+    if bent:
+        return None, f"{bent[-1]} is not linear in what it sums, so its spread has no closed form here"
     try:
         clean = clean_pass(running, law.graph, readout)
     except ValueError as refusal:
