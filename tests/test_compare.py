@@ -269,6 +269,15 @@ def changed(**parts: Tensor) -> Data:
     return Data(**{**one_graph().to_dict(), **parts})
 
 
+class OtherName(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = make_net()
+
+    def forward(self, x: Any, adj: Any) -> Any:
+        return self.net(x, adj)
+
+
 REFUSED = [
     ({"data": changed(y=torch.zeros(5).long())}, ValueError, "a label for each of its 60 nodes, got 5 in data.y"),
     ({"data": changed(edge_index=torch.tensor([[0, 64], [64, 0]]))}, ValueError, "ids from 0 to 59, got 64"),
@@ -278,7 +287,7 @@ REFUSED = [
     ({"methods": ("none", "rade-off")}, ValueError, "unknown method 'rade-off'; did you mean 'rade-of"),
     ({"methods": ("none",)}, ValueError, "at least two different methods"),
     ({"methods": "rade-of"}, TypeError, "methods must be several names"),
-    ({"methods": ("none", "drop-message")}, ValueError, "DropMessage needs places inside the model"),
+    ({"methods": ("none", "drop-message")}, ValueError, "DropMessage has no method around"),
     ({"methods": {"none": same, "odd": lambda net: 3}}, TypeError, "method 'odd': method 'odd' must return a model"),
     ({"methods": {"none": same, "odd": 3}}, TypeError, "a method is a name, a function"),
     ({"seeds": 0}, ValueError, "seeds must be a number of at least 1"),
@@ -292,6 +301,12 @@ REFUSED = [
     ({"make_net": functools.cache(make_net)}, ValueError, "must build a new model on every call"),
     ({"make_net": lambda: GCN(6, 8, 2, 2)}, ValueError, "labels go up to 2, but the model has 2 outputs"),
     ({"make_net": Pooled}, ValueError, "a row of outputs for each of 60 nodes"),
+    ({"data": changed(y=torch.full((60,), -1))}, ValueError, "labels of training rows go down to -1"),
+    (
+        {"make_net": OtherName},
+        ValueError,
+        "the model's forward takes x, adj; it is called with parts of the data by name",
+    ),
     ({"training": rade.Training(metric="acc")}, ValueError, "unknown metric 'acc'"),
     (
         {"make_net": lambda: nn.ModuleList([EdgeConv(nn.Linear(12, 3))])[0], "training": SHORT},

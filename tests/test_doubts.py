@@ -258,6 +258,22 @@ def test_check_tells_where_correction_is_an_estimate(net, told):
     assert "correction" not in [line.what for line in lines]
 
 
+def test_check_tells_probabilities_and_marks_what_should_be_known():
+    class Shares(Net):
+        def forward(self, x, edge_index):
+            return super().forward(x, edge_index).softmax(1)
+
+    x, edges = normal(200, 8), random_edges(200, 400)
+    for net, known in ((Shares, True), (Net, False)):
+        found = rade.check(net(LAYERS["GCNConv"]), x, edges)
+        (line,) = (line for line in found.lines if line.what == "output")
+        assert found.works
+        assert ("rows are probabilities" in line.found) == known
+        assert line.mark == ("??" if known else "ok")
+    few = rade.check(Net(LAYERS["GCNConv"]), x, edges, labelled=torch.arange(9))
+    assert [line.what for line in few.lines if line.mark == "??"] == ["labels"]
+
+
 @pytest.mark.parametrize(
     ("layer", "option"),
     [(partial(SAGEConv, normalize=True), "normalize=True"), (partial(TransformerConv, beta=True), "beta=True")],

@@ -113,6 +113,22 @@ class Curious(Slow):
     reads = ()
 
 
+@dataclass(frozen=True)
+class Nothing(Slow):
+    """Forgets to return."""
+
+    def step(self, state: Any, density: Any, seen: Any) -> Any:
+        pass
+
+
+@dataclass(frozen=True)
+class Numbers(Slow):
+    """Returns numbers instead of tensors, which is as good."""
+
+    def step(self, state: Any, density: Any, seen: Any) -> Any:
+        return dict.fromkeys(state, 0.25)
+
+
 def test_rules_that_break_the_contract_get_a_sentence():
     with pytest.raises(ValueError, match=r"looks at data_norm without having said so: put reads = \('data_norm',\)"):
         step(fresh(Curious()))
@@ -120,6 +136,11 @@ def test_rules_that_break_the_contract_get_a_sentence():
         fresh(Rateless())
     with pytest.raises(ValueError, match=r"Forgets.step must return the names of init, p, rho, average; got p, rho"):
         step(fresh(Forgets()))
+    with pytest.raises(ValueError, match=r"Nothing.step must return a dict of the next p, rho, average; got None"):
+        step(fresh(Nothing()))
+    plain = fresh(Numbers())
+    step(plain)
+    assert plain.rates.p == 0.25
     with pytest.raises(ValueError, match=r"drop rate p must lie in \[0, 1\), got 1"):
         replace(Slow(), p=1.0)
 

@@ -165,3 +165,10 @@ def test_guesses_grow_with_the_work(dataset):
     assert guess(small) < guess({**small, "method": "rade-of-fixed"}) < guess(rade)
     batches = small["batch_size"] > 0  # else every step takes the whole graph, however few nodes are labelled
     assert (guess({**small, "train_items": 5}) < guess(small)) == batches
+
+
+def test_a_setting_that_a_table_gets_wrong_is_told_with_its_row(tiny):
+    for settings, sentence in (({"epoch": 5}, "unknown setting 'epoch'"), ({"epochs": -5}, "epochs must be greater")):
+        wrong = replace(tiny[0], row=replace(tiny[0].row, settings=settings))
+        with pytest.raises(SettingsError, match=f"table tiny, row 'Plain': {sentence}"):
+            plan([wrong], Wish(), facts())

@@ -103,9 +103,8 @@ class Method(ABC):
     def around(self, net: nn.Module, context: Context) -> nn.Module:
         """Any PyG model under this method, called as before; refused where the method needs places of a `Backbone`."""
         raise ValueError(
-            f"{type(self).__name__} needs places inside the model that only rade's own backbones have; "
-            "build it into your model, "
-            "and pass a function from your model to that one instead of the name"
+            f"{type(self).__name__} has no method around, for other models than rade's own backbones, whose places it "
+            "may need; build it into your model, and pass a function from your model to that one instead of the name"
         )
 
     @property

@@ -31,10 +31,16 @@ class Calling:
     def of(net: Module) -> Calling:
         """As the model's forward has it."""
         parameters = inspect.signature(net.forward).parameters
-        if "edge_index" not in parameters:
-            return Calling((), ())
         taken = [parameter for parameter in parameters.values() if parameter.kind in _NAMED]
         needed = tuple(parameter.name for parameter in taken if parameter.default is inspect.Parameter.empty)
+        if "edge_index" not in parameters:
+            if len(needed) > 1:
+                raise ValueError(
+                    f"the model's forward takes {', '.join(needed)}; it is called with parts of the data by name, "
+                    "the graph being edge_index, or with the Data object alone: rename the parameter, or put the "
+                    "model into one whose forward takes x and edge_index"
+                )
+            return Calling((), ())
         return Calling(tuple(parameter.name for parameter in taken), needed)
 
     def __call__(self, net: Module, data: Data) -> Tensor:

@@ -69,6 +69,11 @@ def _check_shapes(task: str, outputs: Tensor, labels: Tensor) -> None:
             f"a {task} task needs {wanted}, got labels {list(labels.shape)} ({labels.dtype}) for outputs "
             f"{list(outputs.shape)}; say Training(task=...), or shape data.y accordingly"
         )
+    if task == "multiclass" and int(labels.min()) < 0:
+        raise ValueError(
+            f"labels of training rows go down to {int(labels.min())}, and classes are counted from 0; leave rows "
+            "without a label out of the split"
+        )
     if task == "multiclass" and int(labels.max()) >= outputs.shape[1]:
         raise ValueError(
             f"labels go up to {int(labels.max())}, but the model has {outputs.shape[1]} outputs; it needs one per class"

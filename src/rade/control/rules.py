@@ -29,8 +29,8 @@ class Rule(ABC):
     ``reads`` names what `step` looks at.
 
     Attributes:
-        p: first drop rate; 0 switches dropping off for good.
-        rho: first add rate as a multiple of the density, ρ = q/D; 0 switches adding off for good.
+        p: first drop rate; 0 switches dropping off for good, unless a rule of your own moves it.
+        rho: first add rate as a multiple of the density, ρ = q/D; 0 switches adding off likewise.
         data_gradient: whether G_data is the norm of the gradient that the ``"training"`` step left, or that of the loss
             on the ``"clean"`` graph, as in the published code (needs ``labelled.loss`` in `adapt`).
     """

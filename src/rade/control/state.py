@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -101,13 +101,17 @@ class RateState(Module):
     def step(self, seen: Evidence) -> None:
         """One step of the rule; buffers are written in place, so that references to them stay live."""
         after = self.rule.step(self.state, self.density, seen)
+        if not isinstance(after, Mapping):
+            raise ValueError(
+                f"{type(self.rule).__name__}.step must return a dict of the next {', '.join(self.names)}; got {after!r}"
+            )
         if set(after) != set(self.names):
             raise ValueError(
                 f"{type(self.rule).__name__}.step must return the names of init, {', '.join(self.names)}; "
                 f"got {', '.join(after)}"
             )
         for name, value in after.items():
-            self.get_buffer(name).copy_(value.detach())
+            self.get_buffer(name).copy_(torch.as_tensor(value).detach())
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
         """States of before that counted no nodes are loaded as such."""

@@ -122,7 +122,12 @@ def _task(cell: Cell, wish: Wish, facts: Facts) -> Task:
 def _jobs(cell: Cell, candidate: Mapping[str, Any], wish: Wish, facts: Facts) -> Iterable[Job]:
     values = {**cell.settings, **candidate, **meant_for(cell.row.method, wish.overrides), "threads": 0}
     protocol = wish.protocol or cell.experiment.protocol
-    base = resolve(resolve_dataset(cell.dataset).name, cell.backbone, cell.row.method, protocol, **values)
+    try:
+        base = resolve(resolve_dataset(cell.dataset).name, cell.backbone, cell.row.method, protocol, **values)
+    except SettingsError as error:
+        if wish.overrides:  # as likely theirs
+            raise
+        raise SettingsError(f"table {cell.experiment.name}, row {cell.row.name!r}: {error}") from None
     options, origin = all_options(base), _origin(facts, base)
     for seed, run in numbers(facts.folds, wish.seeds, cell.experiment.seeds):
         settings = base.model_copy(update={"seed": seed})

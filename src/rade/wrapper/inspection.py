@@ -34,11 +34,17 @@ KEPT = "they stay as they are; with rade.GradNorm(): "  # where no rule was give
 
 @dataclass(frozen=True)
 class Seen:
-    """One line of a check: what was looked at, what was found, and whether it is in order."""
+    """One line of a check: what was looked at, what was found, whether it is in order, and whether to think it over."""
 
     what: str
     found: str
     fine: bool = True
+    doubtful: bool = False
+
+    @property
+    def mark(self) -> str:
+        """``ok``, ``??`` for what works and should be known, ``!!`` for what does not."""
+        return "!!" if not self.fine else "??" if self.doubtful else "ok"
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ class Check:
 
     def __str__(self) -> str:
         width = max(len(line.what) for line in self.lines)
-        return "\n".join(f"{'ok' if line.fine else '!!'}  {line.what:<{width}}  {line.found}" for line in self.lines)
+        return "\n".join(f"{line.mark}  {line.what:<{width}}  {line.found}" for line in self.lines)
 
     def asdict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -128,7 +134,7 @@ def _layers(net: Module, strict: bool) -> list[Seen]:
         if option is None and (type(module) in TWINS or path in convolutions(net)):
             bent = bend_of(module)
             doubt = f"; the sum keeps its expectation, what {bent} makes of it does not" if bent else ""
-            lines.append(Seen(what, f"{name}: on random views{doubt}"))
+            lines.append(Seen(what, f"{name}: on random views{doubt}", doubtful=bool(bent)))
         else:
             rest = "" if strict else "; strict=False leaves it on the clean graph"
             lines.append(Seen(what, f"{name}: {option or reason_against(module)}{rest}", not strict))
@@ -197,14 +203,15 @@ def _correction(model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any]) -> l
     if not rough:
         return []
     told = f"estimated in {', '.join(rough)}, whose scores of pairs are too many: close where attention is spread, "
-    return [Seen("correction", told + "off by tens of percent where few nodes outweigh all others; GATConv is exact")]
+    told += "off by tens of percent where few nodes outweigh all others; GATConv is exact"
+    return [Seen("correction", told, doubtful=True)]
 
 
 def _labels(model: RADE, nodes: int, labelled: Tensor) -> Seen:
     """How many rows have labels: few of them are a reason to stop early, not to do without."""
     count, rows = (int(labelled.sum()), len(labelled)) if labelled.dtype == torch.bool else (len(labelled), nodes)
     doubt = few_labels(count, rows, float(model.rates.q))
-    return Seen("labels", doubt or f"{count:,} of {rows:,} rows")
+    return Seen("labels", doubt or f"{count:,} of {rows:,} rows", doubtful=bool(doubt))
 
 
 def _adaptation(model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Seen]:
@@ -218,7 +225,10 @@ def _adaptation(model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any]) -> l
         return [Seen("output", f"{type(output).__name__}: no logits to be told", not rule.adapts)]
     task: str = readout.task if isinstance(readout.task, str) else "a curvature of your own"
     task = "a softmax, if the loss agrees at the first step" if task == "auto" else task
-    lines = [Seen("output", f"{list(logits_of(output).shape)}, task: {task}, pool: {readout.pool or 'none'}")]
+    shares = _are_probabilities(logits_of(output))
+    doubt = "; rows are probabilities, which sum to one: losses here take logits, before a softmax" if shares else ""
+    told = f"{list(logits_of(output).shape)}, task: {task}, pool: {readout.pool or 'none'}{doubt}"
+    lines = [Seen("output", told, doubtful=shares)]
     if not rule.adapts:
         return [*lines, Seen("rates", f"{type(rule).__name__}: they stay as they are")]
     try:
@@ -229,6 +239,14 @@ def _adaptation(model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any]) -> l
         return [*lines, Seen("rates", _first(refusal), False)]
     cost = "one clean pass" + (", one backward and one double-backward pass" if "regulariser" in rule.reads else "")
     return [*lines, Seen("rates", f"{type(rule).__name__} adapts them; a step costs {cost} more")]
+
+
+def _are_probabilities(output: Tensor) -> bool:
+    """Whether they look like those of a softmax, which nothing else does by chance."""
+    rows = output.float()
+    if rows.dim() != 2 or rows.shape[1] < 2 or len(rows) < 2:
+        return False
+    return bool((rows >= 0).all() and torch.allclose(rows.sum(1), torch.ones_like(rows[:, 0]), atol=1e-3))
 
 
 def _first(error: Exception) -> str:
