@@ -207,6 +207,14 @@ def test_the_headline_has_scores_and_gains():
     assert headline(report([])) == "No table with a plain backbone and RADE has been run yet.\n"
 
 
+def test_a_headline_names_both_plain_rows_of_a_table():
+    wide = Row("wide", "none", settings={"hidden": 256})
+    runs = [*store(5, rade_of=0.01), *cell(0.8, 0.01, 5, method="none", hidden=256)]
+    line = headline(report(runs, replace(MAIN, rows=(*MAIN.rows, wide)))).splitlines()[2]
+    assert line.startswith("| cora, gcn | GCN 7")
+    assert "; wide 8" in line or "; wide 7" in line
+
+
 def test_main_tables_are_read_first():
     beyond = replace(MAIN, name="a", label="")
     ablation = Experiment("b", "", (Row("RADE-OF", "rade-of"),), label="tab:b")

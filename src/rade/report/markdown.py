@@ -34,7 +34,8 @@ def markdown(report: Report) -> str:
 def headline(report: Report) -> str:
     """The README's table, from the fullest one with a plain backbone and RADE: scores, and paired gains over plain.
 
-    Tables beside which the paper's numbers stand come first, then those that have baselines.
+    Tables beside which the paper's numbers stand come first, then those that have baselines. Of several plain rows all
+    are named: each gain is over the one with the same settings.
     """
     for table in sorted(report.tables, key=_rank):
         ours = list(dict.fromkeys(cell.row.name for cell in table.filled if _is_rade(cell)))
@@ -173,13 +174,14 @@ def _gains(table: Table, names: Sequence[str]) -> Iterable[list[str]]:
     for dataset in table.experiment.datasets:
         for backbone in dict.fromkeys(line.backbone for line in table.lines):
             cells = [cell for cell in table.filled if (cell.dataset, cell.backbone) == (dataset, backbone)]
-            plain = next((cell for cell in cells if cell.is_plain), None)
+            plain = [cell for cell in cells if cell.is_plain]
             best = _best_baseline(table, cells)
             if plain and any(_is_rade(cell) for cell in cells):
                 by_name = {cell.row.name: cell for cell in cells}
                 gains = [text for name in names for text in _gain(table, by_name.get(name))]
                 named = [_named(best), _gain(table, best)[1] if best else "–"]
-                yield [f"{escape(dataset)}, {escape(backbone)}", _short(plain), *named, *gains]
+                scores = _short(plain[0]) if len(plain) == 1 else "; ".join(map(_named, plain))
+                yield [f"{escape(dataset)}, {escape(backbone)}", scores, *named, *gains]
 
 
 def _best_baseline(table: Table, cells: Sequence[Cell]) -> Cell | None:
