@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import singledispatch
-from typing import Any, cast
+from typing import cast
 
 import torch_geometric.nn as pyg
 from torch.nn import Module
@@ -133,12 +133,6 @@ def register(layer: type[Module], twin: type[Module]) -> None:
     if missing:
         raise TypeError(f"{twin.__name__} needs a {missing[0]} of its own; docs/tutorial-aggregator.md shows one")
     TWINS[layer], PLAIN[twin] = twin, layer
-
-
-def bend_of(module: Module) -> str:
-    """`CorrectedConv.bends` of a layer that is converted or will be."""
-    kind = cast(Any, TWINS.get(type(module), type(module)))
-    return str(kind.bends.fget(module))
 
 
 def _is_of(twin: type[Module], name: str, above: type) -> bool:

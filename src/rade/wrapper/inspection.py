@@ -22,7 +22,7 @@ from rade.nn.output import has_logits, logits_of
 from rade.nn.trace import tracing
 from rade.view.law import Correction
 from rade.wrapper.clean import clean_pass
-from rade.wrapper.conversion import TWINS, bend_of, reason_against, refused_option
+from rade.wrapper.conversion import TWINS, reason_against, refused_option
 from rade.wrapper.doubts import blocks, few_labels, looks_like_a_batch
 from rade.wrapper.explain import estimated_layers
 from rade.wrapper.module import RADE
@@ -108,6 +108,7 @@ def _tried(
 ) -> Check:
     try:
         model = RADE(copy.deepcopy(net), **options)
+        lines += _bent(model)
         lines += _arguments(model, args, kwargs)
         lines += _same(net, model, args, kwargs)
         lines += _training(model, args, kwargs)
@@ -132,13 +133,18 @@ def _layers(net: Module, strict: bool) -> list[Seen]:
         what, name = f"layer {path or '(top)'}", type(module).__name__
         option = refused_option(module) if type(module) in TWINS else None
         if option is None and (type(module) in TWINS or path in convolutions(net)):
-            bent = bend_of(module)
-            doubt = f"; the sum keeps its expectation, what {bent} makes of it does not" if bent else ""
-            lines.append(Seen(what, f"{name}: on random views{doubt}", doubtful=bool(bent)))
+            lines.append(Seen(what, f"{name}: on random views"))
         else:
             rest = "" if strict else "; strict=False leaves it on the clean graph"
             lines.append(Seen(what, f"{name}: {option or reason_against(module)}{rest}", not strict))
     return lines or [Seen("layers", f"{type(net).__name__} has no graph convolution", False)]
+
+
+def _bent(model: RADE) -> list[Seen]:
+    """Layers that are not linear in what they sum."""
+    found = {f"layer {path or '(top)'}": conv.bends for path, conv in convolutions(model.wrapped).items()}
+    told = "the sum keeps its expectation, what {} makes of it does not"
+    return [Seen(what, told.format(option), doubtful=True) for what, option in found.items() if option]
 
 
 def _arguments(model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Seen]:
@@ -172,10 +178,11 @@ def _same(net: Module, model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any
     if not all(has_logits(output) for output in outputs):
         return []
     plain, found = (logits_of(output).float() for output in outputs)
-    gap = float((plain - found).abs().max()) if plain.shape == found.shape and plain.numel() else 0.0
-    if gap <= SAME * (1.0 + float(plain.abs().max())):
+    scale = 1.0 + (float(plain.nan_to_num().abs().max()) if plain.numel() else 0.0)
+    if plain.shape == found.shape and torch.allclose(found, plain, rtol=0.0, atol=SAME * scale, equal_nan=True):
         return []
-    told = f"the output is off by up to {gap:.2g}: some layer on views does not compute what the one it replaces does"
+    gap = f"by up to {float((plain - found).abs().max()):.2g}" if plain.shape == found.shape else "in its shape"
+    told = f"the output is off {gap}: some layer on views does not compute what the one it replaces does"
     return [Seen("clean graph", told, False)]
 
 

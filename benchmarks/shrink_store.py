@@ -1,6 +1,6 @@
 """Make a store small: losses and rates get four digits, scores five, and files that are still long are compressed.
 
-    python benchmarks/thin_curves.py results
+    python benchmarks/shrink_store.py results
 
 Validation scores of folds stay as they are, since the best common epoch is found in them. Run again it changes no byte.
 """
