@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from rade.graph.operator import Diagonal, Operator, Sparse
+
 from rade.moments.base import Coefficients, Moments, Pulls, RateFactors, Weights
 from rade.view.law import Law
 from rade.view.observed import Observed
