@@ -91,6 +91,11 @@ class Coefficients(ABC):
         edges = clean.edges / torch.where(mean.edges != 0, mean.edges, 1.0)
         return edges, clean.loop / torch.where(mean.loop != 0, mean.loop, 1.0)
 
+    @property
+    def has_moments(self) -> bool:
+        """Whether means and variances can be told on this graph; else only views can be compared with each other."""
+        return True
+
     def is_exact(self, distribution: Distribution) -> bool:
         """Whether moments are those of the distribution, to rounding, and no expansion."""
         return distribution.correction.moments == "exact"
