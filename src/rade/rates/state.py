@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -41,7 +40,7 @@ class RateState(Module):
         self.register_buffer("density", double(math.nan if density is None else density))
         self.register_buffer("nodes", double(math.nan))
         self.register_buffer("calls", double(0.0))
-        self._numbers: Recall[list[float]] = Recall()
+        self._read_at: Recall[list[float]] = Recall()
 
     def reset(self) -> None:
         """The first rates, and no graph seen yet; buffers stay where they are."""
@@ -115,16 +114,20 @@ class RateState(Module):
             self.get_buffer(name).copy_(value)
 
     def _read(self, *buffers: Tensor) -> list[float]:
-        """Buffers as numbers, converted once for each change of them: every conversion makes a GPU wait."""
-        return self._numbers.get(buffers, None, lambda: torch.stack(buffers).tolist())
+        """Buffers as numbers; in training converted once for each change of them, since that makes a GPU wait.
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
-        """States of before that counted no nodes are loaded as such."""
-        state_dict.setdefault(f"{prefix}nodes", double(math.nan))
-        state_dict.setdefault(f"{prefix}calls", double(0.0))
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+        Not so in evaluation: averages of a model are often written by ``.data.copy_``, which counts no change.
+        """
+        if not self.training:
+            return _numbers(buffers)
+        return self._read_at.get(buffers, None, lambda: _numbers(buffers))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> RateState:
         """Follow the model to its device but keep double precision: in bfloat16 a step of 1e-3 would be lost."""
         super()._apply(lambda tensor: tensor.to(fn(tensor).device), recurse)  # type: ignore[no-untyped-call]
         return self
+
+
+def _numbers(buffers: Sequence[Tensor]) -> list[float]:
+    found: list[float] = torch.stack(list(buffers)).tolist()
+    return found
