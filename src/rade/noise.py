@@ -264,8 +264,8 @@ class FeatureEvidence:
         edges, random = graph.on_entries(cosine(x, joined)).double(), cosine(x, pairs).double()
         bounds = _bounds(random)
         edge_bins, pair_bins = torch.bucketize(edges, bounds), torch.bucketize(random, bounds)
-        shares = (_shares(bins, len(bounds) + 1) for bins in (edge_bins, pair_bins))
-        return FeatureEvidence(graph, *shares, edge_bins, pair_bins, pairs[0])
+        f, random_f = (_shares(bins, len(bounds) + 1) for bins in (edge_bins, pair_bins))
+        return FeatureEvidence(graph, f, random_f, edge_bins, pair_bins, pairs[0])
 
     @cached_property
     def share(self) -> float:
