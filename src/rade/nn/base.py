@@ -184,6 +184,8 @@ class CorrectedConv:
         """On views in training; in evaluation PyG's own, or faster, to the same end, where the graph is known."""
         edge_index, x = given.get("edge_index"), given.get("x")
         mode = context.setting.mode_of(cast(Module, self))
+        if targets is not None and context.current is not None:
+            context.current.targets = targets
         graph = self._graph(context, edge_index, x, mode)
         if graph is not None and self._has_moments(graph, given, context):
             return self._corrected(given, LayerViews(graph, context.views_for(cast(Module, self), graph, mode), targets))

@@ -63,6 +63,7 @@ class Pass:
     def __init__(self, batch: Tensor | None = None) -> None:
         self.batch = batch
         self.graph: Graph | None = None  # of the first layer
+        self.targets: Tensor | None = None  # the nodes that the last layer was asked for, all if None
         self.views: dict[Hashable, View] = {}
         self.calls: Counter[Module] = Counter()
         self.within = torch._C._current_graph_task_id()  # the backward pass in which it was made, −1 outside of any
@@ -86,7 +87,7 @@ class Context:
     Attributes:
         setting: how views are drawn and corrected.
         rates: the rates for a graph, in training or not.
-        met: is told the first graph of every pass in training.
+        met: is told the first graph of every pass in training, and whether a batch vector came.
         generator: source of all randomness; it moves to the device of the graph when first used.
         trace: notes what layers do, while somebody looks.
     """
@@ -95,7 +96,7 @@ class Context:
         self,
         setting: Setting,
         rates: Callable[[Graph, bool], Rates],
-        met: Callable[[Graph], None] | None = None,
+        met: Callable[[Graph, bool], None] | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
         self.setting, self.rates, self.met = setting, rates, met
@@ -179,7 +180,7 @@ class Context:
         if present.graph is None:
             present.graph = graph
             if self.setting.mode is None and layer.training and self.met is not None:
-                self.met(graph)
+                self.met(graph, self._batch(graph.num_nodes) is not None or graph.num_graphs > 1)
         distribution = self.distribution(graph, mode == "views")
         if mode == "mean":
             return lambda step, number=0: Adjacency(graph, distribution)

@@ -1,0 +1,1 @@
+"""`RADE(model)`: any PyG model on random views."""
