@@ -24,13 +24,15 @@ class Passes:
         clean: over the input graph, in evaluation mode, with gradients, and with what its last convolution sends.
         prediction: the logits of the same, without gradients.
         mean: the logits on the mean over views, without gradients; the prediction but for RADE-OFS.
-        nodes: [k] of the rows of the logits, where not every node has one.
+        trained: the logits of the training step that has just been, row by row like those of these passes.
+        nodes: [k] of the rows of the logits, where not every node has one; known after a pass.
     """
 
     clean: Callable[[], CleanPass]
     prediction: Callable[[], Tensor]
     mean: Callable[[], Tensor]
-    nodes: Tensor | None = None
+    trained: Callable[[], Tensor | None] = lambda: None
+    nodes: Callable[[], Tensor | None] = lambda: None
 
 
 def rate_step(
@@ -40,7 +42,6 @@ def rate_step(
     distribution: Distribution,
     parameters: Sequence[Parameter],
     passes: Passes,
-    trained: Tensor | None = None,
     generator: torch.Generator | None = None,
 ) -> Tensor:
     """Move the rates by what the rule reads of the training step that has just been; returns the clean logits.
@@ -51,7 +52,6 @@ def rate_step(
         distribution: of the views at the present rates.
         parameters: of the model, with the gradients that the training step left.
         passes: of the model.
-        trained: the logits of the training step, row by row like those of the passes.
         generator: for the random signs that `Readout(loss=...)` is differentiated with; it is not advanced.
     """
     rule = state.rule
@@ -70,9 +70,9 @@ def rate_step(
         norm = gradient_norm(parameters)
     if "logits" in reads:
         mean = passes.mean() if distribution.variant.keeps_additions else plain
-        scores = readout.scores(mean, distribution.graph, passes.nodes)
+        scores = readout.scores(mean, distribution.graph, passes.nodes())
         rows = labelled.chosen(scores.shape[0], scores.device)
-        logits = Logits(*(readout.contrasts(found[rows]) for found in (_matching(trained, scores), scores)))
+        logits = Logits(*(readout.contrasts(found[rows]) for found in (_matching(passes.trained(), scores), scores)))
     state.step(Seen(balance, norm, logits))
     return plain
 

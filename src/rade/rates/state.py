@@ -65,6 +65,11 @@ class RateState(Module):
         known = "unknown until the first graph" if math.isnan(density) else f"{density:.4g}"
         return f"p={p:.4g}, rho={rho:.4g}, density={known}"
 
+    @property
+    def rho_now(self) -> float:
+        """ρ as a number."""
+        return self._read(self.p, self.rho, self.density)[1]
+
     def rates_at(self, density: float) -> Rates:
         """Current (p, q = ρD), with the given density as long as none is known."""
         p, rho, known = self._read(self.p, self.rho, self.density)
