@@ -81,6 +81,8 @@ class Correction:
     """How the moments of a view are computed and how far messages are corrected for them.
 
     Attributes:
+        by: ``"moments"`` of coefficients where a layer has them in closed form, and pairs of views for every other
+            layer; or ``"pairs"`` for all.
         moments: of random degrees and attention denominators: ``"exact"``, or the paper's second-order ``"delta"``
             expansion.
         cap: largest correction factor α/E[α']: a number, ``"none"``, or ``"auto"``, what the aggregator asks for.
@@ -88,8 +90,10 @@ class Correction:
 
     moments: MomentsName = "exact"
     cap: float | Literal["auto", "none"] = "auto"
+    by: Literal["moments", "pairs"] = "moments"
 
     def __post_init__(self) -> None:
+        choose("by", self.by, ("moments", "pairs"))
         choose("moments", self.moments, get_args(MomentsName))
         if self.cap not in ("auto", "none") and (isinstance(self.cap, str) or not self.cap >= 1.0):
             raise ValueError(f"cap must be 'auto', 'none' or a number >= 1, got {self.cap!r}")

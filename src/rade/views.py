@@ -106,6 +106,14 @@ def branch_off(generator: torch.Generator) -> None:
         generator.manual_seed((generator.initial_seed() + drawn + rank()) % 2**63)
 
 
+def branched(generator: torch.Generator, number: int) -> torch.Generator:
+    """A stream of its own for a copy, by its number; the given generator stays where it is."""
+    state = torch.Generator(generator.device)
+    state.set_state(generator.get_state())
+    drawn = int(torch.randint(2**62, (1,), generator=state, device=generator.device))
+    return torch.Generator(generator.device).manual_seed((drawn + GOLDEN * number) % 2**63)
+
+
 @contextmanager
 def returning(generator: torch.Generator | None) -> Iterator[None]:
     """Afterwards the generator (torch's own for None) is where it was: looking at a model must not train it."""

@@ -1,0 +1,228 @@
+"""What the layers of one model share: how views are drawn, what is known of the present call, and the views so far."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from rade.correction import Adjacency
+from rade.distribution import NO_NOISE, Correction, Distribution, Rates, Trust, Variant, Views
+from rade.graph.graph import Graph
+from rade.runtime import Recall
+from rade.views import View, branched, draw, moved, packed, seeded, unpack
+
+if TYPE_CHECKING:
+    from rade.nn.trace import Trace
+
+Mode = Literal["views", "mean", "clean"]
+Find = Callable[..., Adjacency]  # by step, and the number of a view
+KEPT = 4  # distributions: of training and of evaluation, on two graphs each
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How views are drawn and corrected, for all layers of a model.
+
+    Attributes:
+        variant, correction, views, noise, trust: as in `Distribution`.
+        mode: what layers aggregate over; None: views in training, and in evaluation what the variant says.
+        rates: to use in place of the model's own.
+    """
+
+    variant: Variant = Variant.OF
+    correction: Correction = Correction()
+    views: Views = Views()
+    noise: Rates = NO_NOISE
+    trust: Trust = Trust()  # noqa: RUF009 - a frozen value
+    mode: Mode | None = None
+    rates: Rates | None = None
+
+    def mode_of(self, layer: Module) -> Mode:
+        """What a layer aggregates over."""
+        if self.mode is not None:
+            return self.mode
+        if layer.training:
+            return "mean" if self.views.sampling == "expected" else "views"
+        plain = not self.variant.keeps_additions and self.noise == NO_NOISE and self.trust.alike
+        return "clean" if plain else "mean"
+
+
+class Pass:
+    """One pass through a model: its views by layer, so that a layer that is computed again meets the same one.
+
+    Calls that a backward pass repeats do not tell their number, so a layer that was called more than once is refused.
+    """
+
+    def __init__(self, batch: Tensor | None = None) -> None:
+        self.batch = batch
+        self.graph: Graph | None = None  # of the first layer
+        self.targets: Tensor | None = None  # the nodes that the last layer was asked for, all if None
+        self.views: dict[Hashable, View] = {}
+        self.calls: Counter[Module] = Counter()
+        self.within = torch._C._current_graph_task_id()  # the backward pass in which it was made, −1 outside of any
+
+    def enter(self, layer: Module) -> int:
+        """Count a call of a layer; in a backward pass that began since, it is one of before."""
+        if torch._C._current_graph_task_id() == self.within:
+            self.calls[layer] += 1
+        elif self.calls[layer] > 1:
+            raise RuntimeError(
+                f"{type(layer).__name__} was called {self.calls[layer]} times in one pass, each on a view of its own, "
+                "and activation checkpointing cannot tell them apart; leave it out, or share one view, "
+                "views=rade.Views(shared=True)"
+            )
+        return self.calls[layer]
+
+
+class Context:
+    """Where the layers of a model get their views from.
+
+    Attributes:
+        setting: how views are drawn and corrected.
+        rates: the rates for a graph, in training or not.
+        met: is told the first graph of every pass in training, and whether a batch vector came.
+        generator: source of all randomness; it moves to the device of the graph when first used.
+        trace: notes what layers do, while somebody looks.
+    """
+
+    def __init__(
+        self,
+        setting: Setting,
+        rates: Callable[[Graph, bool], Rates],
+        met: Callable[[Graph, bool], None] | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        self.setting, self.rates, self.met = setting, rates, met
+        self.generator = seeded() if generator is None else generator
+        self.trace: Trace | None = None
+        self.current: Pass | None = None
+        self.reached: Pass | None = None  # whose output a backward pass came to last
+        self._graphs: Recall[Graph] = Recall()
+        self._distributions: dict[Hashable, Distribution] = {}
+        self._copies = 0
+
+    @contextmanager
+    def running(self, batch: Tensor | None = None) -> Iterator[Pass]:
+        """One pass; inside of another it is part of that one."""
+        if self.current is not None:
+            yield self.current
+            return
+        self.current = self.reached = Pass(batch)
+        try:
+            yield self.current
+        finally:
+            self.current = None
+
+    @contextmanager
+    def afresh(self) -> Iterator[None]:
+        """Views of their own for what runs inside, on the same batch."""
+        before = self.current
+        self.current = Pass(None if before is None else before.batch)
+        try:
+            yield
+        finally:
+            self.current = before
+
+    @contextmanager
+    def using(self, trace: Trace | None = None, **changes: Any) -> Iterator[None]:
+        """Another setting for a while."""
+        setting, before = self.setting, self.trace
+        self.setting, self.trace = replace(setting, **changes), trace
+        try:
+            yield
+        finally:
+            self.setting, self.trace = setting, before
+
+    def graph_of(self, edge_index: Tensor | Graph, nodes: int) -> Graph:
+        """The graph of an ``edge_index``: sorted once, then recalled while the tensor lives unchanged."""
+        if isinstance(edge_index, Graph):
+            return edge_index
+        batch, directed = self._batch(nodes), True if self.setting.views.directed else None
+        given = (edge_index, nodes, batch, None, directed)
+        return self._graphs.get((edge_index, batch), (nodes, directed), lambda: Graph.from_edge_index(*given))
+
+    def knows(self, edge_index: Tensor, nodes: int) -> bool:
+        """Whether the graph of an ``edge_index`` was sorted before."""
+        directed = True if self.setting.views.directed else None
+        return self._graphs.known((edge_index, self._batch(nodes)), (nodes, directed))
+
+    def _batch(self, nodes: int) -> Tensor | None:
+        """The batch vector of the present call, for layers with as many nodes."""
+        batch = None if self.current is None else self.current.batch
+        return batch if batch is not None and batch.numel() == nodes else None
+
+    def distribution(self, graph: Graph, training: bool) -> Distribution:
+        """That of the views of a graph, the same object for the same rates."""
+        setting = self.setting
+        rates = self.rates(graph, training) if setting.rates is None else setting.rates
+        key = (graph, rates, setting.noise, setting.trust)
+        found = self._distributions.pop(key, None)
+        if found is None:
+            rest = (setting.variant, setting.correction, setting.views, setting.noise, setting.trust)
+            found = Distribution(graph, rates, *rest)
+            if len(self._distributions) == KEPT:
+                del self._distributions[next(iter(self._distributions))]
+        self._distributions[key] = found  # the latest used are kept
+        return found
+
+    def views_for(self, layer: Module, graph: Graph, mode: Mode) -> Find:
+        """What each step of one call of a layer aggregates over, by its number; several views of a step have one too."""
+        if mode == "clean":
+            return lambda step, number=0: Adjacency(graph)
+        present = self._pass()
+        if present.graph is None:
+            present.graph = graph
+            if self.setting.mode is None and layer.training and self.met is not None:
+                self.met(graph, self._batch(graph.num_nodes) is not None or graph.num_graphs > 1)
+        distribution = self.distribution(graph, mode == "views")
+        if mode == "mean":
+            return lambda step, number=0: Adjacency(graph, distribution)
+        call = present.enter(layer)
+
+        def adjacency(step: int, number: int = 0) -> Adjacency:
+            key: Hashable = (graph, number) if self.setting.views.shared else (layer, call, step, number)
+            if key not in present.views:
+                present.views[key] = self.draw(distribution)
+            return Adjacency(graph, distribution, present.views[key])
+
+        return adjacency
+
+    def draw(self, distribution: Distribution) -> View:
+        """A view by the model's own generator."""
+        if self.generator.device != distribution.graph.device:
+            self.generator = moved(self.generator, distribution.graph.device)
+        return draw(distribution, self.generator)
+
+    def _pass(self) -> Pass:
+        """The present pass; in a backward pass the one whose output it came to; else one for this call alone."""
+        if self.current is not None:
+            return self.current
+        if torch._C._current_graph_task_id() >= 0 and self.reached is not None:
+            return self.reached
+        return Pass()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but what passes; the generator as its state, since generators cannot be pickled."""
+        gone = {"current": None, "reached": None, "trace": None, "_distributions": {}}
+        return self.__dict__ | gone | {"generator": packed(self.generator)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        generator = torch.Generator()
+        unpack(generator, state["generator"])
+        self.__dict__.update(state | {"generator": generator})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Context:
+        """The same with a stream of its own: a teacher or an average must not see the model's views."""
+        from copy import deepcopy
+
+        self._copies += 1
+        copy = memo[id(self)] = Context(self.setting, self.rates, generator=branched(self.generator, self._copies))
+        copy.rates, copy.met = deepcopy(self.rates, memo), deepcopy(self.met, memo)
+        return copy
