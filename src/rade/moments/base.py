@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -63,7 +64,6 @@ class Coefficients(ABC):
     def __init__(self, graph: Graph, dtype: torch.dtype) -> None:
         self.graph = graph
         self.dtype = dtype
-        self._cache: WeakKeyDictionary[Distribution, dict[Hashable, Any]] = WeakKeyDictionary()
 
     # ---- must: what every aggregator says -------------------------------------------------------------------------
 
@@ -159,6 +159,10 @@ class Coefficients(ABC):
         mean = self.expected(distribution).edges
         whole = mean if power == 1 else self.varying(distribution).edges + mean.square()
         return whole / (1.0 - distribution.rates.p)
+
+    @cached_property
+    def _cache(self) -> WeakKeyDictionary[Distribution, dict[Hashable, Any]]:
+        return WeakKeyDictionary()
 
     def once(self, distribution: Distribution, name: Hashable, build: Callable[[], T]) -> T:
         """What ``build`` returns, computed once for each distribution, and once for all layers that have a `key`."""
