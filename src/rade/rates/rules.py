@@ -130,15 +130,6 @@ DEFAULT: Rule = Constant()
 
 
 @dataclass(frozen=True)
-class Objective:
-    """One evaluation of J: its value, its slope in (p, ρ), and the gradient norm of the regulariser."""
-
-    value: Tensor
-    slope: Tensor  # [2]
-    norm: Tensor
-
-
-@dataclass(frozen=True)
 class GradNorm(Rule):
     """One Adam step at a time on J(p, ρ) = [log((G_reg+ε)/(G_data+ε))]² + λρ², then projection (Algorithm 1).
 
@@ -177,13 +168,13 @@ class GradNorm(Rule):
 
     def step(self, state: State, density: Tensor, seen: Seen) -> State:
         """Move (p, ρ) down the slope of J."""
-        slope = self.objective(state, density, seen).slope
+        _, slope = self.objective(state, density, seen)
         if not bool(torch.isfinite(slope).all()):
             return state | {"skipped": state["skipped"] + 1}
         return self._adam(state, density, slope * slope.new_tensor(self._active))
 
-    def objective(self, state: State, density: Tensor, seen: Seen) -> Objective:
-        """J and dJ/d(p, ρ) at the rates of a state."""
+    def objective(self, state: State, density: Tensor, seen: Seen) -> tuple[Tensor, Tensor]:
+        """J and dJ/d(p, ρ) [2] at the rates of a state."""
         p, rho = (_leaf(value, on) for value, on in zip((state["p"], state["rho"]), self._active))
         q = (rho.detach() * density).clamp(max=1.0).requires_grad_(self._active[1])
         norm, along = seen.regulariser.norm(Rates(p, q))
@@ -191,7 +182,7 @@ class GradNorm(Rule):
         ratio = torch.log((norm + EPSILON) / (seen.data_norm.double() + EPSILON))
         slope = 2.0 * ratio / (norm + EPSILON) * along
         slope = slope + slope.new_tensor([0.0, 2.0 * self.penalty]) * rho
-        return Objective(ratio.square() + self.penalty * rho.square(), slope, norm)
+        return ratio.square() + self.penalty * rho.square(), slope
 
     @property
     def _active(self) -> tuple[bool, bool]:

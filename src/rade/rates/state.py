@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -124,21 +123,20 @@ class RateState(Module):
             self.get_buffer(name).copy_(value)
 
     def _read(self) -> tuple[float, float, float]:
-        """p, ρ and D as numbers, converted once for each change of them: every conversion makes a GPU wait."""
-        p, rho, density = self.p, self.rho, self.density
-        where = (p, rho, density), (p._version, rho._version, density._version)
-        if self._known is None or self._known[1] != where[1] or any(a is not b for a, b in zip(self._known[0], where[0])):
-            numbers: list[float] = torch.stack(where[0]).tolist()
-            self._known = (*where, (numbers[0], numbers[1], numbers[2]))
-        return self._known[2]
+        """p, ρ and D as numbers; in training converted once for each change of them, since that makes a GPU wait.
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
-        """States of before that counted no nodes are loaded as such."""
-        state_dict.setdefault(f"{prefix}nodes", double(math.nan))
-        state_dict.setdefault(f"{prefix}calls", double(0.0))
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+        Not so in evaluation: averages of a model are often written by ``.data.copy_``, which counts no change.
+        """
+        p, rho, density = self.p, self.rho, self.density
+        versions, known = (p._version, rho._version, density._version), self._known
+        same = known is not None and known[0][0] is p and known[0][1] is rho and known[0][2] is density
+        if known is None or not same or known[1] != versions or not self.training:
+            numbers: list[float] = torch.stack([p, rho, density]).tolist()
+            known = self._known = (p, rho, density), versions, (numbers[0], numbers[1], numbers[2])
+        return known[2]
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> RateState:
         """Follow the model to its device but keep double precision: in bfloat16 a step of 1e-3 would be lost."""
         super()._apply(lambda tensor: tensor.to(fn(tensor).device), recurse)  # type: ignore[no-untyped-call]
         return self
+
