@@ -19,7 +19,8 @@ from rade.train.denoising import check_noise, corrupted, parse_noise, pilot
 from rade.train.errors import Interrupted, SettingsError
 from rade.train.plan import Plan, make_plan, parse_assignment, read_config
 from rade.train.process import processes
-from rade.train.settings import PROTOCOLS, Settings
+from rade.train.protocol import PROTOCOLS
+from rade.train.settings import Settings
 from rade.train.stop import stop_on_signal
 
 
