@@ -10,7 +10,7 @@ from typing import Any
 from rade.comparison.picture import drawn
 from rade.comparison.run import Run
 from rade.report.judge import Verdict, correct, judge
-from rade.report.numbers import duration, mean_std, p_value
+from rade.report.words import duration, mean_std, p_value
 from rade.statistics import Spread, signed, spread
 
 PLAIN = "none"
