@@ -200,6 +200,19 @@ class TestState:
             model.load_state_dict(state)
             assert torch.equal(model.train()(X, EDGES), drawn)
 
+    def test_the_mean_of_two_epochs_loads(self):
+        model = wrapped().train()
+        states = []
+        for _ in range(2):
+            model(X, EDGES).sum().backward()
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter -= 0.1 * parameter.grad
+            states.append({key: value.clone() for key, value in model.state_dict().items()})
+        mean = {key: (states[0][key].double() + states[1][key].double()) / 2 for key in states[0]}
+        model.load_state_dict(mean)
+        torch.testing.assert_close(model.wrapped.convs[0].bias.double(), mean["wrapped.convs.0.bias"])
+
     def test_states_of_before_load(self):
         model = wrapped().train()
         state = model.state_dict()
