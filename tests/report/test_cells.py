@@ -7,7 +7,7 @@ from tests.report.synthetic import MAIN, cell, line, report, row, store, table
 
 from rade.report import headline, read_rows
 from rade.report.render import markdown
-from rade.report.tables import only, reading_order
+from rade.report.tables import only
 from rade.report.words import late
 
 SEARCHED = table(line("tuned", "rade-of-fixed", search={"p": (0.2, 0.3, 0.5)}))
@@ -102,28 +102,11 @@ def test_no_run_is_left_out_and_the_newest_numerics_count():
     assert "repeats a run that is counted already" in markdown(found)
 
 
-def test_what_is_no_other_experiment_does_not_split_a_cell():
-    """Threads and devices; and run 0 of first seed 3 is run 3 of first seed 0."""
-    rows = [row(0.8, threads=1), row(0.82, run=1, threads=4, device="cuda")]
-    rows += [row(0.7, run=3, seed=0), row(0.7, run=0, seed=3)]
-    assert filled(report(rows).tables[0])["GCN"].spread.count == 3
-
-
 def test_references_are_plain_runs_of_the_store_and_the_full_method():
     own = table(line("RADE-OF", "rade-of"), line("fixed", "rade-of-fixed"))
     (found,) = report(store(6) + cell(0.79, 0.01, 6, method="rade-of-fixed"), own).tables
     kinds = [(one.cell.row.name, one.kind) for one in found.comparisons]
     assert kinds == [("RADE-OF", "plain"), ("fixed", "plain"), ("fixed", "full")]
-
-
-def test_depths_are_compared_with_their_own_depth():
-    methods = {"Plain": "none", "RADE-OF": "rade-of"}
-    lines = [line(f"{name} {n}", methods[name], settings={"layers": n}) for n in (2, 8) for name in methods]
-    data = [one for method, low in (("none", 0.5), ("rade-of", 0.6)) for n, mean in ((2, 0.8), (8, low))
-            for one in cell(mean, 0.01, 4, method=method, layers=n)]  # fmt: skip
-    (found,) = report(data, table(*lines)).tables
-    assert [one.cell.row.name for one in found.comparisons] == ["RADE-OF 2", "RADE-OF 8"]
-    assert found.comparisons[1].verdict.result.mean == pytest.approx(10, abs=1)
 
 
 def test_other_measures_are_shown_and_not_judged():
@@ -159,21 +142,6 @@ def test_some_data_sets_alone():
     assert [one.datasets for one in tables] == [("citeseer",)]
 
 
-@pytest.mark.parametrize(
-    ("rows", "shown"),
-    [
-        (store(20, rade_of=0.01), "| cora, gcn | 79."),
-        # The best baseline has the largest paired gain: DropNode has the highest mean, by a single lucky run.
-        ([*(row(at, run=run, method=name) for name, found in
-            {"none": (0.7, 0.8, 0.72), "drop-edge": (0.71, 0.8, 0.74)}.items() for run, at in enumerate(found)),
-          row(0.8, run=1, method="drop-node"), *cell(0.7, 0.01, 3, method="rade-of")],
-         "| 74.00 ± 5.29 (3) | DropEdge 75.00 ± 4.58 (3) | +1.00 [−1.48, 3.48] |"),
-    ],
-)  # fmt: skip
-def test_the_headline_has_scores_and_gains(rows, shown):
-    assert shown in headline(report(rows)).splitlines()[2]
-
-
 def test_the_headline_is_a_table_of_the_papers_however_full_others_are():
     named = {"Plain": "none", "Node": "drop-node", "OF": "rade-of"}
     own = table(*(line(f"{name} {n}", named[name], settings={"layers": n}) for n in (2, 3, 4) for name in named))
@@ -182,11 +150,6 @@ def test_the_headline_is_a_table_of_the_papers_however_full_others_are():
     assert "OF 3 | gain" in headline(report(rows, own)).splitlines()[0]
     assert "; Plain 3 7" in headline(report(rows, own)).splitlines()[2]  # each gain is over the plain row of its depth
     assert headline(report([])) == "No table with a plain backbone and RADE has been run yet.\n"
-
-
-def test_main_tables_are_read_first():
-    ablation, main = table(line("RADE-OF", "rade-of"), name="b", label="tab:b"), replace(MAIN, name="c", label="tab:c")
-    assert [one.name for one in reading_order([replace(MAIN, name="a"), ablation, main])] == ["c", "b", "a"]
 
 
 @pytest.mark.parametrize(

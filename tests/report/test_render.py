@@ -17,7 +17,7 @@ from rade.report import read_store, write
 from rade.report.render import escape_latex, escape_markdown, markdown, page
 from rade.report.runs import Problem
 
-ATTACK = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>|`$\\_"
+ATTACK = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>|`$\\_$"
 FILES = ["report.html", "results.md", "headline.md", "tables.tex", "cells.csv", "comparisons.csv", "rows.csv"]
 MEASURED = {
     "gap": 0.0, "gap_largest": 0.1, "resistance": 3.0, "commute": None, "beyond": 0.25,

@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from rade.report.cells import Cell
-from rade.report.judge import BETTER, WORSE, Verdict
+from rade.report.judge import Verdict
 from rade.report.runs import Curve
 from rade.report.tables import Table
 from rade.statistics import signed
@@ -62,7 +62,7 @@ def draw_forest(figure: Any, colours: Colours, names: Sequence[str], columns: Se
                 _interval(panel, height, one, reach, colours)
         panel.tick_params(left=False)
     panels[0].set(xlim=(-1.04 * reach, 1.04 * reach), ylim=(len(names) - 0.4, -0.6))
-    panels[0].set_yticks(range(len(names)), names)
+    panels[0].set_yticks(range(len(names)), [name[:30] + "…" * (len(name) > 30) for name in names])
     for panel in panels[len(columns) :]:
         panel.set_visible(False)
     for panel in panels[max(0, len(columns) - across) : len(columns)]:
@@ -70,16 +70,15 @@ def draw_forest(figure: Any, colours: Colours, names: Sequence[str], columns: Se
 
 
 def _interval(panel: Any, height: float, one: Verdict, reach: float, colours: Colours) -> None:
-    result = one.result
-    colour = {BETTER: colours["good"], WORSE: colours["bad"]}.get(one.code, colours["grey"])
+    """In colour where the interval, not corrected for many comparisons, leaves out 0."""
+    result, colour = one.result, colours["grey"]
     if result.low is not None and result.high is not None:
-        if result.low > 0 or result.high < 0:  # also where the correction for many comparisons takes it back
-            colour = colours["good"] if result.low > 0 else colours["bad"]
+        colour = colours["good" if result.low > 0 else "bad" if result.high < 0 else "grey"]
         ends = max(result.low, -reach), min(result.high, reach)
         panel.plot(ends, (height, height), color=colour, linewidth=1.6, solid_capstyle="butt")
-        for end, mark in ((result.low, "<"), (result.high, ">")):
-            if abs(end) > reach and (end > 0) == (mark == ">"):
-                panel.plot(math.copysign(reach, end), height, mark, color=colour, markersize=5)
+        places = {"<": -reach} if result.low < -reach else {}
+        for mark, place in (places | ({">": reach} if result.high > reach else {})).items():
+            panel.plot(place, height, mark, color=colour, markersize=5)
     if abs(result.mean) <= reach:
         panel.plot(result.mean, height, "o", color=colour, markersize=4.5)
         return
@@ -162,8 +161,8 @@ def _look(name: str) -> Any:
     sides = {f"axes.spines.{side}": False for side in ("top", "right", "left")}
     inks = dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), PAGE["ink"])
     lines = {"axes.edgecolor": PAGE["faint"], "grid.color": PAGE["faint"], "axes.grid": True, "axes.grid.axis": "x"}
-    rest = {"svg.hashsalt": name, "svg.fonttype": "none", "font.size": 8.5, "axes.xmargin": 0.02}
-    return rc_context({**rest, **sides, **inks, **lines})
+    rest = {"svg.hashsalt": name, "svg.fonttype": "none", "text.parse_math": False, "font.size": 8.5}
+    return rc_context({**rest, **sides, **inks, **lines, "axes.xmargin": 0.02})
 
 
 def _figure(size: tuple[float, float], **margins: float) -> Any:

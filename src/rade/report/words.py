@@ -16,14 +16,6 @@ from rade.train.row import NEUTRAL
 
 # Commands that differ by the number of their run only are one command, with R in its place.
 _RUN = re.compile(r"(--run)[ =]\d+\b")
-OPERATORS = {"clean": "clean, RADE-OF", "rade-ofs": "RADE-OFS"}
-NOISE = {"drop": "edges lost", "add": "spurious edges", "both": "both"}
-_MEASURES = {
-    "gap": "spectral gap",
-    "gap_largest": "spectral gap, largest component",
-    "resistance": "effective resistance, mean",
-    "commute": "commute time, mean",
-}
 
 Counted = list[tuple[str, int]]
 
@@ -117,11 +109,6 @@ def sentence(table: Table) -> str:
         text += f" Runs on {len(kinds)} kinds of processor ({', '.join(kinds)}), so do not read ratios from it: "
         text += "`rade bench epoch` measures them side by side."
     return text
-
-
-def tally(table: Table) -> dict[str, int]:
-    """How often RADE and its variants came out how against the plain backbone."""
-    return dict(Counter(one.verdict.code for one in table.comparisons if one.kind == "plain" and one.cell.is_rade))
 
 
 def close_to_paper(table: Table) -> str:
@@ -218,29 +205,3 @@ def _origin(run: Run) -> tuple[str, str, str, tuple[tuple[str, str], ...]]:
     name, source, licence = (str(run.data.get(key, "")) for key in ("name", "source", "licence"))
     named = name if "name" in run.data else str(run.settings["dataset"])
     return named, source, licence, tuple(sorted((file, str(checksum)) for file, checksum in checksums))
-
-
-def diagnosis_facts(record: Mapping[str, Any]) -> str:
-    """Size and rates of what was diagnosed."""
-    size = ", ".join(many(int(record[f"{name}s"]), name) for name in ("node", "edge", "graph"))
-    return f"{size}; p = {record['p']:.3g}, q = {record['q']:.3g}"
-
-
-def diagnosis_lines(record: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Measures of the inference operators, one line each."""
-    found = [record["operators"][name] for name in OPERATORS]
-    for key, words in _MEASURES.items():
-        if any(one[key] is not None for one in found):
-            yield words, *(_figure(one[key]) for one in found)
-    shares = ("–" if one["beyond"] is None else f"{100 * one['beyond']:.1f} %" for one in found)
-    yield f"sensitivity from beyond {record['layers']} edges", *shares
-    for kind, words in NOISE.items():
-        for level in found[0]["flips"][kind]:
-            flips = (100 * float(one["flips"][kind][level]) for one in found)
-            yield f"flips, {100 * float(level):g} % {words}", *(f"{share:.1f} %" for share in flips)
-
-
-def _figure(value: float | None) -> str:
-    if value is None:
-        return "–"
-    return f"{float(value):,.0f}" if abs(value) >= 1000 else f"{float(value):.3g}"
