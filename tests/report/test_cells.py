@@ -45,13 +45,6 @@ def test_another_width_is_a_departure_on_every_backbone(backbone):
     assert f"- \\* net, cora, {backbone}: hidden 64 instead of 512" in markdown(found)
 
 
-def test_a_rows_own_settings_are_no_departure_and_must_fit():
-    rows = cell(0.8, 0.01, 3, method="none") + cell(0.7, 0.01, 2, method="none", layers=8)
-    (found,) = report(rows, table(line("8 layers", "none", settings={"layers": 8}))).tables
-    assert filled(found)["8 layers"].departures == ()
-    assert len(filled(found)["8 layers"].group.runs) == 2
-
-
 @pytest.mark.parametrize(
     ("rows", "chosen", "told"),
     [
@@ -100,13 +93,6 @@ def test_no_run_is_left_out_and_the_newest_numerics_count():
     assert placed | apart == {one["key"] for one in rows}
     assert max(filled(found.tables[0])["GCN"].scores.by.values()) == 0.9
     assert "repeats a run that is counted already" in markdown(found)
-
-
-def test_references_are_plain_runs_of_the_store_and_the_full_method():
-    own = table(line("RADE-OF", "rade-of"), line("fixed", "rade-of-fixed"))
-    (found,) = report(store(6) + cell(0.79, 0.01, 6, method="rade-of-fixed"), own).tables
-    kinds = [(one.cell.row.name, one.kind) for one in found.comparisons]
-    assert kinds == [("RADE-OF", "plain"), ("fixed", "plain"), ("fixed", "full")]
 
 
 def test_other_measures_are_shown_and_not_judged():

@@ -1,7 +1,6 @@
 """The files of a report: complete, safe, the same every time, and made without torch."""
 
 import csv
-import html.parser
 import json
 import random
 import re
@@ -31,19 +30,6 @@ DIAGNOSIS = {
 FAILURE = {"settings": settings(), "run": 3, "reason": "the loss became <nan>", "when": "now", "command": "rade train"}
 
 
-class Elements(html.parser.HTMLParser):
-    """Names of all elements, and attributes of all."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.names, self.attributes = [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        self.names.append(tag)
-        self.attributes += [name for name, _ in attributes]
-
-
 def poisoned(value):
     """The same row with an attack in every text, and in every key that a run may choose."""
     if isinstance(value, dict):
@@ -61,9 +47,8 @@ def test_everything_is_escaped_and_nothing_comes_from_elsewhere():
     found = report(store(3) + bad, named, title=ATTACK)
     found = replace(found, store=replace(found.store, problems=(Problem(ATTACK, ATTACK),)))
     text = page(found)
-    elements = Elements(text)
-    assert elements.names.count("script") == 1
-    assert not [name for name in elements.attributes if name.startswith("on")]
+    assert text.count("<script") == 1
+    assert not re.findall(r"<[^>]*\son\w+\s*=", text)
     for written in (text, markdown(found)):
         assert "<script>alert" not in written
         assert "<img" not in written

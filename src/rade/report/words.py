@@ -200,8 +200,6 @@ def origins(runs: Sequence[Run]) -> list[tuple[tuple[str, str, str, tuple[tuple[
 
 
 def _origin(run: Run) -> tuple[str, str, str, tuple[tuple[str, str], ...]]:
-    files = run.data.get("files", {})
-    checksums = files.items() if isinstance(files, Mapping) else ()
-    name, source, licence = (str(run.data.get(key, "")) for key in ("name", "source", "licence"))
-    named = name if "name" in run.data else str(run.settings["dataset"])
-    return named, source, licence, tuple(sorted((file, str(checksum)) for file, checksum in checksums))
+    told = {"name": run.settings["dataset"], "source": "", "licence": "", "files": {}, **run.data}
+    name, source, licence = (str(told[key]) for key in ("name", "source", "licence"))
+    return name, source, licence, tuple(sorted((file, str(checksum)) for file, checksum in told["files"].items()))
