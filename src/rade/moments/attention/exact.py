@@ -21,7 +21,7 @@ from torch.utils.checkpoint import checkpoint
 
 from rade.distribution import Rates
 from rade.moments.attention.cells import POINTS, WIDTH
-from rade.moments.attention.scores import ListedPairs, PairScores, Scores, list_pairs, ordered_pairs
+from rade.moments.attention.scores import ListedPairs, PairScores, Scores, few_pairs, list_pairs, ordered_pairs
 from rade.sums import Sums
 
 LN2 = math.log(2.0)
@@ -34,7 +34,6 @@ BUDGET = 2**18  # numbers per temporary; more go in groups of targets, recompute
 MOST_LEVELS = 4096  # of a row; beyond it the gaps between its weights are narrowed
 HUGE = 300.0  # pairs that much lighter or heavier than M are faint on no level that counts
 GAP = 40.0  # weights e^40 apart cannot be told from weights further apart in double precision
-SHORT_LIST = 2**18  # pairs that are gone through at the speed of the cache
 MOST_PAIRS = 2**27  # a list beyond this does not fit into memory
 
 
@@ -90,7 +89,7 @@ def listing_is_cheaper(scores: PairScores) -> bool:
     if scores.loop.numel() == 0:
         return True
     if not isinstance(scores, Scores) or not scores.uniform:  # in cells there are no exact moments of theirs
-        return ordered_pairs(scores.graph) * scores.heads <= SHORT_LIST
+        return few_pairs(scores.graph, scores.heads)
     s, t = scores.s.detach(), scores.t.detach()
     columns = torch.unique(torch.floor(s / WIDTH)).numel() + 1
     span = float(s.max() - s.min()) + float(t.max() - t.min())
@@ -98,7 +97,7 @@ def listing_is_cheaper(scores: PairScores) -> bool:
     by_pairs = ordered_pairs(scores.graph) * scores.heads * min(BAND, levels)
     by_cells = scores.s.numel() * levels * columns * POINTS**2 / 16
     # Long lists leave the cache: on Cora with scores over a range of 150 they took 54 s where cells took one.
-    slower = 0.5 if ordered_pairs(scores.graph) * scores.heads <= SHORT_LIST else 16.0
+    slower = 0.5 if few_pairs(scores.graph, scores.heads) else 16.0
     return slower * by_pairs <= by_cells and ordered_pairs(scores.graph) * scores.heads <= MOST_PAIRS
 
 

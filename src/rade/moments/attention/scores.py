@@ -13,7 +13,9 @@ from torch.utils.checkpoint import checkpoint
 
 from rade.graph.graph import Graph
 from rade.graph.sparse import Pattern, row_pointer
+from rade.moments.base import without_derivatives
 
+SHORT_LIST = 2**18  # pairs that are gone through at the speed of the cache
 CHUNK = 2**20  # numbers per temporary of scores that are functions of pairs of features
 
 
@@ -32,6 +34,11 @@ class ListedPairs:
 def ordered_pairs(graph: Graph) -> int:
     """The number of ordered pairs."""
     return int((graph.sizes * (graph.sizes - 1)).sum())
+
+
+def few_pairs(graph: Graph, heads: int) -> bool:
+    """Whether all pairs of a graph may be listed: only so do scores of pairs of features have moments."""
+    return ordered_pairs(graph) * heads <= SHORT_LIST
 
 
 def list_pairs(graph: Graph) -> ListedPairs:
@@ -71,6 +78,10 @@ class PairScores(ABC):
         self.edge, self.loop = edge.double(), loop.double()
         self.own = self.loop if self_loops else torch.full_like(self.loop, -torch.inf)
         self.largest = self.heard(self.edge.detach())
+
+    def detached(self) -> PairScores:
+        """The same without derivatives in features."""
+        return without_derivatives(self)
 
     @property
     def heads(self) -> int:
