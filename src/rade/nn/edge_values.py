@@ -155,29 +155,28 @@ def _loop_attributes(graph: Graph, attributes: Tensor, fill: object) -> Tensor:
 
 
 def impute_added(
-    conv: CorrectedConv, given: dict[str, Any], edges: int, kept: Tensor, graph_of_added: Tensor
+    conv: CorrectedConv, given: dict[str, Any], graph: Graph, kept: Tensor, targets: Tensor
 ) -> dict[str, Any]:
-    """Arguments that have a row for each of the given ``edges``, for a view: those of kept ones, and imputed ones."""
+    """Arguments that have a row for each given edge, for a view: those of kept edges, and imputed ones of additions.
+
+    kept: positions in the caller's order; targets: of the added edges, whose graph says what they have.
+    """
     found = {}
     for name, value in given.items():
-        if name.startswith("edge_") and name != "edge_index" and isinstance(value, Tensor) and len(value) == edges:
-            found[name] = torch.cat([value[kept], _of_added(conv, name, value, graph_of_added.numel())])
+        of_edges = name.startswith("edge_") and name != "edge_index" and isinstance(value, Tensor)
+        if of_edges and len(value) == graph.num_given:
+            found[name] = torch.cat([value[kept], _of_added(conv, name, graph, value)[targets]])
     return found
 
 
-def _of_added(conv: Any, name: str, value: Tensor, count: int) -> Tensor:
-    """Values of added edges: the layer's own choice, the mean of numbers, or the most frequent category."""
-    shape = (count, *value.shape[1:])
+def _of_added(conv: Any, name: str, graph: Graph, value: Tensor) -> Tensor:
+    """What additions have in each node's graph, [n, ...]: the layer's own choice, a mean, or the frequent category."""
+    rows, shape = value[graph.order].view(graph.pattern.size, -1), (graph.num_nodes, *value.shape[1:])
     if name == "edge_weight" and conv.added_weight is not None:
         return value.new_full(shape, conv.added_weight)
-    how = getattr(conv, "added_attr", "mean")
-    if isinstance(how, Tensor):
-        row: Tensor = how.to(value).expand(shape)
-        return row
-    if not len(value) or how == "zero":
-        return value.new_zeros(shape)
-    if value.is_floating_point():
-        return value.mean(0, keepdim=True).expand(shape)
-    rows, counts = torch.unique(value, dim=0, return_counts=True)
-    frequent: Tensor = rows[counts.argmax()].expand(shape)
-    return frequent
+    if name == "edge_weight" and value.is_floating_point():
+        return edge_mean(graph, rows, without=1.0).view(shape)
+    how: Imputed = getattr(conv, "added_attr", "mean")
+    if not isinstance(how, Tensor) and how == "mean" and not value.is_floating_point():
+        how = "frequent"  # categories have no mean
+    return imputed(graph, rows, how).view(shape)

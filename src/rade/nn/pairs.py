@@ -93,7 +93,7 @@ def _drawing(conv: CorrectedConv, context: Context, graph: Graph | None, given: 
         assert view is not None
         kept = view.kept_as_given().nonzero().squeeze(1)
         added = torch.stack([view.added.source, view.added.target])
-        values = impute_added(conv, given, edges.shape[1], kept, whole.batch[view.added.target])
+        values = impute_added(conv, given, whole, kept, view.added.target)
         return torch.cat([edges[:, kept], added], 1), values
 
     return draw

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from dense_attention import SLOPE, batched, normal, random_graph
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
+from core.dense_attention import SLOPE, batched, normal, random_graph
 from rade.graph.graph import Graph
 from rade.moments.attention.denoised import OtherWeights
 from rade.moments.attention.scores import Scores

@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 import torch
-from dense_attention import SLOPE, Case, all_subsets, batched, fine_integral, found, normal, random_graph
 from torch import Tensor
 
+from core.dense_attention import SLOPE, Case, all_subsets, batched, fine_integral, found, normal, random_graph
 from rade.correction import factors
 from rade.distribution import Correction, Distribution, Rates
 from rade.graph.graph import Graph

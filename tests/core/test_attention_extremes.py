@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 import torch
-from dense_attention import normal, random_graph
 from torch import Tensor
 
+from core.dense_attention import normal, random_graph
 from rade.correction import Adjacency, factors
 from rade.distribution import Correction, Distribution, Rates, Variant
 from rade.graph.graph import Graph
