@@ -166,7 +166,7 @@ def test_additions_have_what_is_usual_in_their_graph(monkeypatch, name, how):
     if name == "Bonds":
         usual = torch.tensor([0, 2])
     elif isinstance(how, float):
-        layer.added_weight, usual = how, torch.full((2,), how).double()
+        layer.added_weight, usual = how, torch.full((2,), how, dtype=torch.double)
     elif isinstance(how, Tensor):
         layer.added_attr, usual = how, how.expand(2, -1).double()
     x = normal(data.nodes, IN)

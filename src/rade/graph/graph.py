@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rade.graph.pairs import pair_count, pattern_of_pairs, rank_pairs, unrank_pairs
 from rade.graph.sparse import Pattern, entries_of_rows, row_pointer
+from rade.runtime import by_fields
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,6 +255,9 @@ class Graph:
     def per_node(self, pooled: Tensor) -> Tensor:
         """The value of each node's graph, [B, ...] → [n, ...] (broadcast for one graph)."""
         return pooled if self.num_graphs == 1 else pooled.index_select(0, self.batch)
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return by_fields(self)
 
     def to(self, device: torch.device | str) -> Graph:
         """The same graph on another device."""
