@@ -60,6 +60,7 @@ def test_order_of_edges_does_not_matter_and_weights_can_follow(name):
     assert torch.equal(graph.pattern.source, known.pattern.source)
     assert torch.equal(graph.pattern.rowptr, known.pattern.rowptr)
     assert torch.equal(given[:, graph.order], graph.edge_index)
+    assert torch.equal(graph.given, given)
     assert graph.directed == known.directed
 
 
@@ -69,8 +70,10 @@ def test_self_loops_and_repetitions_are_left_out_and_known():
     assert (graph.self_loops, graph.repeated, graph.num_edges, graph.num_nodes, graph.num_given) == (2, True, 1, 4, 5)
     assert graph.edge_index.tolist() == [[1, 0], [0, 1]]
     assert graph.order.tolist() == [3, 2]
-    assert graph.entry.tolist() == [-1, -1, 1, 0, 1]
-    assert torch.equal(edges[:, 2:], graph.edge_index[:, graph.entry[2:]])
+    assert graph.entry.tolist() == [-1, -3, 1, 0, 1]
+    assert torch.equal(graph.given, edges)
+    only = Graph.from_edge_index(edges[:, :2], 4)
+    assert (only.num_edges, only.given.tolist()) == (0, [[0, 2], [0, 2]])
     simple = Graph.from_edge_index(EDGES)
     assert (simple.self_loops, simple.repeated, simple.num_given, simple.entry) == (0, False, 4, None)
 

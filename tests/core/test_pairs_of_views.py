@@ -13,10 +13,11 @@ from torch import Tensor
 from torch.nn import Linear, ReLU, Sequential
 
 from core.driving import AllDraws, Given, given, on_views
-from rade import Correction, Rates, View
+from rade import Correction, Graph, Rates, View
 from rade.nn.context import Context
 from rade.testing.aggregators import normal
 from rade.testing.oracle import error
+from rade.wrapper.conversion import convert
 from zoo import random_edges, seeded
 
 IN, OUT, DIM = 3, 2, 2
@@ -240,3 +241,31 @@ def test_odd_graphs_evaluate_as_pyg_and_train_without_bias(monkeypatch, name, gr
     with context.running(data.batch):
         tolerance = 1e-6 if name == "Cluster" else 1e-10  # PyG's own sums in single precision there
         assert error(layer.eval()(x, data.edge_index), expected) <= tolerance
+
+
+@pytest.mark.parametrize("name", ONE_STEP)
+def test_a_graph_as_edge_index(name):
+    """Sorted inside, but values of edges follow the caller: evaluation, no rates, and no wrapper at all are PyG's."""
+    shuffled = PATH.edge_index[:, torch.tensor([4, 2, 0, 5, 1, 3])]
+    graph, plain, x = Graph.from_edge_index(shuffled, 4), seeded(ONE_STEP[name]).double(), normal(4, IN)
+    expected = plain(x, shuffled)
+    assert error(convert(copy.deepcopy(plain))(x, graph), expected) <= 1e-12
+    for by in ("moments", "pairs"):
+        layer, _ = on_views(plain, Rates(0.0, 0.0), by)
+        assert error(layer(x, graph), expected) <= (1e-4 if name == "GATv2" else 1e-12)
+        assert error(layer.eval()(x, graph), expected) <= 1e-12
+
+
+def test_values_of_edges_on_a_graph_as_edge_index():
+    shuffled = PATH.edge_index[:, torch.tensor([4, 2, 0, 5, 1, 3])]
+    plain, x, weight = seeded(OF_EDGES["GraphConv-max"][0]).double(), normal(4, IN), of_edges(PATH, 0)
+    layer, context = on_views(plain, Rates(0.5, 0.0))
+    views = Context.views_for(context, layer, graph := Graph.from_edge_index(shuffled, 4), "views")
+    assert views(0).graph is graph
+    outs = []
+    for edges in (graph, shuffled):
+        context.generator.manual_seed(0)
+        outs.append(layer(x, edges, weight))
+    assert error(*outs) <= 1e-12
+    with pytest.raises(ValueError, match=r"GraphConv has no moments, MaxAggregation is no weighted sum.*rade\.RADE"):
+        convert(copy.deepcopy(plain))(x, views(0), weight)

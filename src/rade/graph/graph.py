@@ -29,7 +29,7 @@ class Graph:
     batch: Tensor  # [n] graph of each node
     ptr: Tensor  # [B + 1] first node of each graph, in the order of `by_graph`
     directed: bool = False  # whether the two directions of a pair are kept, dropped and added by themselves
-    entry: Tensor | None = None  # [given] entry of each edge as given, −1 for a self-loop; None where all are simple
+    entry: Tensor | None = None  # [given] entry of each edge as given, −1−i for a loop at i; None where all are simple
     by_graph: Tensor | None = None  # [n] nodes graph by graph; None where they come so
     cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)  # what others find out about it
 
@@ -59,7 +59,7 @@ class Graph:
         first[1:] = key[1:] != key[:-1]
         entry = None
         if position.numel() < edge_index.shape[1] or not bool(first.all()):  # self-loops, or edges listed twice
-            entry = torch.full_like(edge_index[0], -1)
+            entry = -1 - edge_index[0]
             entry[position[sorting]] = first.long().cumsum(0) - 1
             sorting = sorting[first]
         source, target = source[sorting], target[sorting]
@@ -97,6 +97,15 @@ class Graph:
     def edge_index(self) -> Tensor:
         """[2, E] in sorted order, without self-loops."""
         return torch.stack([self.pattern.source, self.pattern.target])
+
+    @property
+    def given(self) -> Tensor:
+        """[2, given] the caller's edge_index, in its order, self-loops and repetitions included."""
+        found = self.edge_index
+        if self.entry is None:
+            return torch.empty_like(found).index_copy_(1, self.order, found)
+        own = torch.stack([-1 - self.entry] * 2)
+        return torch.where(own < 0, found[:, self.entry.clamp(min=0)], own) if self.pattern.size else own
 
     @property
     def num_given(self) -> int:

@@ -77,8 +77,6 @@ def aggregate_pairs(conv: CorrectedConv, context: Context, graph: Graph | None, 
 def _drawing(conv: CorrectedConv, context: Context, graph: Graph | None, given: dict[str, Any]) -> Draw | None:
     """How views of a call's edges are drawn; None where there are none."""
     edge_index, x = given.get("edge_index"), given.get("x")
-    if isinstance(edge_index, Graph):
-        graph, edge_index = edge_index, edge_index.edge_index
     if not isinstance(edge_index, Tensor) or edge_index.layout != torch.strided or edge_index.dtype != torch.long:
         return None
     if graph is None and isinstance(x, Tensor):
