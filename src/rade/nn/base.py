@@ -98,9 +98,9 @@ class CorrectedConv:
         """
         return head
 
-    def on(self, *args: Any, **kwargs: Any) -> Any:
-        """Its forward with `LayerViews` as edge_index: PyG's own, whose sums are taken over them."""
-        return self._plain.forward(cast(Any, self), *args, **kwargs)
+    def on(self, *args: Any, **given: Any) -> Any:
+        """Its forward with `LayerViews` as edge_index: PyG's own, on dense features, whose sums are taken over them."""
+        return self._plain.forward(cast(Any, self), *args, **{**given, "x": dense(given["x"])})
 
     def against_moments(self) -> str:
         """Why the layer as it was built has no moments, "" where it has."""
