@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -132,10 +132,7 @@ class Adjacency:
         """The features of the nodes that sums are wanted for."""
         return x if self.targets is None else x.index_select(0, self.targets)
 
-    @property
-    def linear(self) -> bool:
-        """Whether linear maps and sums may change places."""
-        return True
+    linear: ClassVar[bool] = True  # whether linear maps and sums may change places
 
     def aggregate(self, coefficients: Coefficients, messages: Tensor | Messages) -> Tensor:
         """Σ_j over it of messages [n, F] or [n, H, F], or of `Messages` of edges."""
@@ -148,22 +145,14 @@ class Adjacency:
 
     def sums(self, coefficients: Coefficients) -> Sums:
         """How messages are summed; layers whose coefficients have equal keys share it."""
-        key = coefficients.key
-        if key is None:
-            return self._sums(coefficients)
-        cache = self._cache
-        if ("sums", key) not in cache:
-            cache["sums", key] = self._sums(coefficients)
-        found: Sums = cache["sums", key]
+        key, view, distribution = coefficients.key, self.view, self.distribution
+        owner: View | Distribution | Graph = view or distribution or self.graph
+        found: Sums | None = None if key is None else owner.cache.get(("sums", key))
+        if found is None:
+            if view is not None:
+                found = training_sums(coefficients, view)
+            else:
+                found = clean_sums(coefficients) if distribution is None else inference_sums(coefficients, distribution)
+            if key is not None:
+                owner.cache["sums", key] = found
         return found
-
-    @property
-    def _cache(self) -> dict[Any, Any]:
-        if self.view is not None:
-            return self.view.cache
-        return self.graph.cache if self.distribution is None else self.distribution.cache
-
-    def _sums(self, coefficients: Coefficients) -> Sums:
-        if self.view is not None:
-            return training_sums(coefficients, self.view)
-        return clean_sums(coefficients) if self.distribution is None else inference_sums(coefficients, self.distribution)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import torch
@@ -52,28 +53,24 @@ class Rates:
 class Variant(str, Enum):
     """How a view is corrected: RADE-OF, RADE-OFS, or not at all (the ablation without EPC)."""
 
-    OF = "of"
-    OFS = "ofs"
-    NONE = "none"
+    corrects: bool  # whether edges are weighed by α/E[α'] (Eq. 8, 10)
+    centres: bool  # whether the mean over non-neighbors is taken off additions, so that they vanish on average
+    keeps_additions: bool  # whether inference adds the expected additions (Eq. 11)
+
+    OF = "of", True, True, False
+    OFS = "ofs", True, False, True
+    NONE = "none", False, False, False
+
+    def __new__(cls, value: str, corrects: bool, centres: bool, keeps_additions: bool) -> Variant:
+        """A member is its name, with what it means."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.corrects, member.centres, member.keeps_additions = corrects, centres, keeps_additions
+        return member
 
     @classmethod
     def _missing_(cls, value: object) -> None:
         choose("variant", value, tuple(variant.value for variant in cls))
-
-    @property
-    def corrects(self) -> bool:
-        """Whether edges are weighed by α/E[α'] (Eq. 8, 10)."""
-        return self is not Variant.NONE
-
-    @property
-    def centres(self) -> bool:
-        """Whether the mean over non-neighbors is taken off added messages, so that additions vanish on average."""
-        return self is Variant.OF
-
-    @property
-    def keeps_additions(self) -> bool:
-        """Whether inference adds the expected additions (Eq. 11)."""
-        return self is Variant.OFS
 
 
 @dataclass(frozen=True)
@@ -211,12 +208,11 @@ class Distribution:
     cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "variant", Variant(self.variant))
         if self.views.sampling == "fixed" and not isinstance(self.rates.q, Tensor):
             count = max(self.graph.num_nonedges, 1)
             object.__setattr__(self, "rates", Rates(self.rates.p, round(self.rates.q * count) / count))
 
-    @property
+    @cached_property
     def noisy(self) -> bool:
         """Whether the graph itself is taken for a noisy one."""
         return self.noise != NO_NOISE or not self.trust.alike

@@ -100,16 +100,24 @@ class Sums:
     targets: Tensor | None = None
 
     def __add__(self, other: Sums) -> Sums:
-        edges, loop = _plus(self.edges, other.edges), _plus(self.loop, other.loop)
+        edges, loop = self.edges, self.loop
+        if other.edges is not None:
+            edges = other.edges if edges is None else edges + other.edges
+        if other.loop is not None:
+            loop = other.loop if loop is None else loop + other.loop
         along = self.edges if self.along is None else self.along
         return Sums(self.graph, edges, loop, self.listed + other.listed, self.everyone + other.everyone, along)
 
     def scaled(self, factor: Tensor) -> Sums:
         """diag(factor) times the sums; factor [n] or [n, H]."""
         edges = None if self.edges is None else factor.index_select(0, self.graph.pattern.target) * self.edges
-        listed = tuple((pattern, factor.index_select(0, pattern.target) * values) for pattern, values in self.listed)
-        everyone = tuple(part.scaled(factor) for part in self.everyone)
-        return Sums(self.graph, edges, None if self.loop is None else factor * self.loop, listed, everyone)
+        loop = None if self.loop is None else factor * self.loop
+        listed, everyone = self.listed, self.everyone
+        if listed:
+            listed = tuple([(pattern, factor.index_select(0, pattern.target) * values) for pattern, values in listed])
+        if everyone:
+            everyone = tuple([part.scaled(factor) for part in everyone])
+        return Sums(self.graph, edges, loop, listed, everyone)
 
     def at(self, targets: Tensor | None) -> Sums:
         """The sums of some nodes."""
@@ -160,22 +168,26 @@ class Sums:
 
     @cached_property
     def _constant(self) -> _Constant | None:
-        """The same with weights that need no derivative and have no heads, if they are such: applied as one."""
-        weights = [values for _, values in self._matrices] + ([] if self.loop is None else [self.loop])
-        outer = [part for part in self.everyone if isinstance(part, LowRank)]
-        factors = [factor for part in outer for factor in (part.left, part.right)]
-        if len(outer) < len(self.everyone) or any(w.requires_grad for w in [*weights, *factors]):
-            return None
-        if any(w.dim() > 1 for w in weights) or not (weights or factors):
-            return None
-        left = [(part.left[self._chosen], part.right) for part in outer]
-        batch, loop = self.graph.batch, None if self.loop is None else self.loop[self._chosen, None]
-        matrices = [self._rows(matrix) for matrix in self._matrices]
-        return _Constant(matrices, loop, left, self.graph.num_graphs, batch[self._chosen], batch, self.targets)
+        """The same with weights that need no derivative and have no heads, if they are such: applied as one.
 
-
-def _plus(one: Tensor | None, other: Tensor | None) -> Tensor | None:
-    return other if one is None else one if other is None else one + other
+        Plain loops: this is asked in every layer of every training step.
+        """
+        loop, chosen, outer, matrices = self.loop, self.targets, [], self._matrices
+        if loop is not None and (loop.requires_grad or loop.dim() > 1):
+            return None
+        for _, values in matrices:
+            if values.requires_grad or values.dim() > 1:
+                return None
+        for part in self.everyone:
+            if not isinstance(part, LowRank) or part.left.requires_grad or part.right.requires_grad:
+                return None
+            outer.append((part.left if chosen is None else part.left[chosen], part.right))
+        batch = to_graph = self.graph.batch
+        if chosen is not None:
+            matrices = tuple([self._rows(matrix) for matrix in matrices])
+            to_graph, loop = batch[chosen], None if loop is None else loop[chosen]
+        loop = None if loop is None else loop[:, None]
+        return _Constant(matrices, loop, outer, self.graph.num_graphs, to_graph, batch, chosen)
 
 
 def _times(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
@@ -201,14 +213,18 @@ class _Constant:
     ) -> None:
         self.matrices, self.loop, self.outer, self.graphs = matrices, loop, outer, graphs
         self.to_graph, self.from_graph, self.targets, self.backward = to_graph, from_graph, targets, backward
-        self.csr = [pattern.matrix(values) for pattern, values in matrices]
+        self.csr = []
+        for pattern, values in matrices:
+            self.csr.append(pattern.matrix(values))
 
     @cached_property
     def adjoint(self) -> _Constant:
         """The transpose, made when first gone backward."""
         if self.backward is not None:
             return self.backward
-        matrices = [(pattern.transpose, pattern.transposed_values(values)) for pattern, values in self.matrices]
+        matrices = []
+        for pattern, values in self.matrices:
+            matrices.append((pattern.transpose, values.index_select(0, pattern.transposition)))
         outer = [(right, left) for left, right in self.outer]
         return _Constant(matrices, self.loop, outer, self.graphs, self.from_graph, self.to_graph, self.targets, self)
 
@@ -222,28 +238,20 @@ class _Constant:
             total = x.new_zeros(rows, x.shape[1])
         for matrix in self.csr[1:]:
             torch.addmm(total, matrix, x, out=total)
-        if self.loop is not None:
-            self._add_loop(total, x)
-        for left, right in self.outer:
-            self._add_outer(total, left, right, x)
-        return total
-
-    def _add_loop(self, total: Tensor, x: Tensor) -> None:
-        assert self.loop is not None
-        if self.targets is None:
+        if self.loop is not None and self.targets is None:
             total.addcmul_(self.loop, x)
-        elif self.backward is None:
-            total.addcmul_(self.loop, x.index_select(0, self.targets))
-        else:
-            total.index_add_(0, self.targets, self.loop * x)
-
-    def _add_outer(self, total: Tensor, left: Tensor, right: Tensor, x: Tensor) -> None:
-        if self.graphs == 1:
-            total.addmm_(left, right.t() @ x)
-            return
-        for to, by in zip(torch.split(left, 1, 1), torch.split(right, 1, 1)):
-            sums = x.new_zeros(self.graphs, x.shape[1]).index_add_(0, self.from_graph, by * x)
-            total.addcmul_(to, sums.index_select(0, self.to_graph))
+        elif self.loop is not None and self.backward is None:
+            total.addcmul_(self.loop, x.index_select(0, cast(Tensor, self.targets)))
+        elif self.loop is not None:
+            total.index_add_(0, cast(Tensor, self.targets), self.loop * x)
+        for left, right in self.outer:
+            if self.graphs == 1:
+                total.addmm_(left, right.t() @ x)
+                continue
+            for to, by in zip(torch.split(left, 1, 1), torch.split(right, 1, 1)):
+                sums = x.new_zeros(self.graphs, x.shape[1]).index_add_(0, self.from_graph, by * x)
+                total.addcmul_(to, sums.index_select(0, self.to_graph))
+        return total
 
 
 class _Apply(torch.autograd.Function):

@@ -67,27 +67,27 @@ class Graph:
         pattern, directed = _structure(source, target, nodes, directed)
         return Graph(pattern, position[sorting], batch, ptr, directed, entry, by_graph)
 
-    @property
+    @cached_property
     def num_nodes(self) -> int:
         """Number of nodes, over all graphs."""
         return self.pattern.rows
 
-    @property
+    @cached_property
     def num_edges(self) -> int:
         """Number of edges, over all graphs; in an undirected graph both directions are one."""
         return self.pattern.size // self.ends
 
-    @property
+    @cached_property
     def ends(self) -> int:
         """In how many degrees an edge counts: its target's, or its source's as well."""
         return 1 if self.directed else 2
 
-    @property
+    @cached_property
     def num_graphs(self) -> int:
         """Number of graphs in the batch."""
         return self.ptr.numel() - 1
 
-    @property
+    @cached_property
     def device(self) -> torch.device:
         """Where the graph lives."""
         return self.batch.device
@@ -161,7 +161,7 @@ class Graph:
         """Number of pairs of nodes of the same graph, over all graphs; of ordered pairs in a directed graph."""
         return int(self.pair_offset[-1])
 
-    @property
+    @cached_property
     def num_nonedges(self) -> int:
         """Number of pairs that are no edge."""
         return self.num_pairs - self.num_edges

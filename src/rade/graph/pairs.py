@@ -21,7 +21,7 @@ def rank_pairs(target: Tensor, source: Tensor, size: Tensor, directed: bool) -> 
     """
     if directed:
         return target * (size - 1) + source - (source > target).long()
-    return _row_start(target, size) + (source - target - 1)
+    return target * (2 * size - target - 1) // 2 + (source - target - 1)
 
 
 def unrank_pairs(rank: Tensor, size: Tensor, directed: bool) -> tuple[Tensor, Tensor]:
@@ -35,13 +35,9 @@ def unrank_pairs(rank: Tensor, size: Tensor, directed: bool) -> tuple[Tensor, Te
         return target, place + (place >= target).long()
     edge = 2 * size - 1
     low = ((edge.double() - (edge.double().square() - 8.0 * rank.double()).clamp(min=0).sqrt()) / 2).long()
-    low = low - (_row_start(low, size) > rank).long()
-    low = low + (_row_start(low + 1, size) <= rank).long()
-    return low, rank - _row_start(low, size) + low + 1
-
-
-def _row_start(low: Tensor, size: Tensor) -> Tensor:
-    return low * (2 * size - low - 1) // 2
+    low = low - (low * (edge - low) // 2 > rank).long()
+    low = low + ((low + 1) * (edge - low - 1) // 2 <= rank).long()
+    return low, rank - low * (edge - low) // 2 + low + 1
 
 
 def bernoulli_positions(total: int, rate: float, generator: torch.Generator | None, device: torch.device) -> Tensor:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
+from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -54,6 +56,19 @@ class Slopes:
     reverse: Callable[[], Tensor]
 
 
+def without_derivatives(value: T) -> T:
+    """A copy of an object with its tensors detached, and those of what it is made of; nothing computed is kept."""
+    found = copy(value)
+    for name, part in list(vars(value).items()):
+        if isinstance(getattr(type(value), name, None), cached_property):
+            del vars(found)[name]
+        elif isinstance(part, Tensor):
+            vars(found)[name] = part.detach()
+        elif hasattr(part, "detached"):
+            vars(found)[name] = part.detached()
+    return found
+
+
 class Coefficients(ABC):
     """A weighted-sum aggregator a_i = Σ_j α_ij m_j on one graph (Def. 1): coefficients, their means and variances.
 
@@ -63,7 +78,6 @@ class Coefficients(ABC):
     def __init__(self, graph: Graph, dtype: torch.dtype) -> None:
         self.graph = graph
         self.dtype = dtype
-        self._cache: WeakKeyDictionary[Distribution, dict[Hashable, Any]] = WeakKeyDictionary()
 
     # ---- must: what every aggregator says -------------------------------------------------------------------------
 
@@ -90,6 +104,11 @@ class Coefficients(ABC):
         clean, mean = self.clean(), self.expected(distribution)
         edges = clean.edges / torch.where(mean.edges != 0, mean.edges, 1.0)
         return edges, clean.loop / torch.where(mean.loop != 0, mean.loop, 1.0)
+
+    @property
+    def has_moments(self) -> bool:
+        """Whether means and variances can be told on this graph; else only views can be compared with each other."""
+        return True
 
     def is_exact(self, distribution: Distribution) -> bool:
         """Whether moments are those of the distribution, to rounding, and no expansion."""
@@ -160,6 +179,10 @@ class Coefficients(ABC):
         whole = mean if power == 1 else self.varying(distribution).edges + mean.square()
         return whole / (1.0 - distribution.rates.p)
 
+    @cached_property
+    def _cache(self) -> WeakKeyDictionary[Distribution, dict[Hashable, Any]]:
+        return WeakKeyDictionary()
+
     def once(self, distribution: Distribution, name: Hashable, build: Callable[[], T]) -> T:
         """What ``build`` returns, computed once for each distribution, and once for all layers that have a `key`."""
         key = self.key
@@ -168,6 +191,10 @@ class Coefficients(ABC):
             cache[key, name] = build()
         found: T = cache[key, name]
         return found
+
+    def detached(self: T) -> T:
+        """The same without derivatives in features and parameters."""
+        return without_derivatives(self)
 
     def no_loop(self) -> Tensor:
         """Loop weights of an aggregator without loops, [n]."""

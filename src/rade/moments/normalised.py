@@ -193,8 +193,8 @@ class Normalised(Coefficients):
         """d^−a, d^−b and the loop's coefficient; 0 for a node without edges and loop."""
         total = degree.to(self.dtype) + self.loop
         safe = torch.where(total > 0, total, torch.inf)
-        target = torch.ones_like(safe) if self.a == 0.0 else _inverse(safe, self.a)
-        source = torch.ones_like(safe) if self.b == 0.0 else _inverse(safe, self.b)
+        target = _inverse(safe, self.a)
+        source = target if self.a == self.b else _inverse(safe, self.b)
         return target, source, self.gain * self.loop * target * source
 
     def _ends(self, target: Tensor, source: Tensor) -> Tensor:
@@ -208,6 +208,8 @@ class Normalised(Coefficients):
 
 
 def _inverse(degree: Tensor, power: float) -> Tensor:
+    if power == 0.0:
+        return torch.ones_like(degree)
     return degree.rsqrt() if power == 0.5 else degree.pow(-power)
 
 

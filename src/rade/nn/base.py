@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from functools import partial, wraps
+from functools import cached_property, partial, wraps
 from typing import Any, ClassVar, cast
 
 import torch
@@ -35,28 +35,20 @@ HOOKS = tuple(
 class LayerViews:
     """What one call of a layer aggregates over, in the place of its edge_index: a view of its own for every step."""
 
-    def __init__(self, graph: Graph, find: Find, targets: Tensor | None = None) -> None:
+    def __init__(self, graph: Graph, find: Find, targets: Tensor | None = None, linear: bool = True) -> None:
         self.graph, self.targets, self._find, self._step = graph, targets, find, 0
+        self.linear = linear  # whether linear maps and sums may change places
+        self.rows = graph.num_nodes if targets is None else targets.numel()  # for how many nodes sums are wanted
 
     def next(self) -> Adjacency:
-        """The adjacency of the next step; sums are wanted for the targets only in the last, which has one step."""
-        found = self._find(self._step).at(self.targets)
+        """The adjacency of the next step."""
+        found = self._find(self._step)
         self._step += 1
-        return found
+        return found if self.targets is None else found.at(self.targets)
 
     def own(self, x: Tensor) -> Tensor:
         """The features of the nodes that sums are wanted for."""
         return x if self.targets is None else x.index_select(0, self.targets)
-
-    @property
-    def rows(self) -> int:
-        """For how many nodes sums are wanted."""
-        return self.graph.num_nodes if self.targets is None else self.targets.numel()
-
-    @property
-    def linear(self) -> bool:
-        """Whether linear maps and sums may change places."""
-        return self._find(self._step).linear
 
 
 class CorrectedConv:
@@ -77,7 +69,10 @@ class CorrectedConv:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         bases = (base for base in cls.__mro__[1:] if issubclass(base, MessagePassing))
-        plain = cls._plain = next(base for base in bases if not issubclass(base, CorrectedConv))
+        plain = next((base for base in bases if not issubclass(base, CorrectedConv)), None)
+        if plain is None:  # what several layers share
+            return
+        cls._plain = plain
         cls._names = tuple(inspect.signature(plain.forward).parameters)[1:]
         cls.forward = wraps(plain.forward)(_forward)  # type: ignore[attr-defined]
         # PyG puts a compiled `propagate` into a class when a layer is built or explained, unless it has its own.
@@ -111,8 +106,8 @@ class CorrectedConv:
         """Why the layer as it was built has no moments, "" where it has."""
         if not self.moments:
             return "its coefficients have no moments in closed form"
-        if self._option("flow") != "source_to_target":
-            return f"flow={self._option('flow')!r} has none"
+        if self.__dict__["flow"] != "source_to_target":
+            return f"flow={self.__dict__['flow']!r} has none"
         aggregation = self.__dict__["_modules"].get("aggr_module")
         if aggregation is not None and type(aggregation) not in self.aggregations:
             return f"{type(aggregation).__name__} is no weighted sum with moments"
@@ -144,7 +139,7 @@ class CorrectedConv:
 
     def send_mapped(self, layer: Any, views: LayerViews, coefficients: Coefficients, x: Tensor) -> Tensor:
         """Σ_j α_ij Θx_j: a linear map Θ and the sum commute, and the cheaper order is taken."""
-        if sums_first(views, x, layer) and layer.bias is None:
+        if views.linear and sums_first(views, x, layer) and layer.bias is None:
             return linear(layer, self.send(views, coefficients, x, lambda head: linear_part(head, layer)))
         return self.send(views, coefficients, linear(layer, x), lambda head: head)
 
@@ -163,17 +158,20 @@ class CorrectedConv:
     # ---- who aggregates -------------------------------------------------------------------------------------------
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], targets: Tensor | None = None) -> Any:
+        if torch.is_inference_mode_enabled():  # what is kept must serve training later
+            with ordinary_tensors():
+                return self._run(args, kwargs, targets)
         given = {**dict(zip(self._names, args)), **kwargs}
         edge_index, context = given.get("edge_index"), self._context
-        with ordinary_tensors():
-            if isinstance(edge_index, Adjacency):
-                out = self._corrected(given, LayerViews(edge_index.graph, lambda step: edge_index, targets))
-            elif context is None and isinstance(edge_index, Graph):
-                out = self._corrected(given, LayerViews(edge_index, lambda step: Adjacency(edge_index), targets))
-            elif context is None:
-                out = self._plain.forward(cast(Any, self), *args, **kwargs)
-            else:
-                out = self._in_context(context, given, targets, args, kwargs)
+        if isinstance(edge_index, Adjacency):
+            found = LayerViews(edge_index.graph, lambda step: edge_index, targets, edge_index.linear)
+            out = self._corrected(given, found)
+        elif context is None and isinstance(edge_index, Graph):
+            out = self._corrected(given, LayerViews(edge_index, lambda step: Adjacency(edge_index), targets))
+        elif context is None:
+            out = self._plain.forward(cast(Any, self), *args, **kwargs)
+        else:
+            out = self._in_context(context, given, targets, args, kwargs)
         if context is not None and context.trace is not None:
             context.trace.left(cast(Module, self), out)
         return out
@@ -209,17 +207,20 @@ class CorrectedConv:
 
     def _has_moments(self, graph: Graph, given: dict[str, Any], context: Context) -> bool:
         """Whether what PyG's layer would compute from this call is a sum with moments."""
-        if self.against_moments() or context.setting.correction.by == "pairs" or graph.repeated:
+        if self.against_moments() or context.setting.correction.by == "pairs":
             return False
-        weighs = given.get("edge_weight") is not None or given.get("edge_attr") is not None
-        if graph.self_loops and (weighs or self.uses_self_loops):
-            return False
+        if graph.entry is not None:
+            weighs = given.get("edge_weight") is not None or given.get("edge_attr") is not None
+            if graph.repeated or (graph.self_loops and (weighs or self.uses_self_loops)):
+                return False
         if given.get("size") is not None or given.get("return_attention_weights") is not None:
             return False
-        options = self.__dict__
-        if options["_explain"] or any(options[hooks] for hooks in HOOKS):
-            return False
-        return self.moments_on(graph, given)
+        return not self.__dict__["_explain"] and not any(self._hooks) and self.moments_on(graph, given)
+
+    @cached_property
+    def _hooks(self) -> tuple[Any, ...]:
+        """PyG's own: who looks at messages, or changes them, must see those of PyG."""
+        return tuple([self.__dict__[name] for name in HOOKS])
 
     def moments_on(self, graph: Graph, given: dict[str, Any]) -> bool:
         """Whether there are moments on a graph of this size, with these arguments."""
@@ -282,7 +283,7 @@ def sums_first(views: LayerViews, x: Tensor, layer: Any) -> bool:
     Few rows make the map cheap after the sum, narrow features the sum before it; and features without a gradient
     need no backward pass through a sum that comes first.
     """
-    if is_sparse(x) or not is_plain(layer) or not views.linear:
+    if x.layout is torch.sparse_csr or not views.linear or not is_plain(layer):
         return False
     wide, narrow = layer.weight.shape
     rows = views.rows

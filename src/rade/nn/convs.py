@@ -46,13 +46,15 @@ class GCNConv(CorrectedConv, pyg.GCNConv):
 
     def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None) -> Coefficients:
         """e_ij/√(d_i d_j), or plain sums for ``normalize=False``."""
-        # With edge weights PyG's improved loops weigh 2 as documented, without them see `improved_loop`.
-        improved = improved_loop() if edge_weight is None else 2.0
-        loop = (improved if self.improved else 1.0) if self.add_self_loops else 0.0
+        loop = 1.0 if self.add_self_loops else 0.0
+        if self.improved and loop:  # with edge weights such loops weigh 2 as documented
+            loop = improved_loop() if edge_weight is None else 2.0
+        if self.normalize and edge_weight is None:
+            return Normalised.symmetric(graph, x.dtype, loop)
         return symmetric(graph, x, edge_weight, loop, self.normalize, self.added_weight)
 
     def moments_on(self, graph: Graph, given: dict[str, Any]) -> bool:
-        return weights_have_moments(self, graph, given)
+        return "edge_weight" not in given or weights_have_moments(self, graph, given)
 
 
 @lru_cache(maxsize=1)

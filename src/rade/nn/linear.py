@@ -51,14 +51,17 @@ def _materialise(layer: Any, x: Tensor) -> None:
 
 def linear(layer: Any, x: Tensor, bias: bool = True) -> Tensor:
     """What ``layer`` computes, for dense or CSR features; of one that `is_plain` optionally without its bias."""
+    if x.layout is torch.strided and bias:
+        out: Tensor = layer(x)
+        return out
     _materialise(layer, x)
     if is_plain(layer):
         if is_sparse(x):
             return matmul(x, layer.weight, layer.bias if bias else None)
-        if not bias and layer.bias is not None:
+        if layer.bias is not None:
             return dense_linear(x, layer.weight)
     assert bias or getattr(layer, "bias", None) is None, "only a plain layer can be applied without its bias"
-    out: Tensor = layer(dense(x))
+    out = layer(dense(x))
     return out
 
 

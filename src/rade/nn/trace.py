@@ -40,7 +40,7 @@ class Aggregated:
 
     def detached(self) -> Aggregated:
         """Without derivatives."""
-        return replace(self, messages=self.messages.detach())
+        return replace(self, coefficients=self.coefficients.detached(), messages=self.messages.detach())
 
 
 def _through(matrix: Tensor | None, messages: Tensor) -> Tensor:

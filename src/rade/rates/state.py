@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from torch.nn import Module
 from rade.distribution import Rates
 from rade.graph.graph import Graph
 from rade.rates.rules import Rule, Seen, State, double
-from rade.runtime import Recall, average
+from rade.runtime import average
 
 
 class RateState(Module):
@@ -40,7 +40,8 @@ class RateState(Module):
         self.register_buffer("density", double(math.nan if density is None else density))
         self.register_buffer("nodes", double(math.nan))
         self.register_buffer("calls", double(0.0))
-        self._read_at: Recall[list[float]] = Recall()
+        self._known: tuple[tuple[Tensor, ...], tuple[int, ...], tuple[float, float, float]] | None = None
+        self._latest: Rates | None = None
 
     def reset(self) -> None:
         """The first rates, and no graph seen yet; buffers stay where they are."""
@@ -61,19 +62,22 @@ class RateState(Module):
 
     def extra_repr(self) -> str:
         """What ``print(model)`` tells: a q of 0 may only mean that no graph was seen yet."""
-        p, rho, density = self._read(self.p, self.rho, self.density)
+        p, rho, density = self._read()
         known = "unknown until the first graph" if math.isnan(density) else f"{density:.4g}"
         return f"p={p:.4g}, rho={rho:.4g}, density={known}"
 
     @property
     def rho_now(self) -> float:
         """ρ as a number."""
-        return self._read(self.p, self.rho, self.density)[1]
+        return self._read()[1]
 
     def rates_at(self, density: float) -> Rates:
         """Current (p, q = ρD), with the given density as long as none is known."""
-        p, rho, known = self._read(self.p, self.rho, self.density)
-        return Rates(p, min(max(rho * (density if math.isnan(known) else known), 0.0), 1.0))
+        p, rho, known = self._read()
+        q = min(max(rho * (density if math.isnan(known) else known), 0.0), 1.0)
+        if self._latest is None or (self._latest.p, self._latest.q) != (p, q):
+            self._latest = Rates(p, q)
+        return self._latest
 
     def rates_for(self, graph: Graph) -> Rates:
         """Rates for inference that keeps additions: a node of a larger graph than in training gets as many as there.
@@ -81,14 +85,14 @@ class RateState(Module):
         q · (training nodes / nodes) on a single graph, if training saw no batches. Graphs of a batch keep q, and so do
         all graphs after training on batches: no prediction depends on which others stand in its batch.
         """
-        rates, (nodes,) = self.rates_at(graph.density), self._read(self.nodes)
+        rates, nodes = self.rates_at(graph.density), float(self.nodes)
         if graph.num_graphs > 1 or math.isnan(nodes) or nodes == graph.num_nodes:
             return rates
         return Rates(rates.p, min(float(rates.q) * nodes / max(graph.num_nodes, 1), 1.0))
 
     def see(self, graph: Graph) -> None:
         """Take the pooled density of the first training graph, over all ranks, unless one was given."""
-        if math.isnan(self._read(self.p, self.rho, self.density)[2]):
+        if math.isnan(self._read()[2]):
             edges, pairs = average(torch.tensor([graph.num_edges, graph.num_pairs]).to(self.density))
             self.density.copy_(edges / pairs.clamp(min=1.0))
 
@@ -118,21 +122,21 @@ class RateState(Module):
         for name, value in values.items():
             self.get_buffer(name).copy_(value)
 
-    def _read(self, *buffers: Tensor) -> list[float]:
-        """Buffers as numbers; in training converted once for each change of them, since that makes a GPU wait.
+    def _read(self) -> tuple[float, float, float]:
+        """p, ρ and D as numbers; in training converted once for each change of them, since that makes a GPU wait.
 
         Not so in evaluation: averages of a model are often written by ``.data.copy_``, which counts no change.
         """
-        if not self.training:
-            return _numbers(buffers)
-        return self._read_at.get(buffers, None, lambda: _numbers(buffers))
+        p, rho, density = self.p, self.rho, self.density
+        versions, known = (p._version, rho._version, density._version), self._known
+        same = known is not None and known[0][0] is p and known[0][1] is rho and known[0][2] is density
+        if known is None or not same or known[1] != versions or not self.training:
+            numbers: list[float] = torch.stack([p, rho, density]).tolist()
+            known = self._known = (p, rho, density), versions, (numbers[0], numbers[1], numbers[2])
+        return known[2]
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> RateState:
         """Follow the model to its device but keep double precision: in bfloat16 a step of 1e-3 would be lost."""
         super()._apply(lambda tensor: tensor.to(fn(tensor).device), recurse)  # type: ignore[no-untyped-call]
         return self
 
-
-def _numbers(buffers: Sequence[Tensor]) -> list[float]:
-    found: list[float] = torch.stack(list(buffers)).tolist()
-    return found

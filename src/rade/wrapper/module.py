@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -21,7 +22,7 @@ from rade.graph.graph import Graph
 from rade.graph.sparse import is_sparse, without_autocast
 from rade.nn.base import convolutions
 from rade.nn.context import Context, Pass, Setting
-from rade.nn.trace import has_logits, logits_of, path_of
+from rade.nn.trace import path_of
 from rade.rates.rate_step import Passes, rate_step
 from rade.rates.readout import Labelled, Readout
 from rade.rates.regulariser import CleanPass, NoGradient
@@ -64,6 +65,7 @@ class _Meeting:
 
     def __init__(self, state: RateState, keeps_additions: bool) -> None:
         self.state, self.keeps_additions, self.warnings = state, keeps_additions, Warnings()
+        self._known: weakref.ref[Graph] | None = None  # the graph that was looked at
 
     def rates(self, graph: Graph, training: bool) -> Rates:
         """The model's own, with as many additions per node at inference as in training."""
@@ -71,11 +73,17 @@ class _Meeting:
 
     def met(self, graph: Graph, batched: bool) -> None:
         """A training pass has come to its first graph."""
-        self.warnings.batch(graph, batched)
-        self.state.see(graph)
         if self.keeps_additions:
             self.state.count(graph)
+        if self._known is not None and self._known() is graph:
+            return
+        self._known = weakref.ref(graph)
+        self.state.see(graph)
+        self.warnings.batch(graph, batched)
         self.warnings.additions(graph, self.state.rates, self.state.rho_now)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_known": None}
 
 
 class _Latest:
@@ -83,11 +91,12 @@ class _Latest:
 
     def __init__(self, run: partial[Any], present: Pass, output: Any, context: Context) -> None:
         self.run, self.present, self.context = run, present, context
-        self.logits = logits_of(output).detach() if has_logits(output) else None
+        logits = output[0] if isinstance(output, tuple | list) and output else output
+        self.logits = logits.detach() if isinstance(logits, Tensor) else None
         self.gradient: Tensor | None = None
         self.reached: Tensor | None = None  # rows that received a gradient, over all backward passes
-        if self.logits is not None and logits_of(output).requires_grad:
-            logits_of(output).register_hook(self._reach)  # type: ignore[no-untyped-call]
+        if isinstance(logits, Tensor) and logits.requires_grad:
+            logits.register_hook(self._reach)  # type: ignore[no-untyped-call]
 
     def _reach(self, gradient: Tensor) -> None:
         self.context.reached = self.present  # layers that are computed again meet the views of this pass
@@ -163,6 +172,7 @@ class RADE(Module):
         self.rade = Settings(variant, rule, views, correction, readout, inference, observed)
         self.rate_state = RateState(rule, density)
         self._latest: _Latest | None = None
+        self._looked = False  # at the labels of a training call
         self._meeting = _Meeting(self.rate_state, variant.keeps_additions)
         setting = Setting(variant, correction, views, observed.noise, observed.trust)
         self._context = Context(setting, self._meeting.rates, self._meeting.met, generator)
@@ -184,15 +194,17 @@ class RADE(Module):
     def _call(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """The model itself, or a method of it, as one pass."""
         run, context = partial(method, *args, **kwargs), self._context
-        with ordinary_tensors():
-            if context.current is not None:  # part of a pass that has begun
-                return run()
-            with context.running(_batch_of(method, args, kwargs)) as present:
-                if not self.training:
-                    return self.rade.inference(context, run)
-                self._look(args, kwargs)
-                output = run()
-            self._trained(run, present, output)
+        if torch.is_inference_mode_enabled():  # what is kept must serve training later
+            with ordinary_tensors():
+                return self._call(method, *args, **kwargs)
+        if context.current is not None:  # part of a pass that has begun
+            return run()
+        with context.running(_batch_of(method, args, kwargs)) as present:
+            if not self.training:
+                return self.rade.inference(context, run)
+            self._look(args, kwargs)
+            output = run()
+        self._trained(run, present, output)
         return output
 
     def _look(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -216,8 +228,10 @@ class RADE(Module):
             return
         if latest is not None and latest.reached is not None:
             same = latest.present.graph is present.graph
-            told.follows(True, same, self.rade.rule)
-            if same and len(latest.reached) == present.graph.num_nodes:
+            if self.rade.rule.adapts:
+                told.follows(same, self.rade.rule)
+            if same and not self._looked and len(latest.reached) == present.graph.num_nodes:
+                self._looked = True
                 told.labels(latest.reached, self.rates)
         self._latest = _Latest(run, present, output, self._context)
 
@@ -243,7 +257,7 @@ class RADE(Module):
                 repeated = latest is not None and not (args or kwargs) and labelled is None
                 rows = latest.labelled if repeated and latest is not None else Labelled.of(labelled)
                 logits = self._rate_step(passes, rows)
-                told.steps += 1
+                told.stepped()
             except (ValueError, NoGradient) as refusal:
                 if told.steps == 0 or distributed():  # other ranks would wait for this one
                     raise

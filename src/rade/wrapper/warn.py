@@ -36,6 +36,11 @@ class Warnings:
             self._said.add(what)
             warnings.warn(sentence, stacklevel=outside())
 
+    def stepped(self) -> None:
+        """A rate step went well."""
+        self.steps += 1
+        self._unfollowed = 0
+
     def batch(self, graph: Graph, given: bool) -> None:
         """A batch of graphs without its batch vector: edges would be added between different graphs."""
         if not given and "batch" not in self._said and looks_like_a_batch(graph):
@@ -65,11 +70,8 @@ class Warnings:
         """A rate step that could not be made."""
         self.say("left out", f"a rate step is left out, and the rates stay as they are: {refusal}")
 
-    def follows(self, reached: bool, same_graph: bool, rule: Rule) -> None:
+    def follows(self, same_graph: bool, rule: Rule) -> None:
         """Rates that should adapt, and many training calls without a rate step: on batches a whole epoch of them."""
-        if not rule.adapts or not reached:
-            self._unfollowed = 0
-            return
         self._unfollowed += 1
         if self._unfollowed == (UNFOLLOWED if same_graph else LONG_EPOCH):
             self.say(

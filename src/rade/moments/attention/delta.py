@@ -1,43 +1,52 @@
-"""The paper's law of attention's denominator: a second-order expansion around its mean (Lemmas C.2, E.2)."""
+"""The paper's moments of attention's denominator: a second-order expansion around its mean (Lemmas C.2, E.2)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from rade.graph.operator import Operator, Sparse, over_nonedges
-from rade.graph.sparse import Pattern
-from rade.moments.attention.all_nodes import AttentionKernel, AttentionSums
-from rade.moments.attention.scores import PairScores, Scores
-from rade.moments.inverse import expansion
-from rade.view.rates import Rates
+from rade.distribution import Rates
+from rade.moments.attention.cells import AttentionKernel, NodesInCells
+from rade.moments.attention.exact import Denominator, listing_is_cheaper
+from rade.moments.attention.scores import PairScores, Scores, list_pairs
+from rade.moments.degrees import expansion
+from rade.sums import Sums
 
 HUGE = 300.0  # log of a weight relative to the shift; its square is still a number
 PerWeight = Callable[[Tensor, Tensor, Tensor], Tensor]  # (w, mean of X, variance of X) → a value
 
 
 class Others(Protocol):
-    """The non-neighbors of every node, with weights relative to e^shift."""
-
-    shift: Tensor  # [n, H], at least what was asked for; constant in derivatives
+    """The non-neighbors of every node, with weights relative to `PairScores.heaviest`."""
 
     def total(self, power: int) -> Tensor:
         """Σ_{j∉N(i)} w_ij^power, [n, H]."""
 
-    def operator(self, value: PerWeight, mean: Tensor, variance: Tensor, dtype: torch.dtype) -> Operator:
+    def sums(self, value: PerWeight, mean: Tensor, variance: Tensor, dtype: torch.dtype) -> Sums:
         """Σ_{j∉N(i)} value(w_ij, mean_i, variance_i) x_j."""
 
 
-class DeltaLaw:
+def all_others(scores: PairScores) -> Others:
+    """All non-neighbors, summed over as is best."""
+    if listing_is_cheaper(scores):
+        return _Listed(scores)
+    if not isinstance(scores, Scores):
+        raise ValueError(
+            f"scores of pairs (GATv2Conv, TransformerConv, AGNN) have no moments on {scores.graph.num_nodes} nodes, "
+            "where sums over all non-neighbors have no closed form; use GATConv, or compare pairs of views"
+        )
+    return _InCells(scores)
+
+
+class ExpandedDenominator(Denominator):
     """φ = E[1/X] ≈ 1/D + σ²/D³ and E[1/X²] ≈ 1/D² + 3σ²/D⁴, D and σ² without the pair's own part (Eq. C.9, E.2)."""
 
-    def __init__(self, scores: PairScores, rates: Rates, others: Callable[[Any, Tensor], Others]) -> None:
+    def __init__(self, scores: PairScores, rates: Rates) -> None:
         self.scores, self.rates, pattern = scores, rates, scores.graph.pattern
-        self.others = others(scores, scores.heaviest())
-        shift = self.others.shift
+        self.others, shift = all_others(scores), scores.heaviest()
         self.edge, self.own = torch.exp(scores.edge - shift[pattern.target]), torch.exp(scores.own - shift)
         p, q = rates.p, rates.q
         mean = self.own + (1.0 - p) * pattern.row_sum(self.edge) + q * self.others.total(1)
@@ -45,7 +54,6 @@ class DeltaLaw:
         self.variance = p * (1.0 - p) * pattern.row_sum(self.edge.square()) + q * (1.0 - q) * self.others.total(2)
 
     def edge_mean(self) -> Tensor:
-        """E[α'_ij] given that the edge is on, [E, H]."""
         return self.edge * self._edge(1)
 
     def edge_variance(self) -> Tensor:
@@ -56,21 +64,17 @@ class DeltaLaw:
         return (second - first.square()).clamp(min=0)
 
     def loop_mean(self) -> Tensor:
-        """E[α'_ii], [n, H]."""
         return self.own * expansion(self.mean, self.variance, 1)
 
-    def nonedge_mean(self, dtype: torch.dtype) -> Operator:
-        """Σ_{j∉N(i)} E[α'_ij] x_j."""
-        return self.others.operator(self._nonedge_mean, self.mean, self.variance, dtype)
+    def nonedge_mean(self, dtype: torch.dtype) -> Sums:
+        return self.others.sums(self._nonedge_mean, self.mean, self.variance, dtype)
 
-    def nonedge_variance(self, dtype: torch.dtype) -> Operator:
-        """Σ_{j∉N(i)} Var[α'_ij] x_j."""
-
+    def nonedge_variance(self, dtype: torch.dtype) -> Sums:
         def value(w: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
             second = self.rates.q * w.square() * self._nonedge(w, mean, variance, 2)
             return second - self._nonedge_mean(w, mean, variance).square()
 
-        return self.others.operator(value, self.mean, self.variance, dtype)
+        return self.others.sums(value, self.mean, self.variance, dtype)
 
     def _edge(self, power: int) -> Tensor:
         """E[(w + S_ij)^−power] for an edge: its own part leaves the sums and w enters."""
@@ -87,36 +91,34 @@ class DeltaLaw:
         return expansion(mean + (1.0 - q) * w, variance - q * (1.0 - q) * w.square(), power)
 
 
-class OthersInCells:
-    """All non-neighbors, by cells of scores."""
+class _InCells(Others):
+    """By cells of scores."""
 
-    def __init__(self, scores: Scores, shift: Tensor) -> None:
-        self.sums = AttentionSums(scores)
-        log_weight = self.sums.cells.log_weights_of(scores.slope, scores.t.flatten())
-        self.shift, self.shape, self.weight = shift, shift.shape, torch.exp(log_weight - shift.flatten()[:, None, None])
+    def __init__(self, scores: Scores) -> None:
+        self.nodes, shift = NodesInCells(scores), scores.heaviest()
+        log_weight = self.nodes.cells.log_weights_of(scores.slope, scores.t.flatten())
+        self.shape, self.weight = shift.shape, torch.exp(log_weight - shift.flatten()[:, None, None])
 
     def total(self, power: int) -> Tensor:
         """Over who stands where."""
-        return (self.sums.others * self.weight.pow(power)).sum((1, 2)).view(self.shape).clamp(min=0)
+        return (self.nodes.others * self.weight.pow(power)).sum((1, 2)).view(self.shape).clamp(min=0)
 
-    def operator(self, value: PerWeight, mean: Tensor, variance: Tensor, dtype: torch.dtype) -> Operator:
-        """All pairs − edges − loops."""
+    def sums(self, value: PerWeight, mean: Tensor, variance: Tensor, dtype: torch.dtype) -> Sums:
         values = value(self.weight, mean.flatten()[:, None, None], variance.flatten()[:, None, None])
-        return over_nonedges(self.sums.graph, AttentionKernel(self.sums, values, dtype))
+        return AttentionKernel(self.nodes, values, dtype).over_nonedges()
 
 
-class ListedOthers:
-    """Non-neighbors as a list: all of them, or the paper's sample of which each stands for several, ``times`` [P]."""
+class _Listed(Others):
+    """As a list of pairs."""
 
-    def __init__(self, scores: PairScores, shift: Tensor, pattern: Pattern, times: Tensor) -> None:
-        self.shift, self.pattern, self.times = shift, pattern, times[:, None]
-        beta = scores.at(pattern.target, pattern.source) - shift[pattern.target]
-        self.weight = torch.exp(beta.clamp(max=HUGE))
+    def __init__(self, scores: PairScores) -> None:
+        self.graph, self.pattern = scores.graph, list_pairs(scores.graph).pattern
+        target = self.pattern.target
+        self.weight = torch.exp((scores.at(target, self.pattern.source) - scores.heaviest()[target]).clamp(max=HUGE))
 
     def total(self, power: int) -> Tensor:
-        return self.pattern.row_sum(self.times * self.weight.pow(power))
+        return self.pattern.row_sum(self.weight.pow(power))
 
-    def operator(self, value: PerWeight, mean: Tensor, variance: Tensor, dtype: torch.dtype) -> Operator:
+    def sums(self, value: PerWeight, mean: Tensor, variance: Tensor, dtype: torch.dtype) -> Sums:
         target = self.pattern.target
-        values = self.times * value(self.weight, mean[target], variance[target])
-        return Operator((Sparse(self.pattern, values.to(dtype)),))
+        return Sums(self.graph, listed=((self.pattern, value(self.weight, mean[target], variance[target]).to(dtype)),))
