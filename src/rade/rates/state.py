@@ -139,4 +139,3 @@ class RateState(Module):
         """Follow the model to its device but keep double precision: in bfloat16 a step of 1e-3 would be lost."""
         super()._apply(lambda tensor: tensor.to(fn(tensor).device), recurse)  # type: ignore[no-untyped-call]
         return self
-

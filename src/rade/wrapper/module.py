@@ -463,8 +463,10 @@ class _RatePasses:
     def trained(self) -> Tensor | None:
         """The logits of the last training call; where that asked for other rows, in the order of these."""
         latest = self.model._latest
-        if latest is None or latest.logits is None or self.nodes is None or latest.present.targets is None:
-            return None if latest is None else latest.logits
+        if latest is None or latest.present.graph is not self.graph:
+            return None
+        if latest.logits is None or self.nodes is None or latest.present.targets is None:
+            return latest.logits
         place = torch.full((self.graph.num_nodes,), -1, device=self.nodes.device)
         place[latest.present.targets] = torch.arange(len(latest.present.targets), device=self.nodes.device)
         at = place[self.nodes]
