@@ -73,6 +73,11 @@ class Variant(str, Enum):
         choose("variant", value, tuple(variant.value for variant in cls))
 
 
+def variant_of(value: Variant | str) -> Variant:
+    """A variant by its name."""
+    return Variant(value)  # type: ignore[call-arg]
+
+
 @dataclass(frozen=True)
 class Correction:
     """How the moments of a view are computed and how far messages are corrected for them.
@@ -204,7 +209,7 @@ class Distribution:
     correction: Correction = Correction()
     views: Views = Views()
     noise: Rates = NO_NOISE
-    trust: Trust = Trust()  # noqa: RUF009 - a frozen value
+    trust: Trust = Trust()
     cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -32,7 +32,7 @@ class Everyone(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LowRank(Everyone):
-    """K_ij = Σ_r left_ir right_jr within each graph, [n, R] each: the non-edge weights of every separable aggregator."""
+    """K_ij = Σ_r left_ir right_jr within each graph, [n, R] each: weights of non-edges that separate by their ends."""
 
     graph: Graph
     left: Tensor

@@ -139,8 +139,8 @@ def packed(generator: torch.Generator) -> Tensor:
 
 def unpack(generator: torch.Generator, state: Tensor) -> None:
     """Restore a packed state; one from another kind of device cannot be continued, and restarts from its seed."""
-    seed, rest = state[:8].cpu(), state[8:].cpu()
+    seed, rest = state[:8].cpu().clone(), state[8:].cpu().clone()
     if rest.numel() == generator.get_state().numel():
-        generator.set_state(rest.contiguous())
+        generator.set_state(rest)
     else:
-        generator.manual_seed(int(seed.clone().view(torch.long)))
+        generator.manual_seed(int(seed.view(torch.long)))

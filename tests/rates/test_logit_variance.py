@@ -10,7 +10,8 @@ from rade.correction import Adjacency, clean_sums
 from rade.distribution import Distribution, Rates, Variant, Views
 from rade.moments.base import Coefficients, Moments, Weights
 from rade.moments.normalised import Normalised
-from rade.rates.all_layers import AllLayers, Recorded
+from rade.nn.trace import Aggregated
+from rade.rates.all_layers import AllLayers
 from rade.rates.variance import LogitMessages, pooled_variance, variance
 from rade.sums import Messages, Sums
 
@@ -128,10 +129,14 @@ def test_all_layers_of_a_sum_are_exact_on_average_over_views(name, variant, shar
     graph, m, form = GRAPHS[name], sent.messages, normal(GRAPHS[name].num_nodes, C, seed=5)
     distribution = Distribution(graph, Rates(0.3, 0.2), variant, views=Views(shared=shared))
     first, second = (torch.zeros_like(m, requires_grad=True) for _ in range(2))
-    mean = [Recorded(Adjacency(graph, distribution), sent.coefficients, m, out) for out in (first, second)]
+
+    def done(adjacency: Adjacency, output: torch.Tensor) -> Aggregated:
+        return Aggregated(adjacency, sent.coefficients, m, output, lambda head: head)
+
+    mean = [done(Adjacency(graph, distribution), out) for out in (first, second)]
     total = torch.zeros((), dtype=torch.double)
     for chance, view in all_views(distribution):
-        training = [Recorded(Adjacency(graph, distribution, view), sent.coefficients, m, m) for _ in range(2)]
+        training = [done(Adjacency(graph, distribution, view), m) for _ in range(2)]
         drop, add = AllLayers(first + second, mean, training).variance(distribution, form)
         total += chance * (drop + add)
     values, chances = outputs(distribution, sent)

@@ -33,6 +33,9 @@ def test_rates_are_converted_once_for_each_change(monkeypatch):
     assert len(found) == 4
     state.eval().p.data.fill_(0.1)
     assert state.rates.p == 0.1
+    with torch.inference_mode():
+        made = RateState(Constant(0.3, 0.5), 0.5).eval()
+    assert made.rates_for(graph).p == 0.3  # its tensors count no changes at all
 
 
 def test_the_density_is_that_of_the_first_graph_unless_given():

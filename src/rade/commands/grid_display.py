@@ -19,7 +19,7 @@ from rade.experiment.engine import Event
 from rade.experiment.grid import Grid
 from rade.experiment.jobs import Job
 from rade.experiment.pilots import PATIENCE
-from rade.report.numbers import many
+from rade.report.words import many
 
 # Seconds between two plain lines about progress.
 _PATIENCE = 60.0

@@ -46,7 +46,7 @@ def results(
     """
     from rade.commands.results_table import print_table
     from rade.experiment.store import Store
-    from rade.report.numbers import many
+    from rade.report.words import many
 
     store, others = _parts(words or [])
     if others is not None:
@@ -85,7 +85,7 @@ def _datasets(given: list[str] | None) -> tuple[str, ...]:
 
 
 def _merge(store: Any, others: list[Path], json: bool) -> None:
-    from rade.report.numbers import many
+    from rade.report.words import many
 
     merged = []
     for other in others:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from rade.report.numbers import many
+from rade.report.words import many
 from rade.train.row import LATER, NEUTRAL, Row
 
 _CELL = ("dataset", "backbone", "method", "protocol")

@@ -178,9 +178,7 @@ class Normalised(Coefficients):
         if self.loop == 0.0:
             return to, by, self.no_loop()
         power = (self.a + self.b,)
-        without, including = (
-            degree_moments(distribution, self.loop + k, spent, power, self.dtype)[0] for k in (0, 1)
-        )
+        without, including = (degree_moments(distribution, self.loop + k, spent, power, self.dtype)[0] for k in (0, 1))
         return to, by, self.gain * self.loop * (including - without).index_select(0, of_node)
 
     def _mean_loop(self, distribution: Distribution) -> Tensor:

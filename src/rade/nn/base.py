@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch_geometric.inspector import Inspector
 from torch_geometric.nn import MessagePassing
-from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
+from torch_geometric.nn.aggr import SumAggregation
 
 from rade.correction import Adjacency
 from rade.graph.graph import Graph
@@ -68,8 +68,8 @@ class CorrectedConv:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        bases = (base for base in cls.__mro__[1:] if issubclass(base, MessagePassing))
-        plain = next((base for base in bases if not issubclass(base, CorrectedConv)), None)
+        above: list[Any] = [base for base in cls.__mro__[1:] if issubclass(base, MessagePassing)]
+        plain = next((base for base in above if not issubclass(base, CorrectedConv)), None)
         if plain is None:  # what several layers share
             return
         cls._plain = plain
@@ -171,14 +171,12 @@ class CorrectedConv:
         elif context is None:
             out = self._plain.forward(cast(Any, self), *args, **kwargs)
         else:
-            out = self._in_context(context, given, targets, args, kwargs)
+            out = self._in_context(context, given, targets)
         if context is not None and context.trace is not None:
             context.trace.left(cast(Module, self), out)
         return out
 
-    def _in_context(
-        self, context: Context, given: dict[str, Any], targets: Tensor | None, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
+    def _in_context(self, context: Context, given: dict[str, Any], targets: Tensor | None) -> Any:
         """On views in training; in evaluation PyG's own, or faster, to the same end, where the graph is known."""
         edge_index, x = given.get("edge_index"), given.get("x")
         mode = context.setting.mode_of(cast(Module, self))
@@ -186,10 +184,11 @@ class CorrectedConv:
             context.current.targets = targets
         graph = self._graph(context, edge_index, x, mode)
         if graph is not None and self._has_moments(graph, given, context):
-            return self._corrected(given, LayerViews(graph, context.views_for(cast(Module, self), graph, mode), targets))
+            views = context.views_for(cast(Module, self), graph, mode)
+            return self._corrected(given, LayerViews(graph, views, targets))
         if mode == "views":
             return aggregate_pairs(self, context, graph, given)
-        return self._plain.forward(cast(Any, self), *args, **kwargs)
+        return self._plain.forward(cast(Any, self), **given)
 
     def _graph(self, context: Context, edge_index: Any, x: Any, mode: Mode) -> Graph | None:
         """The graph that RADE sums over; None where PyG's own code must run."""
@@ -200,7 +199,11 @@ class CorrectedConv:
         if x.dim() != 2 or edge_index.dtype != torch.long:
             return None
         if mode == "clean" and context.trace is None:
-            fixed = torch.jit.is_tracing() or torch.compiler.is_compiling() or self._option("cached", False)
+            fixed = (
+                torch._C._get_tracing_state() is not None
+                or torch.compiler.is_compiling()
+                or self._option("cached", False)
+            )
             if fixed or not context.knows(edge_index, x.shape[0]):
                 return None
         return context.graph_of(edge_index, x.shape[0])
@@ -238,8 +241,8 @@ class CorrectedConv:
                 return self.on(**{name: _whole(value) for name, value in given.items()})
         if isinstance(x, Tensor) and x.dtype in SHORT and x.device.type == "cpu":
             raise ValueError(
-                f"views are summed in float32 or float64 on a CPU, got features in {str(x.dtype).removeprefix('torch.')}; "
-                "keep the model in float32 and train under torch.autocast"
+                "views are summed in float32 or float64 on a CPU, got features in "
+                f"{str(x.dtype).removeprefix('torch.')}; keep the model in float32 and train under torch.autocast"
             )
         return self.on(**given)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,10 +38,10 @@ class Setting:
     """
 
     variant: Variant = Variant.OF
-    correction: Correction = Correction()
-    views: Views = Views()
+    correction: Correction = Correction()  # noqa: RUF009 - frozen values
+    views: Views = Views()  # noqa: RUF009
     noise: Rates = NO_NOISE
-    trust: Trust = Trust()  # noqa: RUF009 - a frozen value
+    trust: Trust = Trust()  # noqa: RUF009
     mode: Mode | None = None
     rates: Rates | None = None
 
@@ -173,7 +174,7 @@ class Context:
         return found
 
     def views_for(self, layer: Module, graph: Graph, mode: Mode) -> Find:
-        """What each step of one call of a layer aggregates over, by its number; several views of a step have one too."""
+        """What each step of one call of a layer aggregates over, by its number; so are several views of a step."""
         if mode == "clean":
             return lambda step, number=0: Adjacency(graph)
         present = self._pass()
@@ -210,7 +211,7 @@ class Context:
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but what passes; the generator as its state, since generators cannot be pickled."""
-        gone = {"current": None, "reached": None, "trace": None, "_distributions": {}}
+        gone: dict[str, Any] = {"current": None, "reached": None, "trace": None, "_distributions": {}}
         return self.__dict__ | gone | {"generator": packed(self.generator)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -220,8 +221,6 @@ class Context:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Context:
         """The same with a stream of its own: a teacher or an average must not see the model's views."""
-        from copy import deepcopy
-
         self._copies += 1
         copy = memo[id(self)] = Context(self.setting, self.rates, generator=branched(self.generator, self._copies))
         copy.rates, copy.met = deepcopy(self.rates, memo), deepcopy(self.met, memo)

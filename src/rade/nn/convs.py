@@ -44,7 +44,7 @@ class GCNConv(CorrectedConv, pyg.GCNConv):
         out = self.send_mapped(self.lin, edge_index, self.coefficients(edge_index.graph, x, edge_weight), x)
         return out if self.bias is None else out + self.bias
 
-    def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None) -> Coefficients:
+    def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None, **_: Any) -> Coefficients:
         """e_ij/√(d_i d_j), or plain sums for ``normalize=False``."""
         loop = 1.0 if self.add_self_loops else 0.0
         if self.improved and loop:  # with edge weights such loops weigh 2 as documented

@@ -172,10 +172,12 @@ def _of_added(conv: Any, name: str, value: Tensor, count: int) -> Tensor:
         return value.new_full(shape, conv.added_weight)
     how = getattr(conv, "added_attr", "mean")
     if isinstance(how, Tensor):
-        return how.to(value).expand(shape)
+        row: Tensor = how.to(value).expand(shape)
+        return row
     if not len(value) or how == "zero":
         return value.new_zeros(shape)
     if value.is_floating_point():
         return value.mean(0, keepdim=True).expand(shape)
     rows, counts = torch.unique(value, dim=0, return_counts=True)
-    return rows[counts.argmax()].expand(shape)
+    frequent: Tensor = rows[counts.argmax()].expand(shape)
+    return frequent

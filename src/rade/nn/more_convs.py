@@ -1,8 +1,9 @@
-"""The other layers with moments: PyG's own forward, with coefficients for its sums and the map that follows the last."""
+"""The other layers with moments: PyG's own forward, coefficients for its sums, and the map that follows the last."""
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -36,7 +37,7 @@ class _Symmetric(CorrectedConv):
     def against_moments(self) -> str:
         return "dropout of its edge weights comes on top" if self._option("dropout", 0.0) else super().against_moments()
 
-    def on(self, **given: Any) -> Any:
+    def on(self, *args: Any, **given: Any) -> Any:
         """Without the layer's cache, which would keep a view."""
         cached, self.__dict__["cached"] = self._option("cached", False), False
         try:
@@ -57,8 +58,11 @@ class SGConv(_Symmetric, pyg.SGConv):
         coefficients = self.coefficients(edge_index.graph, x, edge_weight)
 
         def sums(h: Tensor, follows: bool) -> Tensor:
+            def after(head: Tensor | None) -> Tensor | None:
+                return linear_part(head, self.lin) if follows else head
+
             for _ in range(self.K):
-                h = self.send(edge_index, coefficients, h, lambda head: linear_part(head, self.lin) if follows else head)
+                h = self.send(edge_index, coefficients, h, after)
             return h
 
         return linear_of_sums(self.lin, as_sparse(x), sums, sums_first=False)
@@ -89,14 +93,15 @@ class MixHopConv(_Symmetric, pyg.MixHopConv):
         """To the columns of the last power."""
         out, last, weight = self.out_channels, self.powers.index(max(self.powers)), weight_of(self.lins[-1])
         head = torch.eye(out * len(self.powers), dtype=weight.dtype, device=weight.device) if head is None else head
-        return head[:, out * last : out * (last + 1)] @ weight
+        found: Tensor = head[:, out * last : out * (last + 1)] @ weight
+        return found
 
 
 class SSGConv(_Symmetric, pyg.SSGConv):
     """PyG's SSGConv, W (α x + (1−α)/K Σ_k Â^k x); every hop is corrected."""
 
     def after_sum(self, head: Tensor | None, width: int) -> Tensor | None:
-        return (1.0 - self.alpha) / self.K * pushed(head, weight_of(self.lin))
+        return float((1.0 - self.alpha) / self.K) * pushed(head, weight_of(self.lin))
 
 
 class ARMAConv(_Symmetric, pyg.ARMAConv):
@@ -109,7 +114,7 @@ class ARMAConv(_Symmetric, pyg.ARMAConv):
         """All stacks reach the logits alike, as columns that are averaged."""
         one = width // self.num_stacks
         unit = torch.eye(one, dtype=self.init_weight.dtype, device=self.init_weight.device)
-        mean = unit.repeat(1, self.num_stacks) / self.num_stacks
+        mean: Tensor = unit.repeat(1, self.num_stacks) / self.num_stacks
         return mean if head is None else head @ mean
 
 
@@ -119,7 +124,7 @@ class GCN2Conv(_Symmetric, pyg.GCN2Conv):
     def after_sum(self, head: Tensor | None, width: int) -> Tensor | None:
         unit = torch.eye(self.channels, dtype=self.weight1.dtype, device=self.weight1.device)
         mapped = torch.addmm(unit, unit, self.weight1, beta=1.0 - self.beta, alpha=self.beta).t()
-        return (1.0 - self.alpha) * pushed(head, mapped)
+        return float(1.0 - self.alpha) * pushed(head, mapped)
 
 
 class GatedGraphConv(CorrectedConv, pyg.GatedGraphConv):
@@ -178,10 +183,10 @@ class ChebConv(CorrectedConv, pyg.ChebConv):
 
     def moments_on(self, graph: Graph, given: dict[str, Any]) -> bool:
         """Its Laplacian must be symmetric, without loops, and λ_max the 2 that holds for any graph."""
-        weight = given.get("edge_weight")
-        if given.get("lambda_max") is not None or graph.directed or not weights_have_moments(self, graph, {**given, "normalize": True}):
+        if given.get("lambda_max") is not None or graph.directed or not weights_have_moments(self, graph, given):
             return False
-        return weight is None or torch.equal(in_order(graph, weight), in_order(graph, weight)[graph.pattern.transposition])
+        weight = None if given.get("edge_weight") is None else in_order(graph, given["edge_weight"])
+        return weight is None or torch.equal(weight, weight[graph.pattern.transposition])
 
     @property
     def uses_self_loops(self) -> bool:
@@ -193,10 +198,13 @@ class ChebConv(CorrectedConv, pyg.ChebConv):
         out = linear(self.lins[0], now)
         for step, lin in enumerate(self.lins[1:]):
             factor = -1.0 if step == 0 else -2.0
-            sums = self.send(edge_index, coefficients, now, lambda head, f=factor, l=lin: f * pushed(head, weight_of(l)))
+            sums = self.send(edge_index, coefficients, now, partial(self._after, factor, lin))
             before, now = now, factor * sums - (before if step > 0 else 0.0)
             out = out + linear(lin, now)
         return out if self.bias is None else out + self.bias
+
+    def _after(self, factor: float, lin: Any, head: Tensor | None) -> Tensor:
+        return factor * pushed(head, weight_of(lin))
 
 
 class GINEConv(CorrectedConv, pyg.GINEConv):
@@ -260,7 +268,8 @@ class GATv2Conv(_Scored, pyg.GATv2Conv):
 
     def _score(self, query: Tensor, key: Tensor) -> Tensor:
         weights: Tensor = self.att
-        return (leaky_relu(query + key, self.negative_slope) * weights).sum(-1)
+        found: Tensor = (leaky_relu(query + key, self.negative_slope) * weights).sum(-1)
+        return found
 
 
 class AGNNConv(_Scored, pyg.AGNNConv):
@@ -275,7 +284,8 @@ class AGNNConv(_Scored, pyg.AGNNConv):
 
     def _score(self, query: Tensor, key: Tensor) -> Tensor:
         factor: Tensor = self.beta
-        return factor * (query * key).sum(-1)
+        found: Tensor = factor * (query * key).sum(-1)
+        return found
 
 
 def _one_head(head: Tensor | None) -> Tensor | None:
@@ -307,7 +317,7 @@ class TransformerConv(_Scored, pyg.TransformerConv):
         root = own_linear(self.lin_skip, edge_index, x)
         if self.lin_beta is None:
             return out + root
-        beta = self.lin_beta(torch.cat([out, root, out - root], dim=-1)).sigmoid()
+        beta: Tensor = self.lin_beta(torch.cat([out, root, out - root], dim=-1)).sigmoid()
         return beta * root + (1 - beta) * out
 
     def _after(self, head: Tensor | None, value: Tensor) -> Tensor:
@@ -319,4 +329,5 @@ class TransformerConv(_Scored, pyg.TransformerConv):
         return head_by_head(self, head, value)
 
     def _score(self, query: Tensor, key: Tensor) -> Tensor:
-        return (query * key).sum(-1) / math.sqrt(self.out_channels)
+        found: Tensor = (query * key).sum(-1) / math.sqrt(self.out_channels)
+        return found

@@ -13,10 +13,8 @@ import torch
 from torch import Tensor
 
 from rade.graph.graph import Graph
-from rade.graph.pairs import bernoulli_positions
 from rade.nn.context import Context
 from rade.nn.edge_values import impute_added
-from rade.views import View
 
 if TYPE_CHECKING:
     from rade.nn.base import CorrectedConv
@@ -35,7 +33,7 @@ def aggregate_pairs(conv: CorrectedConv, context: Context, graph: Graph | None, 
     """The layer's output with every sum corrected by a pair of views; PyG's own where it has no edges to draw."""
     draw = _drawing(conv, context, graph, given)
     if draw is None:
-        return conv._plain.forward(conv, **given)  # type: ignore[arg-type]
+        return conv._plain.forward(conv, **given)
     layer: Any = conv
     steps: list[Tensor] = []
     begin = torch.get_rng_state()

@@ -1,4 +1,4 @@
-"""What layers did in a pass, and the linear map from the last of them to the logits; told by the layers and by hooks."""
+"""What layers did in a pass, and the linear map from the last of them to the logits."""
 
 from __future__ import annotations
 
@@ -231,8 +231,8 @@ def logits_of(output: Any) -> Tensor:
     if isinstance(output, tuple | list) and output and isinstance(output[0], Tensor):
         return output[0]
     raise ValueError(
-        f"expected logits, or a tuple whose first entry they are, from the model, got {type(output).__name__}; to adapt "
-        "rates, return them so, or keep the rates, rule=rade.Constant()"
+        f"expected logits, or a tuple whose first entry they are, from the model, got {type(output).__name__}; to "
+        "adapt rates, return them so, or keep the rates, rule=rade.Constant()"
     )
 
 

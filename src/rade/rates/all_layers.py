@@ -13,22 +13,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rade.correction import Adjacency, factors
+from rade.correction import factors
 from rade.distribution import Distribution
 from rade.graph.sparse import Pattern, at_entries
-from rade.moments.base import Coefficients, Slopes
+from rade.moments.base import Slopes
+from rade.nn.trace import Aggregated
 from rade.sums import Messages, to_anybody
 from rade.views import View
-
-
-@dataclass(frozen=True, eq=False)
-class Recorded:
-    """One aggregation of a pass."""
-
-    adjacency: Adjacency
-    coefficients: Coefficients
-    messages: Tensor | Messages  # [n, F] or [n, H, F]
-    output: Tensor  # with its graph of derivatives
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +32,8 @@ class AllLayers:
     """
 
     logits: Tensor
-    mean: Sequence[Recorded]
-    training: Sequence[Recorded]
+    mean: Sequence[Aggregated]
+    training: Sequence[Aggregated]
 
     def __post_init__(self) -> None:
         if len(self.mean) != len(self.training):
@@ -67,7 +58,7 @@ class AllLayers:
         return p * (1.0 - p) * torch.as_tensor(drop), (1.0 - q) * torch.as_tensor(add)
 
 
-def _answer(call: Recorded, g: Tensor) -> tuple[Tensor, Tensor]:
+def _answer(call: Aggregated, g: Tensor) -> tuple[Tensor, Tensor]:
     """The response to a pair, of one aggregation: on edges [m], and on the additions of its view, each counted once."""
     view, graph = call.adjacency.view, call.adjacency.graph
     assert view is not None
@@ -77,7 +68,7 @@ def _answer(call: Recorded, g: Tensor) -> tuple[Tensor, Tensor]:
     return edges[graph.entries], added[graph.one_per_pair(view.added)]
 
 
-def _slopes(view: View, call: Recorded, g: Tensor) -> Slopes:
+def _slopes(view: View, call: Aggregated, g: Tensor) -> Slopes:
     """⟨g_i, m_j⟩ on edges and loops with their factors, on additions and non-edges relative to μ_i."""
     distribution, messages = view.distribution, call.messages.detach()
     m, found = to_anybody(messages), factors(call.coefficients, distribution)

@@ -110,7 +110,7 @@ def _layers(net: Module) -> list[Finding]:
     for path, conv in convolutions(convert(copy.deepcopy(net))).items():
         reason = conv.against_moments()
         how = f"by pairs of views ({reason})" if reason else "by moments"
-        told = f"; not linear in its sum ({conv.nonlinear}): only the sum keeps its expectation" if conv.nonlinear else ""
+        told = f"; only its sum keeps the expectation ({conv.nonlinear} is not linear in it)" if conv.nonlinear else ""
         name = f"layer {path or '(top)'}"
         lines.append(Finding(name, f"{type(conv).__name__}: {how}{told}", doubtful=bool(conv.nonlinear)))
     return lines
@@ -142,7 +142,8 @@ def _training(model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any]) -> lis
         warnings.simplefilter("always")
         model.train()(*args, **kwargs)
     present = model._context.reached
-    lines = [Finding("warning", str(one.message), False) for one in said if "looks like a batch" not in str(one.message)]
+    told = [str(one.message) for one in said if "looks like a batch" not in str(one.message)]
+    lines = [Finding("warning", sentence, False) for sentence in told]
     if present is None or present.graph is None:
         return lines
     graph, rates = present.graph, model.rates

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
-from functools import cache, singledispatch
+from functools import singledispatch
 from typing import Any, cast
 
 import torch_geometric.nn as pyg
@@ -42,8 +42,8 @@ TWINS: dict[type[Module], type[CorrectedConv]] = {
 def convert(model: Module) -> Module:
     """Make the convolutions of ``model`` ready for views; returns the same model, converted in place.
 
-    Only the layers' class changes, so parameters, optimizers, hooks and ``state_dict`` keys are untouched, and called as
-    before the model computes what it did. A layer with moments takes a `rade.Graph` as ``edge_index`` as well.
+    Only the layers' class changes, so parameters, optimizers, hooks and ``state_dict`` keys are untouched, and the
+    model computes what it did before. A layer with moments takes a `rade.Graph` as ``edge_index`` as well.
     """
     if not any(isinstance(module, pyg.MessagePassing) for module in model.modules()):
         raise ValueError(f"expected a model built from graph convolutions, but {type(model).__name__} has none")
@@ -88,9 +88,14 @@ def twin_of(layer: type[Module]) -> type[CorrectedConv]:
     return TWINS[layer] if layer in TWINS else _by_pairs(layer)
 
 
-@cache
+_PAIRED: dict[type[Module], type[CorrectedConv]] = {}
+
+
 def _by_pairs(layer: type[Module]) -> type[CorrectedConv]:
-    return type(layer.__name__, (CorrectedConv, layer), {"moments": False, "__reduce_ex__": _reduced})
+    if layer not in _PAIRED:
+        own = {"moments": False, "__reduce_ex__": _reduced, "__module__": layer.__module__}
+        _PAIRED[layer] = type(layer.__name__, (CorrectedConv, layer), own)
+    return _PAIRED[layer]
 
 
 def _reduced(module: Any, protocol: object) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ from torch.nn import Module
 from torch.optim import Optimizer
 from torch_geometric.data import Data
 
-from rade.distribution import NO_NOISE, Correction, Rates, Variant, Views
+from rade.distribution import NO_NOISE, Correction, Rates, Variant, Views, variant_of
 from rade.errors import outside
 from rade.graph.graph import Graph
 from rade.graph.sparse import is_sparse, without_autocast
@@ -69,7 +69,9 @@ class _Meeting:
 
     def rates(self, graph: Graph, training: bool) -> Rates:
         """The model's own, with as many additions per node at inference as in training."""
-        return self.state.rates_for(graph) if self.keeps_additions and not training else self.state.rates_at(graph.density)
+        if self.keeps_additions and not training:
+            return self.state.rates_for(graph)
+        return self.state.rates_at(graph.density)
 
     def met(self, graph: Graph, batched: bool) -> None:
         """A training pass has come to its first graph."""
@@ -167,7 +169,7 @@ class RADE(Module):
         _require(rule=(rule, Rule), views=(views, Views), correction=(correction, Correction),
                  readout=(readout, Readout), inference=(inference, Inference))  # fmt: skip
         rule.check_views(views)
-        variant, observed = Variant(variant), Denoised.of(noise)
+        variant, observed = variant_of(variant), Denoised.of(noise)
         readout = replace(readout, head=path_of(model, readout.head))
         self.rade = Settings(variant, rule, views, correction, readout, inference, observed)
         self.rate_state = RateState(rule, density)

@@ -294,7 +294,7 @@ def _closed_form(
     layers = [conv for conv in convolutions(model).values() if isinstance(conv, CorrectedConv)]
     for conv in layers:
         if option := conv.nonlinear:
-            return None, f"{type(conv).__name__}({option}) is not linear in what it sums, so there is no closed form here"
+            return None, f"{type(conv).__name__}({option}) is not linear in what it sums: there is no closed form"
     try:
         clean = clean_pass(context, model, run, readout)
     except ValueError as refusal:
