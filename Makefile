@@ -25,7 +25,7 @@ check: $(STAMP)            ## lint and types only
 # One file for every idea, those that take long left out.
 QUICK := $(addprefix tests/,test_imports.py test_docs.py test_values.py test_arguments.py test_bad_input.py test_convert.py \
 	test_explain.py test_graph.py test_inference.py test_memory.py test_model_memory.py test_no_silent_failures.py test_own_rule.py test_pairs.py \
-	test_sparse.py test_view.py train/test_settings.py train/test_metrics.py augment/test_backbones.py data/test_data_names.py)
+	test_sparse.py test_view.py train/test_settings.py train/test_metrics.py augment/test_backbones.py data/test_data_catalogue.py)
 
 quick: check               ## lint, types, and a selection of tests in a minute or two
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "not slow" $(QUICK)

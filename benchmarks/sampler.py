@@ -15,7 +15,7 @@ from torch_geometric.loader.utils import index_select
 from torch_geometric.sampler import NodeSamplerInput
 
 from rade.data import Sampling, neighbor_loader
-from rade.data.edges import clean_edges
+from rade.data.tensors import clean_edges
 
 NODES, CITATIONS, FEATURES = 169_343, 1_166_243, 128
 FANOUTS, SEEDS = (15, 10, 5), 1024

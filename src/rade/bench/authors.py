@@ -16,7 +16,7 @@ import torch
 from rade.bench.cases import Case
 from rade.bench.measure import Row, Setting
 from rade.data.catalogue import resolve
-from rade.data.files.root import data_root
+from rade.data.files import data_root
 from rade.errors import RadeError
 
 SCRIPT = Path("RADE_Node_Classification") / "full_batch" / "main.py"

@@ -10,11 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from rade.data.edges import clean_edges
-from rade.data.errors import DataError
-from rade.data.features import choose_layout
-from rade.data.files.raw import RawFolder
-from rade.data.tables import Tables, one_graph
+from rade.data.catalogue import DataError
+from rade.data.files import RawFolder
+from rade.data.tensors import Tables, choose_layout, clean_edges, one_graph
 
 PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 VALIDATION = 500  # the public split takes the 500 nodes after the labelled ones
