@@ -37,7 +37,7 @@ fuzz: $(STAMP)             ## random configurations, command lines, damaged file
 	RADE_FUZZ=$${RADE_FUZZ:-300} $(BIN)/pytest -n 2 tests/fuzz tests/properties
 
 bench: $(STAMP)            ## speed as ratios, on an otherwise idle machine
-	$(BIN)/rade bench
+	$(BIN)/python benchmarks/speed.py
 
 report: $(STAMP)           ## docs/results.md, the README's headline table, rate rules and noisy graphs from results/
 	$(BIN)/rade report results --out report

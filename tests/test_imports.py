@@ -25,7 +25,7 @@ LAYERS = [
     ["noise"],
     ["data", "augment"],
     ["train"],
-    ["experiment", "bench", "diagnose"],
+    ["experiment", "diagnose"],
     ["report"],
     ["comparison"],
     ["commands"],

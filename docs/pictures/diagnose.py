@@ -22,7 +22,9 @@ def content(figure: Figure, colours: Colours) -> None:
             levels, shares = zip(*measured["flips"][kind].items())
             percent = [[100 * float(value) for value in values] for values in (levels, shares)]
             right.plot(*percent, linestyle=dash, label=f"{label}, {words}", **style)
-    left.axvline(FOUND["layers"] + 0.5, color=colours["faint"], linestyle=":", label=f"{FOUND['layers']} layers end here")
+    left.axvline(
+        FOUND["layers"] + 0.5, color=colours["faint"], linestyle=":", label=f"{FOUND['layers']} layers end here"
+    )
     left.set(yscale="log", xlabel="distance of j from i, in edges", ylabel="mean ‖∂h_i/∂h⁰_j‖", title="sensitivity")
     right.set(xlabel="noise, % of the edges", ylabel="predictions that change, %", ylim=(0, None), title="flips")
     for panel in (left, right):
