@@ -1,4 +1,7 @@
 # Every target sets up what it needs: the environment lives in .venv/ and is re-used while it is up to date.
+# Bytecode is written: importing torch_geometric takes 2.4 s with it and 6.2 s without, in every process of the tests.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
