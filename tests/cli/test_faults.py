@@ -55,8 +55,8 @@ def test_settings_that_cannot_be_meant(text, sentence, rade, tmp_path):
         (("train", *QUICK, "--tensorboard", "a\udcff"), "choose another folder with --tensorboard"),
         (("predict", "x" * 300), "File name too long"),
         (("datasets", "--data-root", "~nosuchuser"), "names a user that this machine does not know"),
-        (("bench", "sampling", "--quick", "--seed", "9" * 21), "Invalid value for '--seed'"),
-        (("bench", "sampling", "--quick", "--threads", "9" * 21), "Invalid value for '--threads'"),
+        (("diagnose", "csbm", "--seed", "9" * 21), "Invalid value for '--seed'"),
+        (("diagnose", "csbm", "--threads", "9" * 21), "Invalid value for '--threads'"),
     ],
     ids=lambda value: str(value)[:40],
 )
