@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
+from rade.distribution import Distribution
 from rade.graph.graph import Graph
 from rade.moments import Attention
 
@@ -131,10 +132,10 @@ def fine_integral(case: Case) -> Dense:
     return Dense(mean, square, loop)
 
 
-def found(attention: Attention, law: object) -> Dense:
+def found(attention: Attention, distribution: Distribution) -> Dense:
     """The library's moments as dense matrices."""
     graph, heads = attention.graph, attention.scores.heads
-    mean, variance = attention.mean(law), attention.variance(law)  # type: ignore[arg-type]
+    mean, variance = attention.mean(distribution), attention.variance(distribution)
     eye = torch.eye(graph.num_nodes, dtype=attention.dtype)[:, None].expand(-1, heads, -1)
 
     def dense(edges: Tensor, nonedges: Tensor) -> Tensor:

@@ -8,12 +8,12 @@ from dense_attention import SLOPE, Case, batched, normal, random_graph
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
-from rade.moments.attention import denominator, prefix
-from rade.moments.attention.all_nodes import AttentionKernel, AttentionSums
-from rade.moments.attention.nonneighbors import list_pairs, sample_nonneighbors
+from rade.distribution import Correction, Distribution, Rates
+from rade.graph.graph import Graph
+from rade.moments.attention import attention, delta, prefix
+from rade.moments.attention.cells import AttentionKernel, NodesInCells
 from rade.moments.attention.prefix import ThresholdSums
-from rade.view.law import Correction, Law
-from rade.view.rates import Rates
+from rade.moments.attention.scores import list_pairs
 
 GRAPH = batched([random_graph(n, m, seed=n) for n, m in ((60, 150), (1, 0), (2, 0), (90, 100))])
 
@@ -80,12 +80,12 @@ def case(scale: float, heads: int = 2) -> Case:
 @pytest.mark.parametrize("scale", [0.0, 1.0, 5.0])
 def test_who_stands_where_adds_up_to_dense_sums(scale):
     """Σ f(w) over neighbors and non-neighbors from points of columns, for a smooth function of the weight."""
-    of = case(scale)
-    sums = AttentionSums(of.attention().scores)
-    point = sums.cells.log_weights_of(SLOPE, of.t.flatten())
-    for who, mask in ((sums.neighbors, of.edge), (sums.others, of.other)):
+    here = case(scale)
+    sums = NodesInCells(here.attention().scores)
+    point = sums.cells.log_weights_of(SLOPE, here.t.flatten())
+    for who, mask in ((sums.neighbors, here.edge), (sums.others, here.other)):
         found = (who * torch.sigmoid(point)).sum((1, 2)).view(-1, 2)
-        expected = (torch.sigmoid(of.log_weight) * mask[..., None]).sum(1)
+        expected = (torch.sigmoid(here.log_weight) * mask[..., None]).sum(1)
         assert float((found - expected).abs().max()) <= 1e-5 * float(expected.abs().max())
     counted = sums.others.sum((1, 2)).view(-1, 2)
     torch.testing.assert_close(counted, GRAPH.nonneighbors[:, None].double().expand(-1, 2), atol=1e-9, rtol=0)
@@ -95,24 +95,31 @@ def test_who_stands_where_adds_up_to_dense_sums(scale):
 @pytest.mark.parametrize("scale", [0.0, 1.0, 20.0])
 def test_a_kernel_is_the_sum_of_its_entries(scale, dtype):
     """``apply`` over all pairs of four graphs against the entries that ``edges`` and ``loops`` read."""
-    of = case(scale)
-    sums = AttentionSums(of.attention().scores)
-    values = torch.sigmoid(sums.cells.log_weights_of(SLOPE, of.t.flatten()))
+    here = case(scale)
+    sums = NodesInCells(here.attention().scores)
+    values = torch.sigmoid(sums.cells.log_weights_of(SLOPE, here.t.flatten()))
     kernel, x = AttentionKernel(sums, values, dtype), normal(GRAPH.num_nodes, 2, 3, seed=2).to(dtype)
     target, source = (GRAPH.batch[:, None] == GRAPH.batch).nonzero().T
     rows = (sums.rows(target).flatten(), sums.rows(source).flatten())
     entries = sums.read(kernel.values, *rows, sums.cells.column(*rows)).view(-1, 2)
-    dense = torch.zeros_like(of.log_weight).index_put((target, source), entries)
+    dense = torch.zeros_like(here.log_weight).index_put((target, source), entries)
     expected = torch.einsum("ijh,jhf->ihf", dense, x.double())
     scale_of = torch.einsum("ijh,jhf->ihf", dense.abs(), x.double().abs()).clamp(min=1e-30)
     bound = 1e-12 if dtype == torch.double else 1e-5
     assert float(((kernel.apply(x).double() - expected).abs() / scale_of).max()) <= bound
     edges = dense[GRAPH.pattern.target, GRAPH.pattern.source]
-    torch.testing.assert_close(kernel.edges().double(), edges, rtol=1e-5, atol=1e-12)
-    torch.testing.assert_close(kernel.loops().double(), dense.diagonal().T, rtol=1e-5, atol=1e-12)
+    off = kernel.over_nonedges()
+    assert off.edges is not None
+    assert off.loop is not None
+    torch.testing.assert_close(-off.edges.double(), edges, rtol=1e-5, atol=1e-12)
+    torch.testing.assert_close(-off.loop.double(), dense.diagonal().T, rtol=1e-5, atol=1e-12)
+    factor = normal(GRAPH.num_nodes, 2, seed=4).to(dtype)
+    torch.testing.assert_close(
+        kernel.scaled(factor).scaled(factor).apply(x), factor.square()[..., None] * kernel.apply(x)
+    )
     # Entries interpolate the function, except where no non-neighbor stands: there they are exactly zero.
-    kept = of.other[target, source]
-    true = torch.sigmoid(leaky_relu(of.s[source] + of.t[target], SLOPE))
+    kept = here.other[target, source]
+    true = torch.sigmoid(leaky_relu(here.s[source] + here.t[target], SLOPE))
     torch.testing.assert_close(entries[kept], true[kept], rtol=1e-5, atol=1e-9)
     full = (GRAPH.nonneighbors == 0)[target]
     assert bool(full.any())
@@ -131,23 +138,29 @@ def test_pairs_are_listed_once():
     assert torch.equal(torch.stack([pairs.pattern.target, pairs.pattern.source]), other)
 
 
-def test_samples_are_nonneighbors():
-    pattern, times = sample_nonneighbors(GRAPH, 50, torch.Generator().manual_seed(0))
-    assert bool(case(1.0).other[pattern.target, pattern.source].all())
-    drawn = torch.zeros(GRAPH.num_nodes, dtype=torch.long).index_add(0, pattern.target, times)
-    assert torch.equal(drawn, 50 * (GRAPH.nonneighbors > 0))
+def test_nodes_need_not_come_graph_by_graph(monkeypatch):
+    """Batches in any order of nodes, by cells and by pairs."""
+    order = torch.randperm(GRAPH.num_nodes, generator=torch.Generator().manual_seed(5))
+    place, (s, t), x = torch.argsort(order), normal(2, GRAPH.num_nodes, 2), normal(GRAPH.num_nodes, 2, 3, seed=2)
+    mixed = Graph.from_edge_index(place[GRAPH.edge_index], GRAPH.num_nodes, GRAPH.batch[order])
+    assert mixed.by_graph is not None
+    for listed in (False, True):
+        monkeypatch.setattr(attention, "listing_is_cheaper", lambda scores, listed=listed: listed)
+        means = [
+            attention.Attention(graph, s[rows], t[rows]).mean(Distribution(graph, Rates(0.5, 0.05))).nonedges
+            for graph, rows in ((GRAPH, slice(None)), (mixed, order))
+        ]
+        torch.testing.assert_close(means[1].apply(x[order]), means[0].apply(x)[order])
 
 
 def test_the_expansion_by_cells_is_that_by_pairs(monkeypatch):
-    """The paper's formulas are the same, whoever sums over non-neighbors: all by cells, by list, or a large sample."""
-    of, found = case(1.0), {}
-    for name, listed, complement in (("cells", False, "exact"), ("list", True, "exact"), ("sample", True, "sampled")):
-        monkeypatch.setattr(denominator, "listing_is_cheaper", lambda scores, listed=listed: listed)
-        correction = Correction(moments="delta", complement=complement, samples=20_000)
-        law = Law(GRAPH, Rates(0.5, 0.05), correction=correction, generator=torch.Generator().manual_seed(0))
-        mean, variance = of.attention().mean(law), of.attention().variance(law)
+    """The paper's formulas are the same, whoever sums over non-neighbors: by cells or by list."""
+    found = {}
+    for name in ("cells", "list"):
+        monkeypatch.setattr(delta, "listing_is_cheaper", lambda scores, name=name: name == "list")
+        distribution = Distribution(GRAPH, Rates(0.5, 0.05), correction=Correction(moments="delta"))
+        mean, variance = case(1.0).attention().mean(distribution), case(1.0).attention().variance(distribution)
         x = normal(GRAPH.num_nodes, 2, 3, seed=2).abs()
         found[name] = mean.edges, mean.loop, variance.edges, mean.nonedges.apply(x), variance.nonedges.apply(x)
-    for exact, by_cells, sampled in zip(found["list"], found["cells"], found["sample"]):
+    for exact, by_cells in zip(found["list"], found["cells"]):
         torch.testing.assert_close(by_cells, exact, rtol=1e-4, atol=1e-7)
-        assert float((sampled - exact).abs().max() / exact.abs().max()) <= 0.05

@@ -9,24 +9,29 @@ import torch
 from dense_attention import SLOPE, Case, all_subsets, batched, fine_integral, found, normal, random_graph
 from torch import Tensor
 
-from looping import looped
-from rade.correction import terms
+from rade.correction import factors
+from rade.distribution import Correction, Distribution, Rates
 from rade.graph.graph import Graph
 from rade.moments import Attention
-from rade.moments.attention import denominator, lattice
-from rade.moments.attention.cell_law import CellLaw
-from rade.moments.attention.pair_law import PairLaw
-from rade.view.law import Correction, Law
-from rade.view.rates import Rates
+from rade.moments.attention import attention as module
+from rade.moments.attention import delta as expansion
+from rade.moments.attention import exact as lattice
+from rade.moments.attention.exact import DenominatorByPairs
+from rade.moments.attention.exact_cells import DenominatorByCells
 
 SMALL = random_graph(9, 12)
 
 
 @pytest.fixture(params=["cells", "pairs"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type:
-    """Both forms of the exact law, whatever the library would choose."""
-    monkeypatch.setattr(denominator, "listing_is_cheaper", lambda scores: request.param == "pairs")
-    return PairLaw if request.param == "pairs" else CellLaw
+    """Both forms of the exact denominator, whatever the library would choose."""
+    listing(monkeypatch, request.param == "pairs")
+    return DenominatorByPairs if request.param == "pairs" else DenominatorByCells
+
+
+def listing(monkeypatch: pytest.MonkeyPatch, listed: bool) -> None:
+    for user in (module, expansion):
+        monkeypatch.setattr(user, "listing_is_cheaper", lambda scores: listed)
 
 
 def case_of(heads: int, loops: bool, std: float, p: float, rho: float, graph: Graph = SMALL, seed: int = 3) -> Case:
@@ -34,8 +39,8 @@ def case_of(heads: int, loops: bool, std: float, p: float, rho: float, graph: Gr
     return Case(graph, s, t, p, min(1.0, rho * graph.density), loops)
 
 
-def law_of(case: Case, **correction: object) -> Law:
-    return Law(case.graph, Rates(case.p, case.q), correction=Correction(**correction))  # type: ignore[arg-type]
+def distribution_of(case: Case, **correction: object) -> Distribution:
+    return Distribution(case.graph, Rates(case.p, case.q), correction=Correction(**correction))  # type: ignore[arg-type]
 
 
 def relative(value: Tensor, target: Tensor) -> float:
@@ -46,16 +51,16 @@ def relative(value: Tensor, target: Tensor) -> float:
 
 def test_the_way_is_the_one_asked_for(way):
     case = case_of(1, True, 1.0, 0.5, 0.5)
-    assert isinstance(denominator.denominator(case.attention().scores, law_of(case)), way)
+    assert isinstance(case.attention()._denominator(distribution_of(case)), way)
 
 
-@looped("loops", [False, True])
-@looped("std", [0.0, 1.0, 2.0])
+@pytest.mark.parametrize("loops", [False, True])
+@pytest.mark.parametrize("std", [0.0, 1.0, 2.0])
 def test_moments_are_those_of_all_subsets(way, std, loops):
     """Every pair and loop on its own, relative to its own value: means 2e-5, squares 3e-4."""
     for p, rho, heads in itertools.product((0.0, 0.5, 0.8), (0.5, 1.5), (1, 4)):
         case = case_of(heads, loops, std, p, rho)
-        seen, true = found(case.attention(), law_of(case)), all_subsets(case)
+        seen, true = found(case.attention(), distribution_of(case)), all_subsets(case)
         assert relative(seen.mean, true.mean) <= 2e-5, (p, rho, heads)
         assert relative(seen.loop, true.loop) <= 2e-5, (p, rho, heads)
         assert relative(seen.square, true.square) <= 3e-4, (p, rho, heads)
@@ -63,20 +68,20 @@ def test_moments_are_those_of_all_subsets(way, std, loops):
 
 def bias(case: Case, true: Tensor, true_loop: Tensor, **correction: object) -> float:
     """Largest entry of E[corrected operator] − clean operator for RADE-OF, by true means."""
-    attention, law = case.attention(), law_of(case, **correction)
-    of, (alpha, loop) = terms(attention, law), case.clean
+    attention, distribution = case.attention(), distribution_of(case, **correction)
+    seen, (alpha, loop) = factors(attention, distribution), case.clean
     at = (case.graph.pattern.target, case.graph.pattern.source)
-    factor = torch.zeros_like(alpha).index_put(at, of.edges)
-    mean = found(attention, law).mean * case.other[..., None]
+    factor = torch.zeros_like(alpha).index_put(at, seen.edges)
+    mean = found(attention, distribution).mean * case.other[..., None]
     total = mean.sum(1, keepdim=True)
     centre = mean / torch.where(total > 0, total, 1.0)
     outside = true * case.other[..., None]
     added = outside - outside.sum(1, keepdim=True) * centre
     edges = (factor * true - alpha) * case.edge[..., None]
-    return max(float(x.abs().max()) for x in (edges + added, of.loop * true_loop - loop))
+    return max(float(x.abs().max()) for x in (edges + added, seen.loop * true_loop - loop))
 
 
-@looped("loops", [False, True])
+@pytest.mark.parametrize("loops", [False, True])
 @pytest.mark.parametrize("heads", [1, 4])
 def test_the_corrected_mean_is_the_clean_aggregation(way, heads, loops):
     """Within 1e-4 without a cap; the paper's expansion beside it, with and without its cap."""
@@ -97,7 +102,7 @@ def test_a_batch_of_small_graphs(way):
     """Five graphs of different size as one batch, one of them a single node: each as if alone."""
     graphs = [random_graph(n, m, seed=n) for n, m in ((5, 4), (7, 12), (1, 0), (3, 1), (8, 9))]
     case = case_of(2, True, 1.5, 0.5, 1.0, batched(graphs))
-    seen, true = found(case.attention(), law_of(case)), all_subsets(case)
+    seen, true = found(case.attention(), distribution_of(case)), all_subsets(case)
     assert relative(seen.mean, true.mean) <= 2e-5
     assert relative(seen.loop, true.loop) <= 2e-5
     assert bias(case, true.mean, true.loop) <= 1e-4
@@ -117,29 +122,29 @@ def scores(kind: str, n: int, heads: int) -> tuple[Tensor, Tensor]:
     }[kind]
 
 
-@looped("loops", [False, True])
-@looped("kind", ["equal", "normal", "student", "outliers", "uniform"])
-@looped("p", [0.0, 0.5])
+@pytest.mark.parametrize("loops", [False, True])
+@pytest.mark.parametrize("kind", ["equal", "normal", "student", "outliers", "uniform"])
+@pytest.mark.parametrize("p", [0.0, 0.5])
 def test_all_that_a_node_hears_adds_up(way, kind, loops, p):
     """Σ_j E[α'_ij] + E[α'_ii] = 1 − P(nobody is heard), for any graph and any scores; no reference needed."""
-    if way is CellLaw and kind == "uniform":
+    if way is DenominatorByCells and kind == "uniform":
         pytest.skip("thousands of cells and levels: such scores are what the pairs are for")
     graph = batched([random_graph(40, 80), random_graph(25, 20, seed=1)])
     case = Case(graph, *scores(kind, 65, 2), p, 0.02, loops)
     attention = case.attention()
-    mean = attention.mean(law_of(case))
+    mean = attention.mean(distribution_of(case))
     ones = torch.ones(65, 2, 1, dtype=torch.double)
     total = mean.nonedges.apply(ones).squeeze(2) + graph.pattern.row_sum(mean.edges) + mean.loop
     nobody = (1.0 - case.rate).log().sum(1).exp() * (not loops)
     assert float((total - 1 + nobody[:, None]).abs().max()) <= 2e-5
 
 
-@looped("loops", [False, True])
+@pytest.mark.parametrize("loops", [False, True])
 def test_of_scores_far_apart_the_heaviest_takes_all(loops):
     """Scores in ±800: E[α'_ij] = π_ij · P(nothing heavier is on), where no other weight is near."""
     graph = random_graph(40, 80)
     case = Case(graph, *(x[:, :1] for x in scores("uniform", 40, 1)), 0.5, 0.02, loops)
-    seen, beta, rate = found(case.attention(), law_of(case)).mean[..., 0], case.log_weight[..., 0], case.rate
+    seen, beta, rate = found(case.attention(), distribution_of(case)).mean[..., 0], case.log_weight[..., 0], case.rate
     heavier = torch.where(beta[:, None] > beta[:, :, None], torch.log1p(-rate)[:, None], 0.0).sum(2).exp()
     expected = heavier * rate * (beta > case.own)
     apart = (beta[:, None] - beta[:, :, None]).abs() + 99 * torch.eye(40)
@@ -152,13 +157,18 @@ def test_single_precision_is_within_a_thousandth(way):
     """Of every entry of the corrected operator and of E[α']: scores and messages in float32."""
     for loops, std in itertools.product((False, True), (1.0, 2.0)):
         case = case_of(2, loops, std, 0.5, 0.5, random_graph(60, 150))
-        single, double = (found(case.attention(dtype), law_of(case)) for dtype in (torch.float32, torch.double))
+        single, double = (
+            found(case.attention(dtype), distribution_of(case)) for dtype in (torch.float32, torch.double)
+        )
         edges = (double.mean > 0) & case.edge[..., None]
         assert relative(single.mean.double()[edges], double.mean[edges]) <= 1e-3
-        totals = [(of.mean.double() * case.other[..., None]).sum(1) for of in (single, double)]
+        totals = [(seen.mean.double() * case.other[..., None]).sum(1) for seen in (single, double)]
         assert relative(totals[0], totals[1]) <= 1e-3
-        factors = [terms(case.attention(dtype), law_of(case)).edges.double() for dtype in (torch.float32, torch.double)]
-        assert relative(*factors) <= 1e-3
+        both = [
+            factors(case.attention(dtype), distribution_of(case)).edges.double()
+            for dtype in (torch.float32, torch.double)
+        ]
+        assert relative(*both) <= 1e-3
 
 
 def readings(seen: object, weights: Tensor) -> Tensor:
@@ -174,7 +184,7 @@ def test_slopes_are_those_of_the_fine_integral(way):
     steps = [1e-5 * normal(30, 1, seed=4), 1e-5 * normal(30, 1, seed=5), torch.tensor(1e-5), torch.tensor(1e-6)]
     inputs = [leaf.clone().requires_grad_() for leaf in leaves]
     case = Case(graph, *inputs, True)
-    out = readings(found(case.attention(), law_of(case)), weights)
+    out = readings(found(case.attention(), distribution_of(case)), weights)
     for k, (step, bound) in enumerate(zip(steps, (1e-3, 1e-3, 1e-4, 1e-4))):
         moved = [[x + sign * step if i == k else x for i, x in enumerate(leaves)] for sign in (1, -1)]
         above, below = (readings(fine_integral(Case(graph, *x, True)), weights) for x in moved)
@@ -190,8 +200,8 @@ def test_derivatives_of_both_orders(way):
 
     def everything(s: Tensor, t: Tensor, p: Tensor, q: Tensor) -> Tensor:
         case = Case(graph, s, t, p, q, True)
-        of = terms(case.attention(), law_of(case))
-        return torch.cat([of.edges.flatten(), of.loop.flatten(), of.total.flatten()])
+        seen = factors(case.attention(), distribution_of(case))
+        return torch.cat([seen.edges.flatten(), seen.loop.flatten(), seen.total.flatten()])
 
     assert torch.autograd.gradcheck(everything, [*inputs, *rates], fast_mode=True, atol=1e-6)
     assert torch.autograd.gradgradcheck(everything, [*inputs, *rates], fast_mode=True, atol=2e-3)
@@ -199,32 +209,28 @@ def test_derivatives_of_both_orders(way):
 
 def test_groups_of_targets_are_recomputed(monkeypatch):
     """The pairs in groups of one target each: same values, same derivatives."""
-    from rade.moments.attention import pair_law
-
-    monkeypatch.setattr(denominator, "listing_is_cheaper", lambda scores: True)
+    listing(monkeypatch, True)
     outs = []
     for budget in (2**30, 1):
-        monkeypatch.setattr(pair_law, "BUDGET", budget)
+        monkeypatch.setattr(lattice, "BUDGET", budget)
         s = normal(9, 2).requires_grad_()
         case = Case(SMALL, s, normal(9, 2, seed=1), 0.5, 0.1, False)
-        of = terms(case.attention(), law_of(case))
-        out = of.edges.sum() + of.total.square().sum()
+        seen = factors(case.attention(), distribution_of(case))
+        out = seen.edges.sum() + seen.total.square().sum()
         outs.append((out.detach(), torch.autograd.grad(out, s)[0]))
     torch.testing.assert_close(outs[0], outs[1], rtol=1e-5, atol=1e-6)
 
 
 def test_gaps_beyond_forty_are_narrowed_without_effect(monkeypatch):
-    from rade.moments.attention import pair_law
-
-    monkeypatch.setattr(denominator, "listing_is_cheaper", lambda scores: True)
+    listing(monkeypatch, True)
     s, t = scores("uniform", 40, 2)
     case = Case(random_graph(40, 80), s, t, 0.5, 0.02, True)
-    plain = found(case.attention(), law_of(case))
-    monkeypatch.setattr(pair_law, "MOST_LEVELS", 1)
-    narrow = found(case.attention(), law_of(case))
+    plain = found(case.attention(), distribution_of(case))
+    monkeypatch.setattr(lattice, "MOST_LEVELS", 1)
+    narrow = found(case.attention(), distribution_of(case))
     torch.testing.assert_close(narrow.mean, plain.mean, rtol=3e-5, atol=1e-5)
     huge = Case(case.graph, 1e6 * s, 1e6 * t, 0.5, 0.02, True)
-    total = found(huge.attention(), law_of(huge)).mean.sum(1)
+    total = found(huge.attention(), distribution_of(huge)).mean.sum(1)
     assert bool((total <= 1 + 1e-5).all())
 
 
@@ -232,23 +238,23 @@ def test_gaps_beyond_forty_are_narrowed_without_effect(monkeypatch):
 @pytest.mark.parametrize("moments", ["exact", "delta"])
 def test_one_heavy_neighbor_leaves_the_others_alone(monkeypatch, moments, dtype):
     """A ring of 50 with one score of 40: all − edges − loop would leave nothing but rounding for its neighbors."""
-    monkeypatch.setattr(denominator, "listing_is_cheaper", lambda scores: False)
+    listing(monkeypatch, False)
     n, i = 50, torch.arange(50)
     graph = Graph.from_edge_index(torch.stack([torch.cat([i, (i + 1) % n]), torch.cat([(i + 1) % n, i])]), n)
     s = torch.zeros(n, 1, dtype=torch.double)
     s[0] = 40.0
     for p, loops in ((0.5, True), (0.0, False)):
         case = Case(graph, s, 0 * s, p, 0.02, loops)
-        attention, law = case.attention(dtype), law_of(case, moments=moments)
-        mean, of = attention.mean(law), terms(attention, law)
+        attention, distribution = case.attention(dtype), distribution_of(case, moments=moments)
+        mean, seen = attention.mean(distribution), factors(attention, distribution)
         x = normal(n, 1, 1).to(dtype)
-        assert bool((of.total > 0).all())
+        assert bool((seen.total > 0).all())
         if moments == "exact":
             true = fine_integral(case).mean[..., 0] * case.other
-            assert relative(of.total[:, 0].double(), true.sum(1)) <= 3e-5
-            centre = (mean.nonedges.apply(x) / of.total[..., None])[:, 0, 0].double()
+            assert relative(seen.total[:, 0].double(), true.sum(1)) <= 3e-5
+            centre = (mean.nonedges.apply(x) / seen.total[..., None])[:, 0, 0].double()
             torch.testing.assert_close(centre, true @ x[:, 0, 0].double() / true.sum(1), rtol=1e-4, atol=1e-4)
-        assert float((mean.nonedges.apply(x) / of.total[..., None]).abs().max()) <= float(x.abs().max())
+        assert float((mean.nonedges.apply(x) / seen.total[..., None]).abs().max()) <= float(x.abs().max())
 
 
 def test_the_lattice_is_right_for_every_scale():
@@ -268,10 +274,10 @@ def test_the_lattice_is_right_for_every_scale():
 def test_who_lists_pairs():
     """Small graphs, and scores that would need too many cells; not Cora's size with ordinary scores."""
     large, small = random_graph(1500, 3000), batched([random_graph(8, 10, seed=k) for k in range(4)])
-    assert denominator.listing_is_cheaper(Case(small, normal(32, 1), normal(32, 1), 0.5, 0.1, True).attention().scores)
+    assert lattice.listing_is_cheaper(Case(small, normal(32, 1), normal(32, 1), 0.5, 0.1, True).attention().scores)
     for scale, listed in ((1.0, False), (2000.0, True)):
         scores = Case(large, scale * normal(1500, 1), scale * normal(1500, 1), 0.5, 0.1, True).attention().scores
-        assert denominator.listing_is_cheaper(scores) is listed
+        assert lattice.listing_is_cheaper(scores) is listed
 
 
 def test_a_falling_slope_is_refused():

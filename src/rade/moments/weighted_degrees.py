@@ -92,7 +92,7 @@ class WeightedDegrees:
                 top = top.scatter_reduce(0, self.target, certain, "amax")
             else:
                 top = torch.maximum(top, certain)
-        return mean + top
+        return (mean + top).clamp(min=NEVER)  # a node without edges and additions has no degree
 
     def block(
         self, wanted: Sequence[Condition], nodes: slice, entries: slice
