@@ -51,7 +51,7 @@ def diagnose(
     """
     import torch
 
-    from rade.control.rules import Constant
+    from rade.rates.rules import Constant
     from rade.diagnose import Effort
     from rade.diagnose import diagnose as measure
     from rade.train.errors import SettingsError

@@ -133,6 +133,16 @@ def entries_of_rows(rowptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     return pointer, torch.arange(shift.numel(), device=shift.device) + shift
 
 
+def rows_of(x: Tensor, rows: Tensor) -> Tensor:
+    """Rows of a dense or sparse CSR matrix, in the same layout: x[rows]."""
+    if x.layout is not torch.sparse_csr:
+        return x.index_select(0, rows)
+    pointer, entries = entries_of_rows(x.crow_indices(), rows)
+    shape = (rows.numel(), x.shape[1])
+    column, values = x.col_indices()[entries], x.values()[entries]
+    return torch.sparse_csr_tensor(pointer, column, values, shape, check_invariants=False)
+
+
 def without_autocast(device: torch.device) -> torch.autocast:
     """Mixed precision off: products of sparse matrices know none, and corrections cancel, which bfloat16 cannot."""
     return torch.autocast(device.type, enabled=False)
