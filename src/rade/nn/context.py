@@ -64,8 +64,11 @@ class Pass:
     def __init__(self, batch: Tensor | None = None) -> None:
         self.batch = batch
         self.graph: Graph | None = None  # of the first layer
+        self.last: tuple[int, int | None, Graph] | None = None  # the edge_index that a layer got last, and its graph
+        self.alive: Tensor | None = None  # that edge_index, lest another takes its place in memory
         self.targets: Tensor | None = None  # the nodes that the last layer was asked for, all if None
         self.views: dict[Hashable, View] = {}
+        self.distributions: dict[Graph, Distribution] = {}
         self.calls: Counter[Module] = Counter()
         self.within = torch._C._current_graph_task_id()  # the backward pass in which it was made, −1 outside of any
 
@@ -145,9 +148,16 @@ class Context:
         """The graph of an ``edge_index``: sorted once, then recalled while the tensor lives unchanged."""
         if isinstance(edge_index, Graph):
             return edge_index
+        current = self.current
+        version = None if edge_index.is_inference() else edge_index._version
+        if current is not None and current.last is not None and current.last[:2] == (id(edge_index), version):
+            return current.last[2]  # of the layer before
         batch, directed = self._batch(nodes), True if self.setting.views.directed else None
         given = (edge_index, nodes, batch, None, directed)
-        return self._graphs.get((edge_index, batch), (nodes, directed), lambda: Graph.from_edge_index(*given))
+        found = self._graphs.get((edge_index, batch), (nodes, directed), lambda: Graph.from_edge_index(*given))
+        if current is not None:
+            current.last, current.alive = (id(edge_index), version, found), edge_index
+        return found
 
     def knows(self, edge_index: Tensor, nodes: int) -> bool:
         """Whether the graph of an ``edge_index`` was sorted before."""
@@ -182,7 +192,9 @@ class Context:
             present.graph = graph
             if self.setting.mode is None and layer.training and self.met is not None:
                 self.met(graph, self._batch(graph.num_nodes) is not None or graph.num_graphs > 1)
-        distribution = self.distribution(graph, mode == "views")
+        distribution = present.distributions.get(graph)
+        if distribution is None:
+            distribution = present.distributions[graph] = self.distribution(graph, mode == "views")
         if mode == "mean":
             return lambda step, number=0: Adjacency(graph, distribution)
         call = present.enter(layer)

@@ -235,7 +235,7 @@ class RADE(Module):
             if same and not self._looked and len(latest.reached) == present.graph.num_nodes:
                 self._looked = True
                 told.labels(latest.reached, self.rates)
-        self._latest = _Latest(run, present, output, self._context)
+        self.__dict__["_latest"] = _Latest(run, present, output, self._context)  # the wrapped model has no say in it
 
     def adapt(self, *args: Any, labelled: Labelled | Tensor | None = None, **kwargs: Any) -> Tensor:
         """One step of the rate rule, with the gradients that ``loss.backward()`` left; returns the clean logits.
