@@ -83,10 +83,7 @@ class Recall(Generic[T]):
 
 
 def _alive(refs: list[weakref.ref[Any]]) -> bool:
-    for ref in refs:
-        if ref() is None:
-            return False
-    return True
+    return None not in [ref() for ref in refs]
 
 
 def _place(tensors: Sequence[Tensor | None], extra: Hashable) -> tuple[Hashable, list[int] | None, list[Tensor]]:

@@ -154,14 +154,12 @@ def _loop_attributes(graph: Graph, attributes: Tensor, fill: object) -> Tensor:
     return sums if fill == "add" else sums / graph.degree.clamp(min=1)[:, None]
 
 
-def impute_added(
-    conv: CorrectedConv, given: dict[str, Any], edges: int, kept: Tensor, graph_of_added: Tensor
-) -> dict[str, Any]:
+def impute_added(conv: CorrectedConv, given: dict[str, Any], edges: int, kept: Tensor, added: int) -> dict[str, Any]:
     """Arguments that have a row for each of the given ``edges``, for a view: those of kept ones, and imputed ones."""
     found = {}
     for name, value in given.items():
         if name.startswith("edge_") and name != "edge_index" and isinstance(value, Tensor) and len(value) == edges:
-            found[name] = torch.cat([value[kept], _of_added(conv, name, value, graph_of_added.numel())])
+            found[name] = torch.cat([value[kept], _of_added(conv, name, value, added)])
     return found
 
 
