@@ -170,7 +170,7 @@ class Context:
         """The edges of each relation, by their position, and its graph; found once for the same tensors."""
 
         def build() -> list[tuple[Tensor, Graph]]:
-            positions = [(kinds == kind).nonzero().squeeze(1) for kind in kinds.unique()]
+            positions = [(kinds == kind).nonzero().squeeze(1) for kind in torch.unique(kinds)]
             return [(at, Graph.from_edge_index(edge_index[:, at], nodes, self._batch(nodes))) for at in positions]
 
         return self._parts.get((edge_index, kinds), nodes, build)
