@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -50,7 +49,7 @@ def test_settings_that_cannot_be_meant(text, sentence, rade, tmp_path):
     ("arguments", "sentence"),
     [
         (("train", *QUICK, "--lr", "1e39"), "lr must be less than or equal to"),
-        (("train", *QUICK, "--out", "x" * 300), "File name too long; choose another folder with --out"),
+        (("train", *QUICK, "--out", "x" * 300), "File name too long; choose another folder"),
         (("train", *QUICK, "--config", "x" * 300), "File name too long"),
         (("train", *QUICK, "--tensorboard", "a\udcff"), "choose another folder with --tensorboard"),
         (("predict", "x" * 300), "File name too long"),
@@ -168,15 +167,3 @@ def test_scores_are_whole_at_any_width(width, terminal, monkeypatch, capsys, tmp
     out = capsys.readouterr().out
     assert out.count("82.00 ± 1.41") == 2
     assert ("seconds" in out) == (width >= 80 or not terminal)
-
-
-def test_without_standard_output_there_is_a_display(monkeypatch):
-    from rade.commands.display import choose_display
-    from rade.commands.output import tolerant_output
-    from rade.train.process import Solo
-
-    monkeypatch.setattr(sys, "stdout", None)
-    monkeypatch.setattr(sys, "__stdout__", None)
-    with tolerant_output() as streams:
-        assert choose_display(False, Solo()).visible
-        assert streams.lost is None

@@ -14,8 +14,7 @@ from rade.train import Interrupted, RunError, load_run, resolve, summarise, trai
 from rade.train import run as run_module
 from rade.train.checkpoint import Keeping
 from rade.train.compare import compare
-from rade.train.files import load_tensors, save_tensors
-from rade.train.lock import Locked, locked
+from rade.train.files import load_tensors, save_tensors, sole_writer
 from rade.train.summary import Summary, in_common
 
 
@@ -98,13 +97,13 @@ def test_orphans_of_killed_runs_go_with_the_next_start(papers, tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("half")
     compare(papers, [settings()], 1, tmp_path)
-    assert not list(tmp_path.rglob(".*"))
+    assert [path.name for path in tmp_path.rglob(".*")] == [".writer"]
 
 
 def test_a_folder_in_use_is_refused_before_anything_is_touched(papers, tmp_path):
     compare(papers, [settings()], 1, tmp_path)
     before = scores(tmp_path / "none/run-0")
-    with locked(tmp_path), pytest.raises(Locked, match="is in use by process"):
+    with sole_writer(tmp_path / ".writer", ""), pytest.raises(RunError, match="is in use by another process; wait"):
         compare(papers, [settings(epochs=2)], 1, tmp_path, existing="overwrite")
     assert scores(tmp_path / "none/run-0") == before
 

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from rade.commands.narrow import printable
+from rade.commands.display import printable
 from rade.data import load
 from rade.data.catalogue import resolve as resolve_dataset
 from rade.diagnose import Diagnosis, Effort, Subject, diagnose, of_dataset, of_run

@@ -12,7 +12,7 @@ from rade.data import Dataset
 from rade.errors import choose
 from rade.train.checkpoint import Keeping
 from rade.train.files import save_json
-from rade.train.folder import refuse_to_lose, run_folder, sole_writer, with_earlier
+from rade.train.folder import held, refuse_to_lose, run_folder, with_earlier
 from rade.train.picture import draw_curves
 from rade.train.process import Solo
 from rade.train.progress import Progress
@@ -111,7 +111,7 @@ def compare(
     numbers = range(first, first + runs)
     check_folds(dataset, numbers.stop)
     results: dict[str, list[RunRecord]] = {settings.method: [] for settings in plans}
-    with sole_writer(out, process):
+    with held(out, process):
         if existing == "refuse":
             refuse_to_lose(out, plans, numbers)
         for settings, run in product(plans, numbers):

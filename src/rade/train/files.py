@@ -6,13 +6,14 @@ import json
 import os
 import pickle
 import secrets
+import sqlite3
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from rade.errors import EnvironmentFault, is_machine
-from rade.seal import SealError, sealed, verify
 from rade.train.errors import RunError
 from rade.train.record import RecordError, RunRecord
 
@@ -99,20 +100,19 @@ def save_json(path: Path, content: Any) -> None:
 
 
 def save_record(path: Path, record: dict[str, Any]) -> None:
-    """Write a JSON object with its checksum."""
-    save_json(path, sealed(record))
+    """Write a JSON object."""
+    save_json(path, record)
 
 
 def load_record(path: Path) -> dict[str, Any]:
-    """Read what `save_record` wrote, with its checksum."""
+    """Read what `save_record` wrote."""
     try:
         record = json.loads(_read(path).decode("utf-8"))
-        verify(record)
-    except SealError as error:
-        raise RunError(f"{path} cannot be trusted: {error}; delete it to start this run afresh") from None
     except (ValueError, RecursionError):
         raise RunError(f"{path} {_DAMAGED}") from None
-    return dict(record)
+    if not isinstance(record, dict):
+        raise RunError(f"{path} {_DAMAGED}")
+    return record
 
 
 def load_run_record(path: Path) -> RunRecord:
@@ -164,3 +164,23 @@ def _sync_folder(folder: Path) -> None:
         pass
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def sole_writer(path: Path, busy: str) -> Iterator[None]:
+    """Hold the lock that a file is; `busy` is the sentence for whoever comes second.
+
+    SQLite locks the file by the operating system's means, which let go of it when a process ends, however it does.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = sqlite3.connect(path, timeout=0, isolation_level=None)
+        lock.execute("BEGIN EXCLUSIVE")
+    except OSError as error:
+        raise _cannot("write to", path.parent, error, "; choose another folder") from None
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error):
+            raise RunError(busy) from None
+        raise EnvironmentFault(f"cannot write to {path.parent}: {error}; choose another folder") from None
+    with closing(lock):
+        yield

@@ -8,13 +8,13 @@ from pathlib import Path
 from rade.augment import METHODS
 from rade.errors import RadeError
 from rade.train.errors import RunError
-from rade.train.files import ensure_writable, load_run_record, sweep
-from rade.train.lock import locked
+from rade.train.files import ensure_writable, load_run_record, sole_writer, sweep
 from rade.train.matching import same_settings
 from rade.train.process import Solo
 from rade.train.record import RunRecord
 from rade.train.settings import Settings
 
+_WAIT = "wait for it, or choose another folder with --out"
 _OWN = {"method", "options"}  # settings in which methods that are compared may differ
 
 
@@ -24,13 +24,13 @@ def run_folder(out: Path, method: str, run: int) -> Path:
 
 
 @contextmanager
-def sole_writer(out: Path, process: Solo) -> Iterator[None]:
+def held(out: Path, process: Solo) -> Iterator[None]:
     """Hold the folder, by the first process for all, and clear away what killed ones left half-written."""
     with ExitStack() as stack:
         failure = None
         if process.rank == 0:
             try:
-                stack.enter_context(locked(out))
+                stack.enter_context(sole_writer(out / ".writer", f"{out} is in use by another process; {_WAIT}"))
                 ensure_writable(out)
             except RadeError as error:
                 failure = error
