@@ -29,6 +29,7 @@ def test_there_are_no_pictures_without_a_script():
             "jacobian",
             "noise",
             "rates",
+            "results",
             "views",
         }
     )

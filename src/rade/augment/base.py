@@ -85,10 +85,10 @@ class Learner(nn.Module):
         """The present probabilities of dropping an edge and of adding a non-edge."""
         return Rates(0.0, 0.0)
 
-    def get_extra_state(self) -> dict[str, Tensor]:
+    def get_extra_state(self) -> Tensor:
         return packed(self.generator)
 
-    def set_extra_state(self, state: dict[str, Tensor]) -> None:
+    def set_extra_state(self, state: Tensor | dict[str, Tensor]) -> None:
         unpack(self.generator, state)
 
 

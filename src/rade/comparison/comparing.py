@@ -19,7 +19,7 @@ from rade.comparison.store import Folder
 from rade.comparison.subjects import subject_of
 from rade.comparison.training import Training
 from rade.comparison.workers import Job, performed, usual_workers
-from rade.report.numbers import number
+from rade.statistics import number
 from rade.train.errors import RunError
 
 METHODS = ("none", "drop-edge", "rade-of", "rade-ofs")

@@ -1,7 +1,7 @@
 """Several methods on one data set, several runs each, in one folder."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
@@ -10,6 +10,7 @@ import torch
 
 from rade.data import Dataset
 from rade.errors import choose
+from rade.statistics import Paired
 from rade.train.checkpoint import Keeping
 from rade.train.files import save_json
 from rade.train.folder import held, refuse_to_lose, run_folder, with_earlier
@@ -19,7 +20,7 @@ from rade.train.progress import Progress
 from rade.train.record import RunRecord
 from rade.train.run import check_folds, check_level, train_run
 from rade.train.settings import Settings
-from rade.train.summary import Difference, Summary, in_common, paired, summarise
+from rade.train.summary import Summary, paired, summarise
 
 Existing = Literal["refuse", "resume", "overwrite"]
 
@@ -72,20 +73,26 @@ class Comparison:
     picture: Path
 
     @property
-    def differences(self) -> tuple[Difference | None, ...]:
-        """How every other method differs from the first, on the runs that both have."""
+    def differences(self) -> tuple[Paired | None, ...]:
+        """How every other method differs from the first in points, on the runs that both have."""
         first, *others = self.summaries
-        return (None, *(paired(*in_common(other, first)) for other in others))
+        return (None, *(paired(other, first) for other in others))
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         rows = [
             {"method": s.method, "metric": s.metric, "mean": s.mean, "std": s.std, "scores": s.scores}
             | {"selection": s.selection, "epoch": s.epoch, "seconds": s.seconds}
-            | {"difference": None if gap is None else asdict(gap)}
+            | {"difference": None if gap is None else _fractions(gap)}
             for s, gap in zip(self.summaries, self.differences)
         ]
         return {"summaries": rows, "folder": str(self.folder), "picture": str(self.picture)}
+
+
+def _fractions(gap: Paired) -> dict[str, float | None]:
+    """As the scores beside it; ends that do not exist are null."""
+    ends = {"mean": gap.mean, "low": gap.low, "high": gap.high}
+    return {name: None if value is None else value / 100 for name, value in ends.items()}
 
 
 def compare(

@@ -69,34 +69,7 @@
     });
   }
 
-  function asCsv(records) {
-    if (!records.length) { return ""; }
-    var names = Object.keys(records[0]);
-    function field(text) {
-      var plain = text === null ? "" : String(text);
-      return /[",\n]/.test(plain) ? '"' + plain.replace(/"/g, '""') + '"' : plain;
-    }
-    return [names].concat(records.map(function (one) {
-      return names.map(function (name) { return one[name]; });
-    })).map(function (line) { return line.map(field).join(","); }).join("\n") + "\n";
-  }
-
-  function download(button) {
-    button.hidden = false;
-    button.addEventListener("click", function () {
-      var text = document.getElementById("rows").textContent;
-      var csv = button.getAttribute("data-kind") === "csv";
-      var blob = new Blob([csv ? asCsv(JSON.parse(text)) : text], { type: csv ? "text/csv" : "application/json" });
-      var link = document.createElement("a");
-      link.href = URL.createObjectURL(blob);
-      link.download = csv ? "rows.csv" : "rows.json";
-      link.click();
-      setTimeout(function () { URL.revokeObjectURL(link.href); }, 1000);
-    });
-  }
-
   document.querySelectorAll("table.sortable").forEach(function (table) { sortable(table); filterable(table); });
-  document.querySelectorAll("button.download").forEach(download);
   var closed = [];
   window.addEventListener("beforeprint", function () {
     closed = Array.prototype.slice.call(document.querySelectorAll("details:not([open]):not(.long)"));

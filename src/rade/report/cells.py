@@ -1,20 +1,22 @@
-"""Which runs of the store belong into which cell of a table."""
+"""Which runs of a store belong into which cell of a table, and how they depart from the protocol."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from rade.report.expected import departures
-from rade.report.groups import Group
-from rade.report.paper import Experiment, Published, Row
-from rade.report.selection import Scores, score
+from rade.experiment.table import Experiment, Published, Row
+from rade.report.runs import Group, Scores
 from rade.statistics import Spread, spread
 from rade.train.measures import MEASURES, SCORE
-from rade.train.record import LATER
+from rade.train.protocol import defaults
+from rade.train.record import LATER, NEUTRAL
 
 PLAIN = "none"
+# A stage that changes labels or graphs is no reproduction of a table that does not ask for it.
 STAGES = {**LATER, "corrupt": ""}
+# The number of runs is no setting of a run; fan-outs depend on depth and mean nothing without batches.
+_UNCOMPARED = NEUTRAL | {"runs", "fanouts"}
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Filled:
     group: Group
     scores: Scores
     spread: Spread
-    departures: tuple[str, ...]
+    departures: tuple[str, ...] = ()
     tried: int = 1
 
 
@@ -48,14 +50,7 @@ class Cell:
     @property
     def gap(self) -> float | None:
         """Ours minus the paper's, where both exist."""
-        if self.filled is None or self.published is None:
-            return None
-        return self.filled.spread.mean - self.published.mean
-
-    @property
-    def candidates(self) -> int:
-        """How many settings the row searches through; 1 where it searches none."""
-        return len(self.row.candidates())
+        return self.filled.spread.mean - self.published.mean if self.filled and self.published else None
 
     @property
     def is_plain(self) -> bool:
@@ -63,9 +58,14 @@ class Cell:
         return self.row.method == PLAIN
 
     @property
+    def is_rade(self) -> bool:
+        """Whether this is RADE or a variant of it."""
+        return self.row.method.startswith("rade")
+
+    @property
     def is_baseline(self) -> bool:
         """Whether this is another's regulariser."""
-        return not self.is_plain and not self.row.method.startswith("rade")
+        return not self.is_plain and not self.is_rade
 
 
 def fill(experiment: Experiment, row: Row, backbone: str, dataset: str, groups: Sequence[Group]) -> Cell:
@@ -74,38 +74,46 @@ def fill(experiment: Experiment, row: Row, backbone: str, dataset: str, groups: 
     Groups fit by data set, backbone, method with its options, protocol and the row's settings. Of several the one with
     the fewest departures from the protocol is taken, then the one with most runs; of a search the best by validation.
     """
-    empty, wanted = Cell(row, backbone, dataset, None), row.settings_on(dataset)
-    place = (dataset, backbone)
-    fitting = [one for one in groups if one.is_whole and _fits(one, place, row.method, experiment.protocol, wanted)]
-    away = {one.name: departures(one.flat, experiment.protocol, {*wanted, *row.search}) for one in fitting}
+    wanted, protocol = row.settings_on(dataset), experiment.protocol
+    fitting = [one for one in groups if one.is_whole and _fits(one, row.method, protocol, wanted)]
+    away = {one.name: departures(one.flat, protocol, {*wanted, *row.search}) for one in fitting}
     # Another rate is another method.
     ours = [one for one in fitting if away[one.name].keys().isdisjoint(one.first.settings["options"])]
     least = min((len(away[one.name]) for one in ours), default=0)
     near = sorted((one for one in ours if len(away[one.name]) == least), key=lambda one: (-len(one.runs), one.name))
     candidates = _whole_candidates(near, row.candidates()) if row.search else near[:1]
-    if not candidates or (row.search and len(candidates) == 1):  # of one candidate nothing was chosen
-        return empty
-    chosen = max(candidates, key=_validation) if row.search else candidates[0]
-    scores = measure(chosen, experiment.measure)
-    if not scores.by:
-        return empty
-    values = spread([MEASURES[experiment.measure].scale * value for value in scores.units.values()])
-    return replace(empty, filled=Filled(chosen, scores, values, tuple(away[chosen.name].values()), len(candidates)))
+    chosen = max(candidates, key=_validation, default=None)
+    if chosen is None or (row.search and len(candidates) == 1):  # of one candidate nothing was chosen
+        return Cell(row, backbone, dataset, None)
+    filled = measured(chosen, experiment.measure, tuple(away[chosen.name].values()), len(candidates))
+    return Cell(row, backbone, dataset, filled)
 
 
-def measure(group: Group, name: str) -> Scores:
-    """Scores by the selection rule, or another number of each run that has it."""
-    if name == SCORE:
-        return score(group)
-    if name == "seconds_per_epoch":
-        return Scores({run.pair: run.seconds_per_epoch for run in group.runs})
-    return Scores({run.pair: run.quality[name] for run in group.runs if name in run.quality})
+def measured(group: Group, measure: str = SCORE, away: tuple[str, ...] = (), tried: int = 1) -> Filled | None:
+    """Scores by the selection rule, or another number of each run that has it; None where none has."""
+    if measure == SCORE:
+        scores = group.scores
+    elif measure == "seconds_per_epoch":
+        scores = Scores({run.pair: run.seconds_per_epoch for run in group.runs})
+    else:
+        scores = Scores({run.pair: run.quality[measure] for run in group.runs if measure in run.quality})
+    values = [MEASURES[measure].scale * value for value in scores.units.values()]
+    return Filled(group, scores, spread(values), away, tried) if values else None
 
 
-def _fits(group: Group, place: tuple[str, str], method: str, protocol: str, wanted: Mapping[str, Any]) -> bool:
-    if group.place != place or group.method != method or group.protocol not in ("", protocol):
+def departures(settings: Mapping[str, Any], protocol: str, allowed: Collection[str] = ()) -> dict[str, str]:
+    """Settings that differ from the protocol's, by name in words, apart from those that are `allowed` to."""
+    expected = defaults(settings["dataset"], settings["backbone"], settings["method"], protocol)
+    return {
+        name: f"{name} {settings[name]} instead of {value}"
+        for name, value in sorted(expected.items())
+        if name not in _UNCOMPARED and name not in allowed and name in settings and settings[name] != value
+    }
+
+
+def _fits(group: Group, method: str, protocol: str, wanted: Mapping[str, Any]) -> bool:
+    if group.method != method or group.first.protocol not in ("", protocol):
         return False
-    # A stage that changes labels or graphs is no reproduction of a table that does not ask for it.
     asked = {**STAGES, **wanted}
     return all(_same(group.flat.get(name, STAGES.get(name)), value) for name, value in asked.items())
 
@@ -131,4 +139,4 @@ def _same(stored: Any, wanted: Any) -> bool:
 
 def _validation(group: Group) -> float:
     """Mean validation score; of folds, which are validated on what they report, the score itself."""
-    return spread(list(score(group).units.values()) if group.first.folds else [run.val for run in group.runs]).mean
+    return spread(list(group.scores.units.values()) if group.first.folds else [run.val for run in group.runs]).mean
