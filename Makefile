@@ -28,7 +28,7 @@ check: $(STAMP)            ## lint and types only
 # One file for every idea, those that take long left out.
 QUICK := $(addprefix tests/,test_imports.py test_docs.py test_values.py test_arguments.py test_bad_input.py test_convert.py \
 	test_explain.py test_graph.py test_inference.py test_memory.py test_model_memory.py test_no_silent_failures.py test_own_rule.py test_pairs.py \
-	test_sparse.py test_view.py train/test_settings.py train/test_metrics.py augment/test_backbones.py data/test_data_names.py)
+	test_sparse.py test_view.py train/test_settings.py train/test_metrics.py augment/test_backbones.py data/test_data_catalogue.py)
 
 quick: check               ## lint, types, and a selection of tests in a minute or two
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "not slow" $(QUICK)
@@ -40,7 +40,7 @@ fuzz: $(STAMP)             ## random configurations, command lines, damaged file
 	RADE_FUZZ=$${RADE_FUZZ:-300} $(BIN)/pytest -n 2 tests/fuzz tests/properties
 
 bench: $(STAMP)            ## speed as ratios, on an otherwise idle machine
-	$(BIN)/rade bench
+	$(BIN)/python benchmarks/speed.py
 
 report: $(STAMP)           ## docs/results.md, the README's headline table, the forest plot, rate rules and noisy graphs from results/
 	$(BIN)/rade report results --out report
@@ -59,7 +59,7 @@ docs: $(VENV)/.docs        ## the documentation as pages: docs/_build/html/index
 	$(BIN)/python docs/check_links.py docs/_build/html
 
 pictures: $(STAMP)         ## draw the pictures of the documentation again
-	for script in views jacobian rates noise results; do (cd docs/pictures && ../../$(BIN)/python $$script.py) || exit 1; done
+	for script in views jacobian rates noise diagnose results; do (cd docs/pictures && ../../$(BIN)/python $$script.py) || exit 1; done
 
 notebooks: $(VENV)/.docs   ## write the notebooks from their scripts and execute them
 	$(BIN)/python docs/write_notebooks.py

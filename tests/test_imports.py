@@ -24,7 +24,7 @@ LAYERS = [
     ["noise"],
     ["data", "augment"],
     ["train"],
-    ["experiment", "bench", "diagnose"],
+    ["experiment", "diagnose"],
     ["report"],
     ["comparison"],
     ["commands"],
@@ -45,7 +45,6 @@ SIBLINGS = {
     "comparison": "training goal calling problems subjects learner steps methods run workers identity store picture "
     "outcome comparing",
     "noise": "similarity two_groups evidence edges hidden every shares guesses estimate",
-    "diagnose": "network spectrum resistance sample sensitivity interchange flips subject diagnosis picture stored",
     "testing": "oracle aggregators cases expectations variances symmetries checks",
 }
 DATA_MAY_KNOW = {"data", "errors", "memory", "graph"}

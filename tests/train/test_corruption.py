@@ -42,7 +42,7 @@ def test_a_corrupted_data_set_says_so_and_leaves_the_clean_one_alone():
 def test_graphs_of_a_list_stay_apart():
     """Every graph keeps its nodes, and its edges stay inside."""
     from rade.data import GraphList
-    from rade.data.tables import Tables
+    from rade.data.tensors import Tables
 
     sizes, y = torch.tensor([4, 6, 5]), torch.tensor([0, 1, 0])
     rings = [torch.stack([torch.arange(n), (torch.arange(n) + 1) % n]) for n in sizes.tolist()]
