@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from rade.commands.narrow import printable
+from rade.commands.display import printable
 from rade.data import Dataset, load
 from rade.data.splits import FixedSplit, Split
 from rade.report.judge import UNJUDGED, WORDS, Verdict, correct, judge

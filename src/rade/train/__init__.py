@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rade.train.errors import Interrupted, RunError, SettingsError
     from rade.train.protocol import defaults
-    from rade.train.result import Result
+    from rade.train.record import RunRecord
     from rade.train.run import load_run, train_run
     from rade.train.settings import Settings, resolve
     from rade.train.summary import Summary, summarise
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "rade.train.errors": ("Interrupted", "RunError", "SettingsError"),
     "rade.train.protocol": ("defaults",),
-    "rade.train.result": ("Result",),
+    "rade.train.record": ("RunRecord",),
     "rade.train.run": ("load_run", "train_run"),
     "rade.train.settings": ("Settings", "resolve"),
     "rade.train.summary": ("Summary", "summarise"),
@@ -29,8 +29,8 @@ _HOME = {name: home for home, members in _HOMES.items() for name in members}
 
 __all__ = [
     "Interrupted",
-    "Result",
     "RunError",
+    "RunRecord",
     "Settings",
     "SettingsError",
     "Summary",
