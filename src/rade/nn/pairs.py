@@ -81,7 +81,7 @@ def _drawing(conv: CorrectedConv, context: Context, graph: Graph | None, given: 
         graph, edge_index = edge_index, edge_index.edge_index
     if not isinstance(edge_index, Tensor) or edge_index.layout != torch.strided or edge_index.dtype != torch.long:
         return None
-    sources, targets = _sizes(given, edge_index)
+    sources, targets = _sizes(conv, given, edge_index)
     kinds = given.get("edge_type")
     if kinds is not None and sources == targets:
         parts = context.parts_of(edge_index, kinds, sources)
@@ -108,14 +108,11 @@ def _drawing(conv: CorrectedConv, context: Context, graph: Graph | None, given: 
     return draw
 
 
-def _sizes(given: dict[str, Any], edge_index: Tensor) -> tuple[int, int]:
+def _sizes(conv: Any, given: dict[str, Any], edge_index: Tensor) -> tuple[int, int]:
     """How many nodes send, and how many receive."""
     x, size = given.get("x"), given.get("size")
-    if isinstance(x, tuple):
-        rows = [None if part is None else part.shape[-2] if part.dim() > 1 else len(part) for part in x]
-    else:
-        one = None if x is None else x.shape[-2] if x.dim() > 1 else len(x)
-        rows = [one, one]
+    both = x if isinstance(x, tuple) else (x, x)
+    rows = [None if part is None else part.shape[conv.node_dim] if part.dim() > 1 else len(part) for part in both]
     rows = [own if asked is None else asked for own, asked in zip(rows, size)] if size is not None else rows
     seen = [int(ends.max()) + 1 if ends.numel() else 0 for ends in edge_index]
     if not isinstance(x, tuple) and rows[0] is None:
