@@ -23,8 +23,6 @@ from rade.data.readers import read_peptides
 
 KINDS = {
     "pickle": ("cora", "Cora/raw/ind.cora.allx"),
-    "pickle that is not needed": ("cora", "Cora/raw/ind.cora.x"),
-    "index": ("pubmed", "PubMed/raw/ind.pubmed.test.index"),
     "npz": ("cs", "CS/raw/ms_academic_cs.npz"),
     "json": ("flickr", "Flickr/raw/role.json"),
     "text": ("mutag", "MUTAG/raw/MUTAG_A.txt"),
@@ -163,19 +161,6 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing_half_written(mirror: Pat
         signal.signal(signal.SIGXFSZ, before)
     assert all((mirror / path).read_bytes() == (tmp_path / path).read_bytes() for path in files_below(tmp_path))
     assert "MUTAG/raw/MUTAG_A.txt" not in files_below(tmp_path)
-
-
-def refused(*arguments) -> None:
-    raise PermissionError(13, "Permission denied")
-
-
-@pytest.mark.parametrize(("method", "task"), [("open", "import"), ("read_bytes", "load")])
-def test_a_file_that_may_not_be_read_is_named(method: str, task: str, mirror: Path, tmp_path: Path, monkeypatch):
-    if task == "load":
-        rade.data.import_mirror(mirror, tmp_path, ["mutag"])
-    monkeypatch.setattr(Path, method, refused)
-    with pytest.raises(rade.data.DataError, match=r"cannot read .*MUTAG_.*\.txt: Permission denied; make it readable"):
-        rade.data.import_mirror(mirror, tmp_path, ["mutag"]) if task == "import" else rade.data.load("mutag", tmp_path)
 
 
 @pytest.fixture
