@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -401,11 +402,13 @@ def test_a_store_tells_methods_and_models_apart_that_have_the_same_name_and_weig
         compared(way, changed.get(change, lambda: GCN(6, 8, 2, 3)))
 
 
-def test_functions_that_others_cannot_import_are_run_here():
-    with pytest.warns(UserWarning, match=r"one after another in this process, .*Can't (pickle|get local)"):
-        found = rade.compare(lambda: make_net(), one_graph(), ("none", "drop-edge"), 1, training=SHORT, workers=2)
+def test_functions_that_cannot_travel_are_run_here():
+    lock = threading.Lock()
+    with pytest.warns(UserWarning, match=r"one after another in this process, .*cannot pickle"):
+        found = rade.compare(
+            lambda: make_net() if lock else None, one_graph(), ("none", "drop-edge"), 1, training=SHORT, workers=2
+        )
     assert len(found.runs) == 2
-    assert "put make_net and all functions into a module" in found.notes[0]
 
 
 def test_the_global_generator_is_left_alone():
@@ -427,7 +430,7 @@ if {guard}:
 
 @pytest.mark.slow
 def test_processes_give_the_numbers_of_one(tmp_path):
-    """A guarded script uses other processes; an unguarded one is told why it does not."""
+    """A guarded script uses other processes, and so does an unguarded one."""
     here = rade.compare(make_net, one_graph(), ("none", "rade-of"), 2, training=SHORT, workers=1)
     expected = [(run.method, run.seed, run.test) for run in here.runs]
     script = tmp_path / "script.py"
@@ -436,8 +439,7 @@ def test_processes_give_the_numbers_of_one(tmp_path):
     assert done.stdout.strip() == f"{expected} ()", done.stderr[-2000:]
     script.write_text(SCRIPT.format(guard="True").replace('"error"', '"ignore"'))
     done = _run(script)
-    assert done.stdout.startswith(str(expected)), done.stderr[-2000:]
-    assert "a process ended when it read this program for its functions" in done.stdout
+    assert done.stdout.strip() == f"{expected} ()", done.stderr[-2000:]
     assert done.stderr == ""
 
 

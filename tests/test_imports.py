@@ -14,7 +14,6 @@ SOURCE = Path(__file__).parents[1] / "src" / "rade"
 # ask for the variance of logits, so `testing` stands above `control`.
 LAYERS = [
     ["errors", "memory", "distributed", "statistics"],
-    ["seal"],
     ["graph"],
     ["view"],
     ["moments"],

@@ -1,15 +1,20 @@
-"""Pure statistics of runs that pair up; `docs/report.md` gives every formula and its source."""
+"""Pure statistics of runs that pair up, without torch; `docs/report.md` gives every formula and its source."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 LEVEL = 0.95
 POWER = 0.8
 MOST_SEEDS = 10_000
+REPLICATES = 2000  # bootstrap samples, from a fixed seed
+SEED = 0
 # Scores are multiples of one over the number of test items: a smaller deviation is rounding, not spread.
 NO_SPREAD = 1e-9
+# What two runs must share to be compared: their first seed and the number of the run, hence the split or the fold.
+Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -23,7 +28,11 @@ class Spread:
 
 @dataclass(frozen=True)
 class Paired:
-    """The mean difference of pairs with its interval, p value and effect size; None where they do not exist."""
+    """The mean difference of pairs with its interval, p value and effect size; None where they do not exist.
+
+    >>> print(Paired(0.5, 1.0, 3, low=-2.0, high=3.0), Paired(10.0, 0.0, 3))
+    +0.50 [−2.00, 3.00] +10.00
+    """
 
     mean: float
     std: float | None
@@ -32,6 +41,21 @@ class Paired:
     high: float | None = None
     p: float | None = None
     effect: float | None = None
+
+    def __str__(self) -> str:
+        return signed(self.mean) + ("" if self.low is None else f" [{number(self.low)}, {number(self.high)}]")
+
+
+@dataclass(frozen=True)
+class Bootstrapped:
+    """An estimate with its 95 % percentile interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{number(self.value)} [{number(self.low)}, {number(self.high)}]"
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -63,6 +87,35 @@ def paired(differences: Sequence[float], ratio: float = 0.0) -> Paired:
     p = float(2 * stdtr(found.count - 1, -abs(found.mean) / error))
     effect = found.mean / found.std
     return Paired(found.mean, found.std, found.count, found.mean - reach, found.mean + reach, p, effect)
+
+
+def differences(mine: Mapping[Pair, float], theirs: Mapping[Pair, float], folds: int = 0) -> tuple[float, ...]:
+    """Points (percent) between the fractions of pairs that both sides have; folds averaged over repetitions.
+
+    >>> differences({(0, 0): 0.75, (0, 1): 0.5}, {(0, 0): 0.5, (0, 2): 0.5})
+    (25.0,)
+    """
+    gaps = {pair: 100 * (mine[pair] - theirs[pair]) for pair in sorted(mine.keys() & theirs.keys())}
+    return tuple((averaged(gaps) if folds else gaps).values())
+
+
+def paired_scores(
+    mine: Mapping[Pair, float], theirs: Mapping[Pair, float], folds: int = 0, ratio: float = 0.0
+) -> Paired | None:
+    """`paired` of two methods' scores (fractions), in points; None where they share no pair.
+
+    folds: of the data set, where runs are folds; ratio: test over training items, where splits share items otherwise.
+    """
+    gaps = differences(mine, theirs, folds)
+    return paired(gaps, fold_ratio(folds) or ratio) if gaps else None
+
+
+def averaged(by: Mapping[Pair, float]) -> dict[Pair, float]:
+    """Values of equal fold averaged over repetitions, which have first seeds of their own."""
+    folds: dict[int, list[float]] = {}
+    for (_, fold), value in sorted(by.items()):
+        folds.setdefault(fold, []).append(value)
+    return {(0, fold): sum(values) / len(values) for fold, values in sorted(folds.items())}
 
 
 def fold_ratio(folds: int) -> float:
@@ -124,3 +177,83 @@ def seeds_needed(effect: float) -> int | None:
     while power(effect, count) < POWER:
         count += 1
     return count
+
+
+def probability_of_improvement(
+    ours: Mapping[str, Sequence[float]], theirs: Mapping[str, Sequence[float]]
+) -> Bootstrapped:
+    """Chance that a run of ours beats a run of theirs, ties half, averaged over data sets; runs are resampled.
+
+    P = mean over data sets of 1/(NK) Σᵢ Σⱼ [xᵢ > yⱼ] + ½ [xᵢ = yⱼ]   (Agarwal et al. 2021).
+    """
+    import numpy as np
+
+    generator = np.random.default_rng(SEED)
+    values, replicates = [], np.zeros(REPLICATES)
+    for name in sorted(ours):
+        x, y = np.asarray(ours[name]), np.asarray(theirs[name])
+        wins = (x[:, None] > y) + 0.5 * (x[:, None] == y)
+        values.append(wins.mean())
+        a, b = _resampled(generator, len(x)), _resampled(generator, len(y))
+        replicates += np.einsum("rm,rm->r", a @ wins, b)
+    return _interval(float(np.mean(values)), replicates / len(values))
+
+
+def interquartile_mean(differences: Mapping[str, Sequence[float]]) -> Bootstrapped:
+    """Mean of the middle half of all differences of all data sets; pairs are resampled within each data set."""
+    import numpy as np
+
+    generator = np.random.default_rng(SEED)
+    names = sorted(differences)
+    drawn = []
+    for name in names:
+        values = np.asarray(differences[name])
+        drawn.append(values[generator.integers(len(values), size=(REPLICATES, len(values)))])
+    everything = np.concatenate([np.asarray(differences[name]) for name in names])
+    return _interval(float(middle_half(everything)), middle_half(np.concatenate(drawn, axis=1)))
+
+
+def middle_half(values: Any) -> Any:
+    """Mean along the last axis without the lowest and the highest quarter, rounded down, of the values."""
+    import numpy as np
+
+    ordered = np.sort(np.asarray(values), axis=-1)
+    cut = ordered.shape[-1] // 4
+    return ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)
+
+
+def _resampled(generator: Any, count: int) -> Any:
+    """Bootstrap samples as how often each run was drawn: [replicates, runs], rows sum to 1."""
+    import numpy as np
+
+    drawn = generator.integers(count, size=(REPLICATES, count)) + count * np.arange(REPLICATES)[:, None]
+    return np.bincount(drawn.ravel(), minlength=REPLICATES * count).reshape(REPLICATES, count) / count
+
+
+def _interval(value: float, replicates: Any) -> Bootstrapped:
+    import numpy as np
+
+    low, high = np.quantile(replicates, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Bootstrapped(value, float(low), float(high))
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """Fixed digits, a typographic minus and no negative zero; a dash for what does not exist.
+
+    >>> number(-0.001), number(-1.25, 1), number(None)
+    ('0.00', '−1.2', '–')
+    """
+    if value is None:
+        return "–"
+    text = f"{value:.{digits}f}"
+    return text.lstrip("-") if float(text) == 0 else text.replace("-", "−")
+
+
+def signed(value: float | None, digits: int = 2) -> str:
+    """With a sign, also for gains.
+
+    >>> signed(0.5), signed(-0.5), signed(0.0)
+    ('+0.50', '−0.50', '0.00')
+    """
+    text = number(value, digits)
+    return f"+{text}" if value is not None and float(f"{value:.{digits}f}") > 0 else text

@@ -2,7 +2,6 @@
 
 import errno
 import io
-import json
 import os
 import random
 import stat
@@ -12,9 +11,8 @@ import pytest
 import torch
 
 from rade.errors import EnvironmentFault
-from rade.seal import sealed
 from rade.train.errors import RunError
-from rade.train.files import load_record, load_tensors, save_json, save_record, save_tensors, sweep, write_whole
+from rade.train.files import load_record, load_tensors, save_json, save_tensors, sweep, write_whole
 
 STATE = {"weights": torch.arange(500.0), "settings": {"p": 0.5, "name": "rade-of"}, "history": [0.1, 0.2]}
 
@@ -120,24 +118,10 @@ def test_a_flipped_bit_in_stored_tensors_is_noticed(tmp_path):
             load_tensors(path)
 
 
-def test_a_flipped_bit_in_a_record_is_noticed_or_harmless(tmp_path):
-    """A flip in the white space between the values may change nothing."""
-    path, record = tmp_path / "result.json", {"val": 0.5, "history": [0.25, 0.75], "name": "rade-of"}
-    save_record(path, record)
-    noticed = 0
-    for _ in flips(path, 500):
-        try:
-            assert load_record(path) == sealed(record)
-        except RunError as error:
-            assert "cannot be trusted" in str(error) or "is damaged or not a file" in str(error)  # noqa: PT017
-            noticed += 1
-    assert noticed > 400
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"1", b'{"a": NaN}', b"\xff\xfe", b"[" * 100_000])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"1", b"\xff\xfe", b"[" * 100_000])
 def test_what_is_no_record_is_a_sentence(content, tmp_path):
     (tmp_path / "result.json").write_bytes(content)
-    with pytest.raises(RunError, match=r"result.json (is damaged|cannot be trusted).*; delete it to start this run"):
+    with pytest.raises(RunError, match=r"result.json is damaged.*; delete it to start this run"):
         load_record(tmp_path / "result.json")
 
 
@@ -155,8 +139,3 @@ def test_a_missing_file_and_a_folder_are_sentences(tmp_path):
         load_tensors(tmp_path / "model.pt")
     with pytest.raises(RunError, match=r"is a folder, and a file is to be written"):
         save_tensors(tmp_path / "model.pt", STATE)
-
-
-def test_a_record_is_plain_json(tmp_path):
-    save_record(tmp_path / "result.json", {"val": 0.5})
-    assert set(json.loads((tmp_path / "result.json").read_text())) == {"val", "checksum"}

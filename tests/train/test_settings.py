@@ -8,7 +8,7 @@ from rade.augment import METHODS
 from rade.data import names
 from rade.train import SettingsError, resolve
 from rade.train.plan import make_plan, parse_assignment, read_config
-from rade.train.settings import PROTOCOLS, protocol
+from rade.train.protocol import PROTOCOLS, protocol
 
 
 def test_every_data_set_has_a_protocol():

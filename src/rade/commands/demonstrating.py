@@ -11,9 +11,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from rade.commands.narrow import printable
+from rade.commands.display import printable
 from rade.data import Dataset, load
 from rade.data.splits import FixedSplit, Split
+from rade.report.judge import UNJUDGED, WORDS, Verdict, correct, judge
+from rade.statistics import number, signed
 from rade.train.corruption import Corruption
 from rade.train.files import ensure_writable, save_json
 from rade.train.plan import make_plan
@@ -88,25 +90,28 @@ def _cell(study: Stress, method: str, condition: str) -> str:
     scores, first = study.scores[method][condition], method == study.methods[0]
     mean = f"{100 * sum(scores) / len(scores):.1f}"
     band = study.interval(method, condition) if first else study.difference(method, condition)
-    if band is None:
-        return mean
-    head = mean if first else f"{mean}, {100 * band.mean:+.1f}"
-    return f"{head}\n[{100 * band.low:.1f}, {100 * band.high:.1f}]"
+    head = mean if first else f"{mean}, {signed(band.mean, 1)}"
+    return head if band.low is None else f"{head}\n[{number(band.low, 1)}, {number(band.high, 1)}]"
 
 
 def verdicts(study: Stress) -> list[str]:
-    """In words: where a method differs from the first one, and how little a single interval means."""
-    lines, count = [], 0
+    """In words: where a method differs from the first one, all differences shown being one family (Holm)."""
+    first, asked = study.methods[0], [(method, name) for method in study.methods[1:] for name in study.conditions]
+    found = [judge(method, first, study.by_graph(method, at), study.by_graph(first, at)) for method, at in asked]
+    judged = dict(zip(asked, correct([one for one in found if one is not None]), strict=True))
+    lines = []
     for method in study.methods[1:]:
-        sides: dict[str, list[str]] = {"better": [], "worse": [], "not told apart": []}
+        sides: dict[str, list[str]] = {}
         for condition in study.conditions:
-            gap = study.difference(method, condition)
-            if gap is not None:
-                side = "better" if gap.low > 0 else "worse" if gap.high < 0 else "not told apart"
-                sides[side].append(condition)
-                count += 1
-        told = "; ".join(f"{side}: {', '.join(names)}" for side, names in sides.items() if names)
-        lines += [f"{method} against {study.methods[0]}: {told}"] if told else []
-    if count:
-        lines.append(f"{count} intervals at 95 %: one in twenty leaves out 0 by chance.")
-    return lines
+            sides.setdefault(_side(judged[method, condition]), []).append(condition)
+        told = "; ".join(f"{side}: {', '.join(names)}" for side, names in sorted(sides.items()))
+        lines.append(f"{method} against {first}: {told}")
+    return [*lines, f"{len(asked)} differences, judged together: p < 0.05 after Holm."]
+
+
+def _side(one: Verdict) -> str:
+    """The verdict in a few words; what is the same in every graph has no interval and is not judged."""
+    if one.code != UNJUDGED or one.result.count == 1:
+        return WORDS[one.code]
+    mean = number(one.result.mean)
+    return "equal in every graph" if mean == number(0.0) else f"{signed(one.result.mean, 1)} in every graph"

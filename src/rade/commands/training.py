@@ -12,13 +12,15 @@ from rade.augment import METHODS
 from rade.commands.display import Display, choose_display
 from rade.commands.tensorboard import TensorBoard
 from rade.data import Dataset, load
+from rade.report.judge import Verdict, correct, judge
 from rade.train.checkpoint import Keeping
 from rade.train.compare import Comparison, Together, Watcher, compare
 from rade.train.denoising import check_noise, corrupted, parse_noise, pilot
 from rade.train.errors import Interrupted, SettingsError
 from rade.train.plan import Plan, make_plan, parse_assignment, read_config
 from rade.train.process import processes
-from rade.train.settings import PROTOCOLS, Settings
+from rade.train.protocol import PROTOCOLS
+from rade.train.settings import Settings
 from rade.train.stop import stop_on_signal
 
 
@@ -116,6 +118,9 @@ def _report(order: Order, plan: Plan, comparison: Comparison, display: Display) 
         typer.echo(json.dumps({"settings": settings, "runs": plan.runs, **comparison.to_json()}, indent=1))
     else:
         display.comparison(comparison)
+        if display.visible:
+            for verdict in verdicts_of(comparison):
+                typer.echo(str(verdict))
     if display.visible:
         for line in unlike(plan):
             typer.echo(f"note: {line}", err=True)
@@ -123,6 +128,13 @@ def _report(order: Order, plan: Plan, comparison: Comparison, display: Display) 
             typer.echo(f"warning: {line}", err=True)
         for line in notes_of(comparison):
             typer.echo(f"note: {line}", err=True)
+
+
+def verdicts_of(comparison: Comparison) -> tuple[Verdict, ...]:
+    """Every other method against the first, as one family."""
+    first, *others = comparison.summaries
+    found = [judge(one.method, first.method, one.by_pair, first.by_pair, first.folds) for one in others]
+    return correct([one for one in found if one is not None])
 
 
 def unlike(plan: Plan) -> list[str]:
@@ -140,11 +152,11 @@ def unlike(plan: Plan) -> list[str]:
 def warnings_of(comparison: Comparison) -> list[str]:
     """What a user should know about runs that ended well: rates that could not adapt."""
     return [
-        f"{method} run {result['run']}: {result['skipped']} rate steps were not finite and were left out, so the rates "
+        f"{method} run {result.run}: {result.skipped} rate steps were not finite and were left out, so the rates "
         "adapted less than they should; a smaller --lr or another first --p may help"
         for method, results in comparison.results.items()
         for result in results
-        if result.get("skipped", 0)
+        if result.skipped
     ]
 
 

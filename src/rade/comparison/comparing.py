@@ -18,8 +18,8 @@ from rade.comparison.run import Run, Work
 from rade.comparison.store import Folder
 from rade.comparison.subjects import subject_of
 from rade.comparison.training import Training
-from rade.comparison.workers import Job, is_a_copy_of_the_script, performed, usual_workers
-from rade.report.numbers import number
+from rade.comparison.workers import Job, performed, usual_workers
+from rade.statistics import number
 from rade.train.errors import RunError
 
 METHODS = ("none", "drop-edge", "rade-of", "rade-ofs")
@@ -68,8 +68,6 @@ def compare(
     Returns:
         A `Comparison`: paired differences to the plain model with 95 % intervals, a verdict in one sentence.
     """
-    if is_a_copy_of_the_script():
-        raise SystemExit(1)  # the process that started this one is told, and works alone
     if isinstance(make_net, Module):
         raise TypeError(
             f"make_net must be a function that builds a new model on every call, got a {type(make_net).__name__}; pass "

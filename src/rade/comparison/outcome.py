@@ -9,12 +9,11 @@ from typing import Any
 
 from rade.comparison.picture import drawn
 from rade.comparison.run import Run
-from rade.report.numbers import duration, mean_std, p_value, signed
-from rade.report.verdict import Verdict
-from rade.statistics import Paired, Spread, holm, paired, spread
+from rade.report.judge import Verdict, correct, judge
+from rade.report.words import duration, mean_std, p_value
+from rade.statistics import Spread, signed, spread
 
 PLAIN = "none"
-_RESAMPLED = "The splits share graphs (the interval allows for it); more seeds narrow this only in part."
 
 
 @dataclass(frozen=True)
@@ -54,27 +53,17 @@ class Comparison:
     @cached_property
     def differences(self) -> Mapping[str, Verdict]:
         """Every other method against the reference, on the seeds that both have, in points; ``str`` is a sentence."""
-        base = self.scores(self.reference)
-        found = {}
-        for method in self.methods[1:]:
-            gaps = [score - base[seed] for seed, score in self.scores(method).items() if seed in base]
-            if gaps:
-                found[method] = paired(gaps, self.ratio)
-        tested = [method for method, result in found.items() if result.p is not None]
-        adjusted = dict(zip(tested, holm([found[method].p or 0.0 for method in tested])))
-
-        def judged(method: str, result: Paired) -> Verdict:
-            pairs = self._pairs(result.count)
-            return Verdict(method, self._against, result, adjusted.get(method), len(tested), *pairs)
-
-        return {method: judged(method, result) for method, result in found.items()}
+        fractions: dict[str, dict[tuple[int, int], float]] = {}
+        for run in self.runs:
+            fractions.setdefault(run.method, {})[run.seed, 0] = run.test
+        base = fractions[self.reference]
+        pairs = {name: judge(name, self._against, fractions[name], base, 0, self.ratio) for name in self.methods[1:]}
+        found = {name: one for name, one in pairs.items() if one is not None}
+        return dict(zip(found, correct(list(found.values())), strict=True))
 
     @property
     def _against(self) -> str:
         return "the plain model" if self.reference == PLAIN else self.reference
-
-    def _pairs(self, count: int) -> tuple[str, ...]:
-        return (f"{count} seeds", _RESAMPLED) if self.ratio else ()
 
     @property
     def verdict(self) -> str:

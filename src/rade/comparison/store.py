@@ -11,8 +11,7 @@ from pathlib import Path
 from rade.comparison.identity import described, identity
 from rade.comparison.run import Run, Work
 from rade.train.errors import RunError
-from rade.train.files import ensure_writable, load_record, save_record
-from rade.train.lock import locked
+from rade.train.files import ensure_writable, load_record, save_record, sole_writer
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,9 @@ class Folder:
     @contextmanager
     def of(path: Path, work: Work, seeds: tuple[int, ...]) -> Iterator[Folder]:
         """The folder, held for as long as somebody writes there."""
-        with locked(path):
+        with sole_writer(
+            path / ".writer", f"{path} is in use by another process; wait for it, or choose another store="
+        ):
             ensure_writable(path)
             common = f"{work.problem.fingerprint} {_plain(work)}"
             names = [method.name for method in work.methods]

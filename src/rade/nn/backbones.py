@@ -145,11 +145,10 @@ def columnwise(module: nn.Module) -> None:
 
 @dataclass(frozen=True)
 class Family:
-    """A backbone's convolution and activation; `like` names the backbone whose published sizes it shares."""
+    """A backbone's convolution and activation."""
 
     convolution: Callable[[int, int], nn.Module]
     activation: Callable[[], nn.Module]
-    like: str
 
 
 def _gin(inputs: int, width: int) -> nn.Module:
@@ -166,12 +165,12 @@ def _gat(inputs: int, width: int) -> nn.Module:
 
 
 BACKBONES: dict[str, Family] = {
-    "gcn": Family(GCNConv, nn.ReLU, like="gcn"),
-    "gin": Family(_gin, nn.ReLU, like="gin"),
-    "gat": Family(_gat, nn.ReLU, like="gat"),
-    "sgc": Family(GCNConv, nn.Identity, like="gcn"),
-    "gin-lin": Family(_gin_linear, nn.Identity, like="gin"),
-    "sage": Family(SAGEConv, nn.ReLU, like="gcn"),
+    "gcn": Family(GCNConv, nn.ReLU),
+    "gin": Family(_gin, nn.ReLU),
+    "gat": Family(_gat, nn.ReLU),
+    "sgc": Family(GCNConv, nn.Identity),
+    "gin-lin": Family(_gin_linear, nn.Identity),
+    "sage": Family(SAGEConv, nn.ReLU),
 }
 
 

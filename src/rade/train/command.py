@@ -3,7 +3,8 @@
 import shlex
 from typing import Any
 
-from rade.train.settings import PROTOCOLS, Settings, all_options, resolve
+from rade.train.protocol import PROTOCOLS
+from rade.train.settings import Settings, all_options, resolve
 
 # Named by options of their own, or without influence on a single CPU's numbers.
 _ELSEWHERE = {"dataset", "backbone", "method", "options", "seed", "threads", "device"}

@@ -1,7 +1,7 @@
 """Several methods on one data set, several runs each, in one folder."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
@@ -10,16 +10,17 @@ import torch
 
 from rade.data import Dataset
 from rade.errors import choose
+from rade.statistics import Paired
 from rade.train.checkpoint import Keeping
 from rade.train.files import save_json
-from rade.train.folder import refuse_to_lose, run_folder, sole_writer, with_earlier
+from rade.train.folder import held, refuse_to_lose, run_folder, with_earlier
 from rade.train.picture import draw_curves
 from rade.train.process import Solo
 from rade.train.progress import Progress
-from rade.train.result import Result
+from rade.train.record import RunRecord
 from rade.train.run import check_folds, check_level, train_run
 from rade.train.settings import Settings
-from rade.train.summary import Difference, Summary, in_common, paired, summarise
+from rade.train.summary import Summary, paired, summarise
 
 Existing = Literal["refuse", "resume", "overwrite"]
 
@@ -35,7 +36,7 @@ class Watcher(Protocol):
         """An epoch has ended."""
         ...
 
-    def end(self, result: Result) -> None:
+    def end(self, result: RunRecord) -> None:
         """A run has ended."""
         ...
 
@@ -56,7 +57,7 @@ class Together:
         for watcher in self.watchers:
             watcher.epoch(progress)
 
-    def end(self, result: Result) -> None:
+    def end(self, result: RunRecord) -> None:
         """A run has ended."""
         for watcher in self.watchers:
             watcher.end(result)
@@ -67,25 +68,31 @@ class Comparison:
     """The outcome: one summary per method, and the files left behind."""
 
     summaries: tuple[Summary, ...]
-    results: dict[str, list[Result]]
+    results: dict[str, list[RunRecord]]
     folder: Path
     picture: Path
 
     @property
-    def differences(self) -> tuple[Difference | None, ...]:
-        """How every other method differs from the first, on the runs that both have."""
+    def differences(self) -> tuple[Paired | None, ...]:
+        """How every other method differs from the first in points, on the runs that both have."""
         first, *others = self.summaries
-        return (None, *(paired(*in_common(other, first)) for other in others))
+        return (None, *(paired(other, first) for other in others))
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         rows = [
             {"method": s.method, "metric": s.metric, "mean": s.mean, "std": s.std, "scores": s.scores}
             | {"selection": s.selection, "epoch": s.epoch, "seconds": s.seconds}
-            | {"difference": None if gap is None else asdict(gap)}
+            | {"difference": None if gap is None else _fractions(gap)}
             for s, gap in zip(self.summaries, self.differences)
         ]
         return {"summaries": rows, "folder": str(self.folder), "picture": str(self.picture)}
+
+
+def _fractions(gap: Paired) -> dict[str, float | None]:
+    """As the scores beside it; ends that do not exist are null."""
+    ends = {"mean": gap.mean, "low": gap.low, "high": gap.high}
+    return {name: None if value is None else value / 100 for name, value in ends.items()}
 
 
 def compare(
@@ -110,8 +117,8 @@ def compare(
         check_level(dataset, settings)
     numbers = range(first, first + runs)
     check_folds(dataset, numbers.stop)
-    results: dict[str, list[Result]] = {settings.method: [] for settings in plans}
-    with sole_writer(out, process):
+    results: dict[str, list[RunRecord]] = {settings.method: [] for settings in plans}
+    with held(out, process):
         if existing == "refuse":
             refuse_to_lose(out, plans, numbers)
         for settings, run in product(plans, numbers):
@@ -132,7 +139,7 @@ def compare(
         return _conclude(results, out, process)
 
 
-def _conclude(results: dict[str, list[Result]], out: Path, process: Solo) -> Comparison:
+def _conclude(results: dict[str, list[RunRecord]], out: Path, process: Solo) -> Comparison:
     """What was asked for is returned; the files tell of all runs in the folder that compare with it."""
     if process.rank == 0:
         whole = _comparison(with_earlier(results, out), out)
@@ -141,5 +148,5 @@ def _conclude(results: dict[str, list[Result]], out: Path, process: Solo) -> Com
     return _comparison(results, out)
 
 
-def _comparison(results: dict[str, list[Result]], out: Path) -> Comparison:
+def _comparison(results: dict[str, list[RunRecord]], out: Path) -> Comparison:
     return Comparison(tuple(summarise(runs) for runs in results.values()), results, out, out / "curves.png")

@@ -6,15 +6,16 @@ import json
 import os
 import pickle
 import secrets
+import sqlite3
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from rade.errors import EnvironmentFault, is_machine
-from rade.seal import SealError, sealed, verify
 from rade.train.errors import RunError
-from rade.train.row import decode
+from rade.train.record import RecordError, RunRecord
 
 # Behind the archive that torch writes and still reads with it: a mark and the sha256 of everything before.
 _MARK = b"\nrade sha256 "
@@ -99,28 +100,27 @@ def save_json(path: Path, content: Any) -> None:
 
 
 def save_record(path: Path, record: dict[str, Any]) -> None:
-    """Write a JSON object with its checksum."""
-    save_json(path, sealed(record))
+    """Write a JSON object."""
+    save_json(path, record)
 
 
 def load_record(path: Path) -> dict[str, Any]:
-    """Read what `save_record` wrote, with its checksum."""
+    """Read what `save_record` wrote."""
     try:
         record = json.loads(_read(path).decode("utf-8"))
-        verify(record)
-    except SealError as error:
-        raise RunError(f"{path} cannot be trusted: {error}; delete it to start this run afresh") from None
     except (ValueError, RecursionError):
         raise RunError(f"{path} {_DAMAGED}") from None
-    return dict(record)
+    if not isinstance(record, dict):
+        raise RunError(f"{path} {_DAMAGED}")
+    return record
 
 
-def load_row(path: Path) -> dict[str, Any]:
-    """Read a run's row, verified."""
+def load_run_record(path: Path) -> RunRecord:
+    """Read a `result.json`."""
     try:
-        return decode(_read(path))
-    except (ValueError, RecursionError) as error:
-        raise RunError(f"{path} cannot be trusted: it {error}; delete it to start this run afresh") from None
+        return RunRecord.from_json(_read(path))
+    except RecordError as error:
+        raise RunError(f"{path} {error}; delete it to start this run afresh") from None
 
 
 def ensure_writable(folder: Path) -> None:
@@ -164,3 +164,23 @@ def _sync_folder(folder: Path) -> None:
         pass
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def sole_writer(path: Path, busy: str) -> Iterator[None]:
+    """Hold the lock that a file is; `busy` is the sentence for whoever comes second.
+
+    SQLite locks the file by the operating system's means, which let go of it when a process ends, however it does.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = sqlite3.connect(path, timeout=0, isolation_level=None)
+        lock.execute("BEGIN EXCLUSIVE")
+    except OSError as error:
+        raise _cannot("write to", path.parent, error, "; choose another folder") from None
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error):
+            raise RunError(busy) from None
+        raise EnvironmentFault(f"cannot write to {path.parent}: {error}; choose another folder") from None
+    with closing(lock):
+        yield

@@ -10,7 +10,8 @@ from rade.augment import ADAPTATION, METHODS
 from rade.data.catalogue import resolve as resolve_dataset
 from rade.nn.backbones import BACKBONES
 from rade.train.errors import SettingsError, unknown
-from rade.train.settings import PROTOCOLS, Settings, defaults, offered_by, resolve
+from rade.train.protocol import PROTOCOLS, defaults
+from rade.train.settings import Settings, offered_by, resolve
 
 if sys.version_info >= (3, 11):
     import tomllib

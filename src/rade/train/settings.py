@@ -1,9 +1,6 @@
 """The settings of a run: the protocol per data set, backbone and method, and what the user overrides."""
 
-import sys
 from collections.abc import Mapping
-from functools import cache
-from importlib import resources
 from typing import Annotated, Any, Literal
 
 import torch
@@ -13,12 +10,7 @@ from rade.augment import METHODS, make
 from rade.nn.backbones import BACKBONES
 from rade.train.corruption import Corruption
 from rade.train.errors import SettingsError, unknown
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
+from rade.train.protocol import PROTOCOLS, defaults
 
 LAYERS = 1000
 LARGEST = 1e9  # of a method's options
@@ -96,37 +88,6 @@ class Settings(BaseModel):
         return value
 
 
-# The authors' published code, with which the paper's numbers were made, comes first: it is the default. The paper's
-# text differs from it in the learning rate on TU sets, the projection, the views per layer and more.
-PROTOCOLS = ("released", "paper")
-
-
-@cache
-def protocol(name: str = PROTOCOLS[0]) -> Mapping[str, Mapping[str, Any]]:
-    """The packaged defaults, one section per data set: what the authors' code does, or what the paper's text says."""
-    if name not in PROTOCOLS:
-        raise unknown("protocol", name, PROTOCOLS)
-    paper = _packaged("defaults.toml")
-    changes = _packaged("released.toml") if name == "released" else {}
-    return {section: values | changes.get(section, {}) for section, values in paper.items()}
-
-
-def _packaged(file: str) -> dict[str, dict[str, Any]]:
-    return tomllib.loads(resources.files("rade.train").joinpath(file).read_text("utf-8"))
-
-
-def defaults(dataset: str, backbone: str, method: str, source: str = PROTOCOLS[0]) -> dict[str, Any]:
-    """Flat protocol values for one data set, backbone and method, `runs` and the method's options among them."""
-    chosen = {"hidden": BACKBONES[backbone].like, "batch_size": BACKBONES[backbone].like, "rate": method}
-    values: dict[str, Any] = {}
-    for name, value in _section(dataset, protocol(source)).items():
-        if not isinstance(value, Mapping):
-            values[name] = value
-        elif chosen[name] in value:
-            values[name] = value[chosen[name]]
-    return values
-
-
 def resolve(
     dataset: str, backbone: str = "gcn", method: str = "rade-of", protocol: str = PROTOCOLS[0], **overrides: Any
 ) -> Settings:
@@ -176,13 +137,6 @@ def offered_by(method: str, asked: Mapping[str, Any]) -> frozenset[str]:
 def _one_per_layer(fanouts: list[int], layers: int) -> list[int]:
     """The protocol's fan-outs for any depth: the last one repeats."""
     return (fanouts + fanouts[-1:] * layers)[:layers]
-
-
-def _section(name: str, sections: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """A section on top of the one it is like; a data set without a section follows the node protocol."""
-    section = dict(sections.get(name, {"like": "node"}))
-    base = section.pop("like", None)
-    return section if base is None else _section(base, sections) | section
 
 
 def _validated(values: dict[str, Any]) -> Settings:

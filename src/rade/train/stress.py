@@ -6,15 +6,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 import torch
-from scipy.stats import t as student
 
 from rade.data import Dataset
+from rade.statistics import Pair, Paired, paired, paired_scores
 from rade.train.corruption import Corruption
 from rade.train.run import load_run, split_of, train_run
 from rade.train.settings import Settings
-from rade.train.summary import Difference, Summary, paired
 from rade.train.task import Task
 
 # Half of the edges in either direction: a round number, fixed before anything was run.
@@ -32,7 +30,7 @@ class Stress:
 
     >>> study = Stress({"none": {"clean": (0.5, 0.7)}, "rade-of": {"clean": (0.6, 0.8)}}, "accuracy")
     >>> print(study.interval("none", "clean"), study.difference("rade-of", "clean"))
-    +60.00 [-67.06, 187.06] +10.00 [10.00, 10.00]
+    +60.00 [−67.06, 187.06] +10.00
     """
 
     scores: Mapping[str, Mapping[str, tuple[float, ...]]]
@@ -48,20 +46,19 @@ class Stress:
         """In the order of scoring."""
         return tuple(self.scores[self.methods[0]])
 
-    def interval(self, method: str, condition: str) -> Difference | None:
-        """Mean over graphs with its 95 % interval (Student's t); None for a single graph."""
-        values = np.asarray(self.scores[method][condition])
-        if len(values) < 2:
-            return None
-        reach = float(student.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5)
-        return Difference(float(values.mean()), float(values.mean()) - reach, float(values.mean()) + reach)
+    def interval(self, method: str, condition: str) -> Paired:
+        """Mean over graphs in %, with its 95 % interval (Student's t) where there are several."""
+        return paired([100 * score for score in self.scores[method][condition]])
 
-    def difference(self, method: str, condition: str) -> Difference | None:
-        """To the first method, graph by graph, with its 95 % interval."""
-        one, other = (
-            Summary(name, self.metric, self.scores[name][condition], "", 0.0) for name in (method, self.methods[0])
-        )
-        return paired(one, other)
+    def difference(self, method: str, condition: str) -> Paired:
+        """To the first method in points, graph by graph, with its 95 % interval."""
+        found = paired_scores(self.by_graph(method, condition), self.by_graph(self.methods[0], condition))
+        assert found is not None  # all methods have all graphs
+        return found
+
+    def by_graph(self, method: str, condition: str) -> dict[Pair, float]:
+        """Scores by what two of them must share to be compared, for the judge."""
+        return {(number, 0): score for number, score in enumerate(self.scores[method][condition])}
 
     def beside(self, other: "Stress") -> "Stress":
         """With the conditions of another study of the same methods."""

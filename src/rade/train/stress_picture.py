@@ -18,7 +18,7 @@ def draw_stress(study: Stress, path: Path) -> None:
             panel.plot(scores, [number] * len(scores), ".", color=f"C{number}", alpha=0.35)
             band = study.interval(method, condition)
             mean = sum(scores) / len(scores)
-            reach = 0.0 if band is None else 100 * (band.high - band.low) / 2
+            reach = 0.0 if band.low is None or band.high is None else (band.high - band.low) / 2
             panel.errorbar(mean, number, xerr=reach, fmt="o", color=f"C{number}", capsize=4)
             if number == 0:
                 panel.axvline(mean, color="C0", linewidth=0.8, linestyle=":")
