@@ -34,7 +34,7 @@ from rade.nn.backbones import build_backbone
 from rade.noise import rates_of
 from rade.noise.guesses import paired_gain
 from rade.train.corruption import Corruption
-from rade.train.provenance import commit, versions
+from rade.train.record import commit, versions
 
 CORRUPTIONS = {
     "clean": Corruption(), "add10": Corruption(add=0.1), "add30": Corruption(add=0.3), "add100": Corruption(add=1.0),

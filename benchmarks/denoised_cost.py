@@ -20,7 +20,7 @@ import rade
 from rade.nn.backbones import build_backbone
 from rade.noise import EdgeEvidence, rates_of
 from rade.train.corruption import Corruption
-from rade.train.provenance import commit, versions
+from rade.train.record import commit, versions
 
 
 def seconds(run: Callable[[], object]) -> float:

@@ -33,7 +33,7 @@ import rade
 from rade.graph.pairs import symmetric_pattern
 from rade.nn.backbones import build_backbone
 from rade.nn.trace import tracing
-from rade.train.provenance import commit, versions
+from rade.train.record import commit, versions
 from rade.view.law import Law
 from rade.view.sampling import FreshViews, draw, sample
 from rade.view.view import View

@@ -22,7 +22,7 @@ from torch import Tensor
 
 import rade
 from rade.nn.backbones import build_backbone
-from rade.train.provenance import commit, versions
+from rade.train.record import commit, versions
 
 BACKBONES, LAYERS, POOLS, VARIANTS = ("gcn", "gin", "sage", "gat"), (1, 2, 4), ("none", "sum"), ("of", "ofs")
 FEATURES, WIDTH, CLASSES, DEGREE = 8, 16, 4, 4.0

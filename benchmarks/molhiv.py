@@ -33,7 +33,7 @@ from torch_geometric.nn import GINEConv, global_mean_pool
 
 import rade
 from rade.train.metrics import roc_auc
-from rade.train.provenance import commit, versions
+from rade.train.record import commit, versions
 
 FOLDER = "ogbg_molhiv"
 PARTS = ("train", "valid", "test")

@@ -19,7 +19,7 @@ from torch_geometric.utils import coalesce
 
 import rade
 from rade.noise import rates_of
-from rade.train.provenance import commit, versions
+from rade.train.record import commit, versions
 
 KINDS = {"uniform": 0.0, "by degree": 1.0}  # powers of the degree
 

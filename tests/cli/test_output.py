@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from command_line import COMMAND, ENVIRONMENT, start, wait_for
-from rade.train.row import decode
+from rade.train.record import RunRecord
 
 QUICK = ("train", "--method", "rade-of", "--runs", "1", "--epochs", "3", "--hidden", "8", "--out", "out")
 LONG = ("train", "--method", "rade-of", "--runs", "1", "--epochs", "100000", "--patience", "0", "--hidden", "8")
@@ -16,7 +16,7 @@ LONG += ("--checkpoint-every", "5", "--out", "out")
 
 
 def finished(folder):
-    decode((folder / "out/rade-of/run-0/result.json").read_bytes())
+    RunRecord.from_json((folder / "out/rade-of/run-0/result.json").read_bytes())
     return True
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from command_line import caller
-from rade.train.row import key_of, sealed
+from rade.train.record import RunRecord, key_of
 
 TABLE = """
 title = "Tiny"
@@ -64,7 +64,7 @@ def row():
             "command": "rade train",
             "data": data,
         }
-        return sealed(values | changes)
+        return RunRecord.of(values | changes)
 
     return build
 

@@ -17,14 +17,14 @@ from rade.experiment.store import Store
 from rade.train.lock import holding
 from rade.train.settings import resolve
 
-DROP = ("timing", "checksum", "commit", "dirty")
+DROP = {"timing", "commit", "dirty"}
 
 
 def stored(folder):
     """Rows by key without what may differ, after a look for damage."""
     rows, problems = Store(folder).rows()
     assert problems == []
-    return {row["key"]: {name: row[name] for name in row if name not in DROP} for row in rows}
+    return {row.key: row.model_dump(exclude=DROP) for row in rows}
 
 
 def times(folder):
@@ -195,14 +195,15 @@ def test_results_are_listed_exported_and_merged(rade, row, tmp_path):
     (tmp_path / "results" / "notes.json").write_text("[]")
     code, out, err = rade("results")
     assert code == 0
-    assert err == "skipped: results/notes.json is not a run of rade\n"
+    assert err == "skipped: results/notes.json is not a run of rade: it must be an object, got []\n"
     assert "25.10 ± 0.14" in out  # of 25.0 and 25.2, in %
     assert "3 runs" in out
     code, out, _ = rade("results", "results", "--method", "rade-of", "--csv", "runs.csv")
     assert (code, out) == (0, "1 run in runs.csv\n")
     (line,) = csv.DictReader((tmp_path / "runs.csv").read_text().splitlines())
     assert (line["dataset"], line["method"], line["test"], line["run"]) == ("cora", "rade-of", "0.251", "1")
-    assert json.loads(rade("results", "--method", "rade-of", "--json")[1]) == [row(1, settings={"method": "rade-of"})]
+    found = json.loads(rade("results", "--method", "rade-of", "--json")[1])
+    assert found == [row(1, settings={"method": "rade-of"}).model_dump()]
     assert json.loads(rade("results", "--dataset", "Cora", "--method", "none", "--json")[1])[0]["run"] in (0, 2)
     (tmp_path / "results" / "notes.json").unlink()
     assert rade("results", "other", "merge", "results")[1] == "results: 3 new runs in other\n"

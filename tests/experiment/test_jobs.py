@@ -4,14 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from rade.experiment.estimate import Timed, Timings
-from rade.experiment.grid import Shard, missing_jobs, ready
+from rade.experiment.grid import Shard, missing_jobs
 from rade.experiment.guess import guess
 from rade.experiment.jobs import Facts, Wish, plan, select
-from rade.experiment.store import Store
 from rade.experiment.table import cells, read
 from rade.train.errors import SettingsError
-from rade.train.row import LATER
 from rade.train.settings import resolve
 
 ORIGIN = {"name": "csbm", "files": {}, "options": {}}
@@ -98,63 +95,6 @@ def test_shards_are_a_partition(tiny):
     for text in ("0/3", "4/3", "3", "a/b", "1/0"):
         with pytest.raises(SettingsError, match="shard"):
             Shard.parse(text)
-
-
-def test_cheap_and_begun_cells_come_first(tiny, tmp_path):
-    tasks, _ = plan(tiny, Wish(), facts())
-    plain, tuned = tasks
-    store = Store(tmp_path)
-
-    def seconds(plain_takes, tuned_takes, done=()):
-        timing = {"seconds": 1.0}
-        rows = [
-            {"settings": job.settings.model_dump(mode="json"), "timing": timing | {"seconds_per_epoch": takes}}
-            for job, takes in ((plain.jobs[0], plain_takes), (tuned.jobs[0], tuned_takes))
-        ]
-        timings = Timings({}, Timings.of(rows).epoch)
-        return [job.settings.method for job in ready(tasks, set(done), Shard(), timings, store).queue]
-
-    assert seconds(1, 9) == ["none"] * 2 + ["drop-edge"] * 4
-    assert seconds(9, 1) == ["drop-edge"] * 4 + ["none"] * 2
-    assert seconds(1, 9, done=[tuned.jobs[0].key])[:3] == ["drop-edge"] * 3
-    work = store.work(plain.jobs[1].key)
-    work.mkdir(parents=True)
-    (work / "checkpoint.pt").touch()
-    queue = ready(tasks, set(), Shard(), Timings(), store).queue
-    assert queue[0].key == plain.jobs[1].key
-
-
-def test_time_comes_from_the_same_runs_then_from_similar_ones(tiny):
-    (task,) = plan(tiny[:1], Wish(), facts())[0]
-    job = task.jobs[0]
-    settings = job.settings.model_dump(mode="json")
-    assert Timings().is_rough(job)
-    assert Timings().seconds(job) > 0
-    assert Timings().unknown(task.jobs) == [job]
-    timing = {"seconds": 30.0, "seconds_per_epoch": 3.0}
-    longer = {"settings": settings | {"epochs": 10}, "timing": timing}
-    equal = {"settings": settings | {"seed": 5}, "timing": timing | {"seconds": 7.0}}
-    assert Timings.of([longer]).seconds(job) == 12.0  # four epochs
-    assert Timings.of([longer, equal]).seconds(job) == 7.0
-    older = {**equal, "settings": {name: value for name, value in settings.items() if name not in LATER}}
-    assert Timings.of([older]).seconds(job) == 7.0
-    stopped = {"settings": settings | {"method": "dropout"}, "timing": timing, "epochs": 2}
-    assert Timings.of([longer, stopped]).seconds(job) == 6.0  # two of four epochs, as the other method's run
-
-
-def test_one_pilot_stands_for_a_family_and_sizes_for_the_rest(tiny):
-    """A plain run that was timed: DropEdge is of its family, RADE is not, and takes three times as long by size."""
-    plain, tuned = plan(tiny, Wish(), facts())[0]
-    settings = plain.jobs[0].settings.model_dump(mode="json")
-    timings = Timings.of([], [Timed(settings, 3.0)])
-    assert (timings.seconds(plain.jobs[0]), timings.is_rough(plain.jobs[0])) == (12.0, False)
-    assert (timings.seconds(tuned.jobs[0]), timings.is_rough(tuned.jobs[0])) == (pytest.approx(12.0), True)
-    assert timings.unknown(tuned.jobs) == []
-    rade = replace(plain.jobs[0], settings=plain.jobs[0].settings.model_copy(update={"method": "rade-of"}))
-    assert timings.seconds(rade) == pytest.approx(36.0)
-    assert timings.unknown([rade, plain.jobs[0]]) == [rade]
-    real = {"settings": settings, "timing": {"seconds": 1.0, "seconds_per_epoch": 0.5}}
-    assert Timings.of([real], [Timed(settings, 3.0)]).epoch.popitem()[1] == 0.5
 
 
 @pytest.mark.parametrize("dataset", ["cora", "ogbn-arxiv", "mutag", "ogbg-molhiv"])

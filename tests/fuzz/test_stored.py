@@ -13,7 +13,6 @@ from fuzz.values import value
 from rade.train import Interrupted, resolve, train_run
 from rade.train.checkpoint import Keeping
 from rade.train.files import load_tensors, save_tensors
-from rade.train.row import sealed
 
 COMMAND = ("train", "--method", "rade-of", "--runs", "1", "--epochs", "4", "--hidden", "4")
 
@@ -59,17 +58,16 @@ def damage(draw):
     return change
 
 
-@pytest.mark.parametrize(("kind", "file"), [("done", "result.json"), ("open", "checkpoint.pt")])
 @given(change=damage())
-def test_damaged_files_are_noticed_or_harmless(kind, file, change, stored):
-    folder = _copy(stored / kind)
-    path = folder / "rade-of/run-0" / file
+def test_damaged_checkpoints_are_noticed_or_harmless(change, stored):
+    folder = _copy(stored / "open")
+    path = folder / "rade-of/run-0/checkpoint.pt"
     path.write_bytes(change(path.read_bytes()))
     code, err = rade(*COMMAND, "--out", folder, "--resume")
     if code == 0:
         assert history(folder) == history(stored / "done")
     else:
-        assert file in err
+        assert path.name in err
 
 
 @given(change=damage())
@@ -85,15 +83,12 @@ def test_damaged_models_do_not_predict(change, stored):
 
 
 @given(keys=st.lists(st.integers(0, 20), min_size=1, max_size=5), content=value | st.none())
-def test_edited_results_with_a_fitting_checksum(keys, content, stored):
+def test_edited_results(keys, content, stored):
     folder = _copy(stored / "done")
     path = folder / "rade-of/run-0/result.json"
     record = json.loads(path.read_text())
     _edit(record, keys, content)
-    try:
-        path.write_text(json.dumps(sealed(record)))
-    except ValueError:
-        return  # what is not finite cannot be sealed
+    path.write_text(json.dumps(record))
     rade(*COMMAND, "--out", folder, "--resume")
 
 

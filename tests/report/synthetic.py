@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from rade.train.row import encode
+from rade.train.record import RunRecord
 
 ROUND = 1e4
 
@@ -105,7 +105,6 @@ def row(score, run=0, folds=0, done=30, protocol="released", history=None, numer
         "threads": 1,
         "command": f"rade reproduce main --datasets {wanted['dataset']}",
         "data": {"name": wanted["dataset"], "source": "a source", "licence": "free", "files": {"raw.x": "ab" * 32}},
-        "checksum": "",
     }
 
 
@@ -148,5 +147,5 @@ def store(count=20, **shifts):
 def save(rows, folder):
     folder.mkdir(parents=True, exist_ok=True)
     for one in rows:
-        (folder / f"{one['key']}.json").write_bytes(encode(one))
+        (folder / f"{one['key']}.json").write_text(RunRecord.of(one).to_json())
     return folder

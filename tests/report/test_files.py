@@ -185,7 +185,7 @@ def test_damaged_and_foreign_files_are_named(tmp_path):
     runs, problems = read_folder(tmp_path)
     assert len(runs) == 10
     assert [(one.name, one.reason) for one in problems] == [
-        ("foreign.json", "is not a run of rade"),
+        ("foreign.json", "is not a run of rade: it must be an object, got []"),
         ("torn.json", "is torn or no JSON"),
     ]
 

@@ -14,7 +14,7 @@ from rade.train.checkpoint import Keeping
 from rade.train.errors import RunError
 from rade.train.labels import few_of_each, shared_out
 from rade.train.quality import calibration_error, quality
-from rade.train.row import key_of
+from rade.train.record import key_of
 from rade.train.run import split_for
 from rade.train.settings import all_options
 from rade.train.task import Task

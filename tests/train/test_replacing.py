@@ -16,7 +16,6 @@ from rade.train.checkpoint import Keeping
 from rade.train.compare import compare
 from rade.train.files import load_tensors, save_tensors
 from rade.train.lock import Locked, locked
-from rade.train.row import sealed
 from rade.train.summary import Summary, in_common
 
 
@@ -175,17 +174,15 @@ WRONG = [None, 7, "x", [], {}, float("nan"), -1, True, {"a": 1}, [1, 2]]
     ids=str,
 )  # fmt: skip
 def test_a_result_edited_by_hand_is_a_sentence_or_taken(path, papers, tmp_path):
-    """Ten wrong values and no value in each place, with and without a checksum that fits."""
+    """Ten wrong values and no value in each place."""
     good = train_run(papers, settings(), 0, tmp_path)
     file = tmp_path / "result.json"
     for value in [*WRONG, "missing"]:
-        edited = _edited(good, path, value)
-        for content in (edited, sealed(edited) if isinstance(edited, dict) and value == value else edited):
-            file.write_text(json.dumps(content))
-            try:
-                summarise([train_run(papers, settings(), 0, tmp_path, resume=True)])
-            except RunError as error:
-                assert "result.json" in str(error)  # noqa: PT017
+        file.write_text(json.dumps(_edited(good.model_dump(), path, value)))
+        try:
+            summarise([train_run(papers, settings(), 0, tmp_path, resume=True)])
+        except RunError as error:
+            assert "result.json" in str(error)  # noqa: PT017
 
 
 def _edited(nest, path, value):
@@ -208,8 +205,7 @@ CHECKPOINT = [
     ("trainee", "optimizer", "param_groups", 0, "betas"), ("trainee", "optimizer", "state"),
     ("trainee", "optimizer", "state", 0), ("trainee", "optimizer", "state", 0, "exp_avg"), ("trainee", "schedule"),
     ("trainee", "progress"), ("trainee", "progress", "epoch"), ("trainee", "progress", "best_epoch"),
-    ("trainee", "progress", "best_val"), ("trainee", "progress", "best_state"), ("trainee", "progress", "history"),
-    ("trainee", "progress", "history", "val"), ("trainee", "progress", "seconds"),
+    ("trainee", "progress", "best_val"), ("trainee", "progress", "best_state"), ("trainee", "progress", "seconds"),
 ]  # fmt: skip
 
 

@@ -20,8 +20,7 @@ from rade.train.compare import Comparison
 from rade.train.plan import Plan
 from rade.train.process import Solo
 from rade.train.progress import Progress
-from rade.train.result import Result
-from rade.train.row import LATER
+from rade.train.record import LATER, RunRecord
 from rade.train.settings import Settings
 
 # Seconds between two plain lines of the same run.
@@ -46,7 +45,7 @@ class Display(Shown):
     def epoch(self, progress: Progress) -> None:
         """An epoch has ended."""
 
-    def end(self, result: Result) -> None:
+    def end(self, result: RunRecord) -> None:
         """A run has ended."""
 
     def comparison(self, comparison: Comparison) -> None:
@@ -99,7 +98,7 @@ class Lines(Display):
             self.told = now
             self.console.print(f"{self.name}: {describe(progress)}, {self._pace(progress)}")
 
-    def end(self, result: Result) -> None:
+    def end(self, result: RunRecord) -> None:
         self.console.print(
             f"{self.name}: val {100 * result['val']:.2f}, test {100 * result['test']:.2f} at epoch "
             f"{result['best_epoch']} of {result['epochs']}, {result['timing']['seconds']:.1f} s"
@@ -161,7 +160,7 @@ class Live(Lines):
         values = f"{describe(progress)}, {speed:.1f} epochs/s"
         self.bar.update(self.task, completed=progress.epoch, values=values)
 
-    def end(self, result: Result) -> None:
+    def end(self, result: RunRecord) -> None:
         """Replace the bar by a line."""
         self.bar.remove_task(self.task)
         super().end(result)

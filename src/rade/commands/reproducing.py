@@ -25,7 +25,7 @@ from rade.experiment.table import cells, find
 from rade.experiment.work import Place
 from rade.train.checkpoint import StopAsked
 from rade.train.plan import parse_assignment
-from rade.train.provenance import origin
+from rade.train.record import origin
 from rade.train.stop import stop_on_signal
 
 

@@ -58,7 +58,7 @@ def results(
     if csv is not None:
         _write_csv(csv, rows)
     if json:
-        typer.echo(jsonlib.dumps(rows, indent=1))
+        typer.echo(jsonlib.dumps([row.model_dump() for row in rows], indent=1))
     elif csv is not None:
         typer.echo(f"{many(len(rows), 'run')} in {csv}")
     else:
@@ -110,15 +110,16 @@ COLUMNS = (
 )
 
 
-def flat_row(row: dict[str, Any]) -> dict[str, Any]:
+def flat_row(row: Any) -> dict[str, Any]:
     """A run as one line of a table; nested values as JSON."""
-    settings = {name: value for name, value in row["settings"].items() if name != "options"}
-    flat = {**settings, **row, **row["timing"], "options": row["settings"].get("options", {}), "settings": settings}
+    settings = {name: value for name, value in row.settings.items() if name != "options"}
+    dump = row.model_dump()
+    flat = {**settings, **dump, **dump["timing"], "options": row.settings["options"], "settings": settings}
     values = {name: flat[name] for name in COLUMNS}
     return {name: jsonlib.dumps(value) if isinstance(value, dict) else value for name, value in values.items()}
 
 
-def _write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
+def _write_csv(path: Path, rows: list[Any]) -> None:
     import csv
     import io
 

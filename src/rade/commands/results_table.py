@@ -12,7 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from rade.report.numbers import many
-from rade.train.row import LATER, NEUTRAL, Row
+from rade.train.record import NEUTRAL
+from rade.train.record import RunRecord as Row
 
 _CELL = ("dataset", "backbone", "method", "protocol")
 _LEFT = ("key", *_CELL, "settings")
@@ -77,8 +78,7 @@ def changed(row: Row) -> set[str]:
 
 def _kind(row: Row) -> dict[str, Any]:
     """Everything but the seed, flat."""
-    settings = {**LATER, **row["settings"], **row["settings"].get("options", {}), "protocol": row["protocol"]}
-    return {name: settings[name] for name in sorted(settings) if name not in NEUTRAL | {"options"}}
+    return {name: value for name, value in sorted(row.flat.items()) if name not in NEUTRAL}
 
 
 def _words(kind: dict[str, Any], names: set[str]) -> str:

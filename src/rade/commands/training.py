@@ -140,11 +140,11 @@ def unlike(plan: Plan) -> list[str]:
 def warnings_of(comparison: Comparison) -> list[str]:
     """What a user should know about runs that ended well: rates that could not adapt."""
     return [
-        f"{method} run {result['run']}: {result['skipped']} rate steps were not finite and were left out, so the rates "
+        f"{method} run {result.run}: {result.skipped} rate steps were not finite and were left out, so the rates "
         "adapted less than they should; a smaller --lr or another first --p may help"
         for method, results in comparison.results.items()
         for result in results
-        if result.get("skipped", 0)
+        if result.skipped
     ]
 
 

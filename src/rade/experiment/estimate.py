@@ -8,7 +8,8 @@ from typing import Any
 
 from rade.experiment.guess import family, guess
 from rade.experiment.jobs import Job
-from rade.train.row import LATER, NEUTRAL, Row
+from rade.train.record import LATER, NEUTRAL
+from rade.train.record import RunRecord as Row
 
 # What makes epochs of two runs take about the same time, and what does not.
 _SIMILAR = ("dataset", "backbone", "method", "hidden", "layers", "batch_size", "projection", "train_items")
@@ -43,7 +44,7 @@ class Timings:
         timed: list[Timed] = []
         for row in rows:
             settings, timing = row["settings"], row["timing"]
-            epochs.setdefault(ending(settings), []).append(row.get("epochs", settings["epochs"]))
+            epochs.setdefault(ending(settings), []).append(row["epochs"])
             whole.setdefault(same(settings), []).append(timing["seconds"])
             timed.append(Timed(settings, timing["seconds_per_epoch"]))
         real = {similar(one.settings) for one in timed}

@@ -7,8 +7,7 @@ from rade.experiment.jobs import Job
 from rade.experiment.store import Store
 from rade.train.command import repeat_command
 from rade.train.files import remove, save_record
-from rade.train.numerics import NUMERICS
-from rade.train.provenance import commit
+from rade.train.record import NUMERICS, commit
 
 FOLDER = "failures"
 FORMAT = 1

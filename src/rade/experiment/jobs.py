@@ -10,7 +10,7 @@ from rade.experiment.table import Cell
 from rade.train.corruption import Corruption
 from rade.train.errors import SettingsError, unknown
 from rade.train.plan import check_options, meant_for
-from rade.train.row import key_of
+from rade.train.record import key_of
 from rade.train.settings import Settings, all_options, resolve
 
 # Repetition k of a cross-validation uses the seeds from 1000·k on: apart from the folds' own 0 … 9, and told at sight.

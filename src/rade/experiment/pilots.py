@@ -14,7 +14,7 @@ from rade.experiment.jobs import Job
 from rade.experiment.work import Place, Trial
 from rade.train.checkpoint import StopAsked
 from rade.train.files import save_json
-from rade.train.provenance import commit, machine, versions
+from rade.train.record import commit, machine, versions
 
 # Seconds after which no pilot is waited for: a plan is wanted now, and sizes tell the rest roughly. Processes that
 # have yet to start, which on a busy machine takes long, are waited for longer.

@@ -6,21 +6,23 @@ Finished rows may be compressed (`gzip store/*.json`) and are read all the same.
 The row is the `result.json` of `rade train`; its scores are fractions, 0.815 for 81.5 %.
 """
 
+import gzip
 import re
 import time
+import zlib
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from rade.train.errors import RunError
 from rade.train.files import ensure_writable, write_whole
-from rade.train.row import Row, decode, encode
-from rade.train.row_files import SUFFIXES, content_of, name_of, row_files
+from rade.train.record import RunRecord as Row
 
 # Where unfinished runs keep their checkpoints.
 WORK = ".work"
 # A temporary file this old belongs to a writer that was killed, in seconds.
 _ABANDONED = 24 * 3600
+SUFFIXES = (".json", ".json.gz")  # the first wins where both are there
 _KEY = re.compile("[0-9a-f]{32}")
 
 
@@ -59,7 +61,7 @@ class Store:
             fits = all(row["settings"].get(name) in values for name, values in names.items())
             return fits and (not protocols or row["protocol"] in protocols)
 
-        return _read(row_files(self.folder), curves, chosen)
+        return _read(_row_files(self.folder), curves, chosen)
 
     def history(self, key: str) -> dict[str, list[float]]:
         """The curves of one run."""
@@ -80,7 +82,7 @@ class Store:
         """Keep a row; whether it was new. A run that is there already stays as it is."""
         if self.has(row["key"]):
             return False
-        write_whole(self.path(row["key"]), lambda file: file.write(encode(row)))
+        write_whole(self.path(row["key"]), lambda file: file.write(row.to_json().encode()))
         return True
 
     def merge(self, other: str | Path) -> tuple[int, list[str]]:
@@ -89,8 +91,8 @@ class Store:
         if not folder.is_dir():
             raise RunError(f"there is no folder {folder} to merge; name a store or a folder written by rade train")
         self.open()
-        files = row_files(folder)
-        if not any(_KEY.fullmatch(name_of(path)) for path in files):  # the folder of rade train, not a store
+        files = _row_files(folder)
+        if not any(_KEY.fullmatch(_name_of(path)) for path in files):  # the folder of rade train, not a store
             files = sorted(folder.rglob("result.json"))
         rows, problems = _read(files, True, lambda row: True)
         return sum(self.put(row) for row in rows), problems
@@ -142,10 +144,35 @@ def _read(files: Collection[Path], curves: bool, chosen: Callable[[Row], bool]) 
 
 
 def _load(path: Path, curves: bool) -> Row:
-    row = decode(content_of(path), curves)
-    if name_of(path) not in (row["key"], "result"):
+    row = Row.from_json(_content_of(path))
+    if not curves:
+        row = row.model_copy(update={"history": {}})
+    if _name_of(path) not in (row["key"], "result"):
         raise ValueError(f"holds the run {row['key']}; a file of the store is named by its key")
     return row
+
+
+def _row_files(folder: Path) -> list[Path]:
+    """Every file that may hold a row, in the order of names; of a run that is there twice, the one to read."""
+    found: dict[str, Path] = {}
+    for suffix in SUFFIXES:
+        for path in folder.glob(f"*{suffix}"):
+            found.setdefault(path.name.removesuffix(suffix), path)
+    return [found[name] for name in sorted(found) if not name.startswith(".")]
+
+
+def _name_of(path: Path) -> str:
+    return path.name.removesuffix(".gz").removesuffix(".json")
+
+
+def _content_of(path: Path) -> bytes:
+    content = path.read_bytes()
+    if path.suffix != ".gz":
+        return content
+    try:
+        return gzip.decompress(content)
+    except (OSError, EOFError, zlib.error):
+        raise ValueError("is torn or not compressed by gzip") from None
 
 
 def _remove_abandoned(path: Path) -> None:

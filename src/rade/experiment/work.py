@@ -19,8 +19,8 @@ from rade.train.denoising import corrupted
 from rade.train.errors import RunError
 from rade.train.files import load_tensors
 from rade.train.progress import Progress
-from rade.train.provenance import origin
-from rade.train.row import Row
+from rade.train.record import RunRecord as Row
+from rade.train.record import origin
 from rade.train.run import run_key, train_run
 
 Observe = Callable[[int], None]

@@ -8,7 +8,7 @@ from typing import Any
 
 from rade.report.groups import Group
 from rade.report.rows import Run
-from rade.train.row import NEUTRAL
+from rade.train.record import NEUTRAL
 
 # Commands that differ by the number of their run only are one command, with R in its place.
 _RUN = re.compile(r"(--run)[ =]\d+\b")

@@ -11,7 +11,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-from rade.train.row import NEUTRAL
+from rade.train.record import NEUTRAL
 
 # The number of runs is no setting of a run; fan-outs depend on depth and mean nothing without batches.
 _UNCOMPARED = NEUTRAL | {"runs", "fanouts"}

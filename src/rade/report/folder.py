@@ -1,12 +1,10 @@
-"""Rows from a folder with one file per finished run."""
+"""Rows from a store of finished runs."""
 
 from pathlib import Path
-from typing import Any
 
 from rade.errors import RadeError
+from rade.experiment.store import Store
 from rade.report.rows import Problem, RowError, Run, read_row
-from rade.train.row import decode
-from rade.train.row_files import content_of, row_files
 
 
 class StoreError(RadeError):
@@ -17,20 +15,15 @@ def read_folder(folder: Path) -> tuple[tuple[Run, ...], tuple[Problem, ...]]:
     """All runs of a store, ordered by key; a file that is damaged or foreign is named and skipped."""
     if not folder.is_dir():
         raise StoreError(f"there is no folder {folder}; name the store that rade train or rade reproduce filled")
+    records, unread = Store(folder).rows()
     runs: list[Run] = []
-    problems: list[Problem] = []
-    for path in row_files(folder):
+    problems = []
+    for sentence in unread:
+        name, _, reason = sentence.removeprefix(f"{folder}/").partition(" ")
+        problems.append(Problem(name, reason))
+    for record in records:
         try:
-            runs.append(read_row(_load(path)))
+            runs.append(read_row(record.model_dump()))
         except RowError as error:
-            problems.append(Problem(path.name, str(error)))
+            problems.append(Problem(record.key, str(error)))
     return tuple(sorted(runs, key=lambda run: run.key)), tuple(problems)
-
-
-def _load(path: Path) -> Any:
-    try:
-        return decode(content_of(path))
-    except OSError as error:
-        raise RowError(f"cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise RowError(str(error)) from None

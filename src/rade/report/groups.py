@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from rade.report.rows import Run, flat
-from rade.train.row import NEUTRAL
+from rade.train.record import NEUTRAL
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from rade.report.paper import Experiment, Published, Row
 from rade.report.selection import Scores, score
 from rade.statistics import Spread, spread
 from rade.train.measures import MEASURES, SCORE
-from rade.train.row import LATER
+from rade.train.record import LATER
 
 PLAIN = "none"
 STAGES = {**LATER, "corrupt": ""}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rade.errors import RadeError
-from rade.train.row import LATER
+from rade.train.record import LATER
 
 FORMAT = 1
 LAST = 10  # epochs that tell what is left of a score when training goes on

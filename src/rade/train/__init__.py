@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rade.train.errors import Interrupted, RunError, SettingsError
-    from rade.train.result import Result
+    from rade.train.record import RunRecord
     from rade.train.run import load_run, train_run
     from rade.train.settings import Settings, defaults, resolve
     from rade.train.summary import Summary, summarise
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Loaded on first use: the store of results reads and writes rows without PyTorch.
 _HOMES = {
     "rade.train.errors": ("Interrupted", "RunError", "SettingsError"),
-    "rade.train.result": ("Result",),
+    "rade.train.record": ("RunRecord",),
     "rade.train.run": ("load_run", "train_run"),
     "rade.train.settings": ("Settings", "defaults", "resolve"),
     "rade.train.summary": ("Summary", "summarise"),
@@ -27,8 +27,8 @@ _HOME = {name: home for home, members in _HOMES.items() for name in members}
 
 __all__ = [
     "Interrupted",
-    "Result",
     "RunError",
+    "RunRecord",
     "Settings",
     "SettingsError",
     "Summary",

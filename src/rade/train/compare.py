@@ -16,7 +16,7 @@ from rade.train.folder import refuse_to_lose, run_folder, sole_writer, with_earl
 from rade.train.picture import draw_curves
 from rade.train.process import Solo
 from rade.train.progress import Progress
-from rade.train.result import Result
+from rade.train.record import RunRecord
 from rade.train.run import check_folds, check_level, train_run
 from rade.train.settings import Settings
 from rade.train.summary import Difference, Summary, in_common, paired, summarise
@@ -35,7 +35,7 @@ class Watcher(Protocol):
         """An epoch has ended."""
         ...
 
-    def end(self, result: Result) -> None:
+    def end(self, result: RunRecord) -> None:
         """A run has ended."""
         ...
 
@@ -56,7 +56,7 @@ class Together:
         for watcher in self.watchers:
             watcher.epoch(progress)
 
-    def end(self, result: Result) -> None:
+    def end(self, result: RunRecord) -> None:
         """A run has ended."""
         for watcher in self.watchers:
             watcher.end(result)
@@ -67,7 +67,7 @@ class Comparison:
     """The outcome: one summary per method, and the files left behind."""
 
     summaries: tuple[Summary, ...]
-    results: dict[str, list[Result]]
+    results: dict[str, list[RunRecord]]
     folder: Path
     picture: Path
 
@@ -110,7 +110,7 @@ def compare(
         check_level(dataset, settings)
     numbers = range(first, first + runs)
     check_folds(dataset, numbers.stop)
-    results: dict[str, list[Result]] = {settings.method: [] for settings in plans}
+    results: dict[str, list[RunRecord]] = {settings.method: [] for settings in plans}
     with sole_writer(out, process):
         if existing == "refuse":
             refuse_to_lose(out, plans, numbers)
@@ -132,7 +132,7 @@ def compare(
         return _conclude(results, out, process)
 
 
-def _conclude(results: dict[str, list[Result]], out: Path, process: Solo) -> Comparison:
+def _conclude(results: dict[str, list[RunRecord]], out: Path, process: Solo) -> Comparison:
     """What was asked for is returned; the files tell of all runs in the folder that compare with it."""
     if process.rank == 0:
         whole = _comparison(with_earlier(results, out), out)
@@ -141,5 +141,5 @@ def _conclude(results: dict[str, list[Result]], out: Path, process: Solo) -> Com
     return _comparison(results, out)
 
 
-def _comparison(results: dict[str, list[Result]], out: Path) -> Comparison:
+def _comparison(results: dict[str, list[RunRecord]], out: Path) -> Comparison:
     return Comparison(tuple(summarise(runs) for runs in results.values()), results, out, out / "curves.png")

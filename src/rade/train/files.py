@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from rade.errors import EnvironmentFault, is_machine
 from rade.seal import SealError, sealed, verify
 from rade.train.errors import RunError
-from rade.train.row import decode
+from rade.train.record import RecordError, RunRecord
 
 # Behind the archive that torch writes and still reads with it: a mark and the sha256 of everything before.
 _MARK = b"\nrade sha256 "
@@ -115,12 +115,12 @@ def load_record(path: Path) -> dict[str, Any]:
     return dict(record)
 
 
-def load_row(path: Path) -> dict[str, Any]:
-    """Read a run's row, verified."""
+def load_run_record(path: Path) -> RunRecord:
+    """Read a `result.json`."""
     try:
-        return decode(_read(path))
-    except (ValueError, RecursionError) as error:
-        raise RunError(f"{path} cannot be trusted: it {error}; delete it to start this run afresh") from None
+        return RunRecord.from_json(_read(path))
+    except RecordError as error:
+        raise RunError(f"{path} {error}; delete it to start this run afresh") from None
 
 
 def ensure_writable(folder: Path) -> None:

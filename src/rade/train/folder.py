@@ -8,11 +8,11 @@ from pathlib import Path
 from rade.augment import METHODS
 from rade.errors import RadeError
 from rade.train.errors import RunError
-from rade.train.files import ensure_writable, sweep
+from rade.train.files import ensure_writable, load_run_record, sweep
 from rade.train.lock import locked
 from rade.train.matching import same_settings
 from rade.train.process import Solo
-from rade.train.result import Result, read_result
+from rade.train.record import RunRecord
 from rade.train.settings import Settings
 
 _OWN = {"method", "options"}  # settings in which methods that are compared may differ
@@ -54,10 +54,10 @@ def refuse_to_lose(out: Path, plans: Sequence[Settings], runs: Iterable[int]) ->
                 raise RunError(f"{folder} holds an unfinished run; --resume continues it, --overwrite starts it over")
             path = folder / "result.json"
             if path.exists():
-                same_settings(read_result(path)["settings"], settings.model_dump(mode="json"), path, advice)
+                same_settings(load_run_record(path)["settings"], settings.model_dump(mode="json"), path, advice)
 
 
-def with_earlier(results: Mapping[str, Sequence[Result]], out: Path) -> dict[str, list[Result]]:
+def with_earlier(results: Mapping[str, Sequence[RunRecord]], out: Path) -> dict[str, list[RunRecord]]:
     """The results and, beside them, those of earlier calls: other runs, and other methods of the same settings.
 
     Methods keep the order of the summary that is there, so that differences keep their baseline.
@@ -69,7 +69,7 @@ def with_earlier(results: Mapping[str, Sequence[Result]], out: Path) -> dict[str
     return {method: runs for method, runs in found.items() if runs}
 
 
-def _completed(results: list[Result], out: Path, method: str, shared: Mapping[str, object]) -> list[Result]:
+def _completed(results: list[RunRecord], out: Path, method: str, shared: Mapping[str, object]) -> list[RunRecord]:
     """All runs of the folder by number; those that are unreadable or of other settings are left out."""
     found = {result["run"]: result for result in results}
     wanted = results[0]["settings"] if results else None
@@ -77,7 +77,7 @@ def _completed(results: list[Result], out: Path, method: str, shared: Mapping[st
         if _number(path) in found:
             continue
         try:
-            other = read_result(path)
+            other = load_run_record(path)
         except RadeError:
             continue
         settings = other["settings"]

@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 
 from rade.train.files import write_whole
-from rade.train.result import Result
+from rade.train.record import RunRecord
 
 LEGEND = "line: mean over runs; band: ± one standard deviation; dots: epochs that validation chose"
 
 
-def draw_curves(results: Mapping[str, Sequence[Result]], path: Path) -> None:
+def draw_curves(results: Mapping[str, Sequence[RunRecord]], path: Path) -> None:
     """Validation and test score, training loss and rates over epochs, with the chosen epoch of every run."""
     figure = curves_figure(results)
     write_whole(path, lambda file: figure.savefig(file, format="png", dpi=120))
 
 
-def curves_figure(results: Mapping[str, Sequence[Result]]) -> Any:
+def curves_figure(results: Mapping[str, Sequence[RunRecord]]) -> Any:
     """The picture itself; test curves only where they were recorded, the test scores of chosen epochs always."""
     from matplotlib.figure import Figure
 
@@ -54,7 +54,7 @@ def _draw(panel: Any, curves: Sequence[Sequence[float]], label: str, color: str)
     panel.fill_between(epochs, mean - spread, mean + spread, color=color, alpha=0.15, linewidth=0)
 
 
-def _mark(panel: Any, runs: Sequence[Result], name: str, color: str, label: str | None) -> None:
+def _mark(panel: Any, runs: Sequence[RunRecord], name: str, color: str, label: str | None) -> None:
     """A dot at the chosen epoch of every run."""
     epochs, scores = [run["best_epoch"] for run in runs], [run[name] for run in runs]
     panel.plot(epochs, scores, "o", color=color, markersize=4, markeredgecolor="white", label=label)

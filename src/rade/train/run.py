@@ -1,6 +1,6 @@
 """One run: train, keep checkpoints on the way, leave a model and a result file."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -8,21 +8,20 @@ from typing import Any
 
 import torch
 
+from rade.augment import Learner
 from rade.data import Dataset, Split
 from rade.train.checkpoint import Checkpoint, Keeping
 from rade.train.command import repeat_command
-from rade.train.errors import SettingsError
-from rade.train.files import ensure_writable, remove, write_whole
+from rade.train.errors import RunError, SettingsError
+from rade.train.files import ensure_writable, load_run_record, remove, write_whole
 from rade.train.final import check_test, judge_best
 from rade.train.labels import relabelled
 from rade.train.loop import Trainee, fit
+from rade.train.matching import same_key, same_settings
 from rade.train.model import Shape, Trained, build_learner, load_model, save_model
-from rade.train.numerics import NUMERICS
 from rade.train.process import Solo
 from rade.train.progress import Progress, Stopping
-from rade.train.provenance import commit, machine, origin, versions
-from rade.train.result import Result, finished, skipped_steps
-from rade.train.row import FORMAT, encode, key_of, sealed
+from rade.train.record import NUMERICS, RunRecord, commit, key_of, machine, origin, versions
 from rade.train.schedule import SCHEDULES
 from rade.train.settings import Settings, all_options
 from rade.train.steps import batches_of
@@ -44,7 +43,7 @@ def train_run(
     resume: bool = False,
     observe: Observer = lambda progress: None,
     keeping: Keeping = Keeping(),  # noqa: B008 - a frozen value
-) -> Result:
+) -> RunRecord:
     """Train run number `run` (seed `settings.seed + run`) into `folder` and return the content of its `result.json`.
 
     With `resume` a finished run is not repeated, and an unfinished one continues to the numbers it would have had.
@@ -54,7 +53,7 @@ def train_run(
     check_test(dataset, settings)
     wanted = settings.model_dump(mode="json")
     key = partial(run_key, settings, run, origin(dataset))
-    done = finished(folder, wanted, key) if resume else None
+    done = _finished(folder, wanted, key) if resume else None
     if done is not None:
         return done
     if process.rank == 0:
@@ -70,9 +69,35 @@ def train_run(
     if process.rank == 0:
         shape, state = Shape.of(dataset), trainee.progress.best_state
         save_model(folder / "model.pt", settings, shape, settings.seed + run, state)
-        write_whole(folder / "result.json", lambda file: file.write(encode(result)))
+        write_whole(folder / "result.json", lambda file: file.write(result.to_json().encode()))
         remove(folder / "checkpoint.pt")
     return result
+
+
+def _finished(folder: Path, wanted: Mapping[str, Any], key: Callable[[int], str]) -> RunRecord | None:
+    """The result of a finished run with the `wanted` settings; None if the run is still to be done.
+
+    `key` is the run's by the number of processes: any number serves, but data, defaults and numerics must agree.
+
+    A result of other settings is an error, unless a checkpoint beside it tells that its replacement is under way.
+    """
+    path = folder / "result.json"
+    if not path.exists():
+        return None
+    result = load_run_record(path)
+    try:
+        same_settings(result.settings, wanted, path)
+        same_key(result.key, key(result.machine["processes"]), path)
+    except RunError:
+        if (folder / "checkpoint.pt").exists():
+            return None
+        raise
+    return result
+
+
+def _skipped_steps(learner: Learner) -> int:
+    """How many rate steps were not finite and therefore not taken; 0 for methods without such steps."""
+    return sum(int(value) for name, value in learner.named_buffers() if name.endswith(".skipped"))
 
 
 def load_run(folder: str | Path) -> Trained:
@@ -147,13 +172,12 @@ def run_key(settings: Settings, run: int, data: dict[str, Any], processes: int =
     return key_of(settings.model_dump(mode="json"), all_options(settings), run, data, processes)
 
 
-def _result(dataset: Dataset, settings: Settings, run: int, trainee: Trainee, process: Solo) -> Result:
+def _result(dataset: Dataset, settings: Settings, run: int, trainee: Trainee, process: Solo) -> RunRecord:
     """Everything about a run; only `timing` differs between two runs of the same settings on the same machine."""
     progress, processes, seed = trainee.progress, process.world, settings.seed + run
     best = judge_best(dataset, split_for(dataset, settings, run), settings, seed, progress.best_state, process)
     threads, data, (revision, dirty) = torch.get_num_threads(), origin(dataset), commit()
     row = {
-        "format": FORMAT,
         "key": run_key(settings, run, data, processes),
         "numerics": NUMERICS,
         "settings": settings.model_dump(mode="json"),
@@ -169,7 +193,7 @@ def _result(dataset: Dataset, settings: Settings, run: int, trainee: Trainee, pr
         "best_epoch": progress.best_epoch,
         "epochs": progress.epoch,
         "history": progress.history,
-        "skipped": skipped_steps(trainee.learner),
+        "skipped": _skipped_steps(trainee.learner),
         "timing": {
             "seconds": sum(progress.seconds),
             "seconds_per_epoch": sum(progress.seconds) / len(progress.seconds),
@@ -183,4 +207,4 @@ def _result(dataset: Dataset, settings: Settings, run: int, trainee: Trainee, pr
         "command": repeat_command(settings, run, threads),
         "data": data,
     }
-    return sealed(row)
+    return RunRecord.of(row)

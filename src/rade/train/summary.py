@@ -7,7 +7,7 @@ import numpy as np
 
 from rade import statistics
 from rade.train.folds import best_common_epoch
-from rade.train.result import Result
+from rade.train.record import RunRecord
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Summary:
         return f"{100 * self.mean:.2f}" + ("" if self.std is None else f" ± {100 * self.std:.2f}")
 
 
-def summarise(results: Sequence[Result]) -> Summary:
+def summarise(results: Sequence[RunRecord]) -> Summary:
     """Test scores at each run's best validation epoch, or the cross-validation protocol where the data has folds."""
     first = results[0]
     if first["folds"] > 0:
