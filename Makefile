@@ -1,4 +1,7 @@
 # Every target sets up what it needs: the environment lives in .venv/ and is re-used while it is up to date.
+# Bytecode is written: importing torch_geometric takes 2.4 s with it and 6.2 s without, in every process of the tests.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -74,7 +77,7 @@ OLDEST_TESTS  ?= tests src
 $(OLDEST_VENV)/.ready: pyproject.toml constraints-oldest.txt
 	$(OLDEST_PYTHON) -m venv $(OLDEST_VENV)
 	$(OLDEST_VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints-oldest.txt $(OLDEST_INDEX) \
-		-e ".[ogb,tensorboard,report,cluster,lightning,tune]" pytest pytest-xdist hypothesis nbformat nbclient ipykernel "setuptools>=77" wheel
+		-e ".[ogb,tensorboard,report,lightning,tune]" pytest pytest-xdist hypothesis nbformat nbclient ipykernel "setuptools>=77" wheel
 	touch $@
 
 test-oldest: $(OLDEST_VENV)/.ready  ## the tests, all but the slow ones, with the lowest promised versions

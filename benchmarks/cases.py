@@ -14,7 +14,7 @@ from torch import Tensor
 import rade
 from rade.noise import CommonNeighbors, EdgeEvidence, Similarity, cosine
 from rade.noise.edges import similarity_of_edges
-from rade.train.corruption import Corruption
+from rade.train.stages import Corruption
 
 # Rows of some data sets sum to 1 and learn slowly as they are: features are multiplied.
 FACTOR = {"cs": 8.0, "computer": 16.0, "pubmed": 8.0, "physics": 8.0}

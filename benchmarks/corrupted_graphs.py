@@ -27,14 +27,16 @@ import torch.nn.functional as F
 from cases import Case, Task
 from competitors import cut
 from predictions import SHARES, WAYS, Judge
+from torch_geometric.data import Data
 
 import rade
-from rade.augment import Context, Labelled, Learner, make
-from rade.nn.backbones import build_backbone
 from rade.noise import rates_of
 from rade.noise.guesses import paired_gain
-from rade.train.corruption import Corruption
+from rade.train.backbones import Backbone, build_backbone
+from rade.train.learner import BackboneLearner, Context, Learner, Step
+from rade.train.methods import make
 from rade.train.record import commit, versions
+from rade.train.stages import Corruption
 
 CORRUPTIONS = {
     "clean": Corruption(), "add10": Corruption(add=0.1), "add30": Corruption(add=0.3), "add100": Corruption(add=1.0),
@@ -91,20 +93,24 @@ def trained(task: Task, job: Job, graph: rade.Graph, noise: rade.Denoised | None
     torch.manual_seed(job.seed)
     net = build_backbone(job.backbone, task.dataset.features, width, task.dataset.classes)
     context = Context(torch.Generator().manual_seed(job.seed), graph.density, task.dataset.loss, "none")
-    learner, split = method_of(job.method, noise).wrap(net, context), task.dataset.split(run=job.seed)
+    method, split = method_of(job.method, noise), task.dataset.split(run=job.seed)
+    learner = BackboneLearner(method.around(net, context), context.generator, method)
+    rows, loss = split.train, lambda logits: F.cross_entropy(logits, task.y[split.train])
+    step = Step(Data(x=task.x, num_nodes=graph.num_nodes), task.y[rows], rows, whole=graph)
+    everything = replace(step, rows=None)
     optimizer, best, state = torch.optim.Adam(learner.parameters(), LEARNING_RATE), -1.0, {}
     for epoch in range(epochs):
         learner.train()
         optimizer.zero_grad()
-        F.cross_entropy(learner(task.x, graph)[split.train], task.y[split.train]).backward()
+        loss(learner(step)).backward()
         optimizer.step()
         if learner.adapts_after(True):
-            learner.adapt(task.x, graph, None, None, Labelled(split.train))
+            learner.adapt(step, loss)
         if epoch % 2 == 0 and epoch < epochs // 2:
             continue  # the best epoch is late: fewer evaluations before
         learner.eval()
         with torch.no_grad():
-            right = learner(task.x, graph).argmax(1) == task.y
+            right = learner(everything).argmax(1) == task.y
         if (score := float(right[split.val].float().mean())) > best:
             best, state = score, deepcopy(learner.state_dict())
     learner.load_state_dict(state)
@@ -116,7 +122,7 @@ def wrapped(learner: Learner) -> rade.RADE:
     net = learner.net
     if isinstance(net, rade.RADE) and net.variant.keeps_additions:
         return net.eval()
-    inner = net.wrapped if isinstance(net, rade.RADE) else net
+    inner = next(part for part in net.modules() if isinstance(part, Backbone))
     return rade.RADE(inner, rule=rade.Constant(0.0, 0.0)).eval()
 
 

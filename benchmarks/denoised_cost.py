@@ -17,10 +17,10 @@ from cases import Task
 from corrupted_graphs import OTHERS, TRAINING
 
 import rade
-from rade.nn.backbones import build_backbone
 from rade.noise import EdgeEvidence, rates_of
-from rade.train.corruption import Corruption
+from rade.train.backbones import build_backbone
 from rade.train.record import commit, versions
+from rade.train.stages import Corruption
 
 
 def seconds(run: Callable[[], object]) -> float:

@@ -32,8 +32,8 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GINEConv, global_mean_pool
 
 import rade
-from rade.train.metrics import roc_auc
 from rade.train.record import commit, versions
+from rade.train.tasks import roc_auc
 
 FOLDER = "ogbg_molhiv"
 PARTS = ("train", "valid", "test")

@@ -19,7 +19,7 @@ from rade import experiment
 from rade.report import build, read_folder
 from rade.report.late import late_gain
 from rade.report.match import Cell
-from rade.report.numbers import gain, mean_std
+from rade.report.numbers import mean_std
 from rade.report.tables import Table
 
 ROOT = Path(__file__).parents[1]
@@ -80,7 +80,7 @@ def page(places: Places) -> str:
                 parts.append(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}\n")
                 continue
             against = table.against(cell, "plain")
-            test = gain(against.result) if against else ""
+            test = str(against.result) if against else ""
             parts.append(f"| {cell.row.name} | {runs} | {test} | {late_gain(table, cell)} | {ends(cell)} |\n")
     return "".join(parts)
 

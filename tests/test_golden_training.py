@@ -14,13 +14,18 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+from torch_geometric.nn import GCN, GIN, global_mean_pool
 
+import rade
 from rade.data import Dataset, GraphList, load
 from rade.train import resolve, train_run
 from rade.train.run import run_key
+from zoo import normal, random_edges
 
 GOLDEN = Path(__file__).parent / "golden"
-CURVES, KEYS = GOLDEN / "curves.json", GOLDEN / "keys.json"
+CURVES, KEYS, COMPARISONS = (GOLDEN / f"{name}.json" for name in ("curves", "keys", "compare"))
 METHODS = ("none", "drop-edge", "rade-of", "rade-ofs")
 OTHERS = ("dropout", "drop-node", "drop-message", "virtual-node", "rade-of-fixed", "rade-of-noise", "rade-ofs-layered")
 EPOCHS = 10
@@ -115,6 +120,51 @@ def test_stored_runs_keep_their_keys(number):
     kept = json.loads(KEYS.read_text("utf-8"))[number]
     settings = resolve(*kept["names"], **kept["asked"])
     assert run_key(settings, kept["run"], kept["data"]) == kept["key"]
+
+
+class Pooled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gnn, self.head = GIN(6, 8, 2), nn.Linear(8, 2)
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+        return self.head(global_mean_pool(self.gnn(x, edge_index), batch))
+
+
+def one_graph() -> Data:
+    y = torch.arange(60) % 3
+    part = torch.randperm(60, generator=torch.Generator().manual_seed(0)) % 3
+    masks = {f"{name}_mask": part == k for k, name in enumerate(("train", "val", "test"))}
+    x = nn.functional.one_hot(y, 6).float() + 0.5 * normal(60, 6)
+    return Data(x=x, edge_index=random_edges(60, 100), y=y, **masks)
+
+
+def many_graphs() -> list[Data]:
+    sizes = {k: 6 + k % 3 for k in range(41)}
+    return [
+        Data(x=normal(n, 6, seed=k) + k % 2, edge_index=random_edges(n, 10, seed=k), y=torch.tensor([k % 2]))
+        for k, n in sizes.items()
+    ]
+
+
+COMPARED: list[tuple[Any, Any, rade.Training]] = [
+    (lambda: GCN(6, 8, 2, 3, dropout=0.5), one_graph, rade.Training(epochs=15)),
+    (Pooled, many_graphs, rade.Training(epochs=6, batch_size=8, pool="mean")),
+    (lambda: GCN(64, 8, 2, 4), lambda: load("csbm", nodes=300), rade.Training(epochs=10)),
+]
+
+
+@pytest.mark.parametrize("case", range(3))
+@pytest.mark.filterwarnings("ignore:only .* of the rows are labelled")
+def test_comparisons_of_own_models_are_those_that_were_kept(case):
+    make_net, data, training = COMPARED[case]
+    methods = (*METHODS, "rade-of-noise")
+    found = rade.compare(make_net, data(), methods, seeds=2, training=training, workers=1)
+    kept = json.loads(COMPARISONS.read_text("utf-8"))[10 * case : 10 * case + 10]
+    for run, (method, seed, *numbers) in zip(found.runs, kept, strict=True):
+        assert (run.method, run.seed) == (method, seed)
+        scores = [run.val, run.test, run.best_epoch, run.epochs, run.p, run.q]
+        assert scores == pytest.approx(numbers, rel=1e-4), (method, seed)
 
 
 if __name__ == "__main__":

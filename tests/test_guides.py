@@ -45,11 +45,11 @@ def test_links_between_pages_work_outside_of_sphinx():
 
 
 def test_the_commands_of_the_tutorial_on_tables_run(tmp_path, monkeypatch, capsys):
-    from rade.train import settings
+    from rade.train import protocol as protocols
 
-    protocol = {name: dict(section) for name, section in settings.protocol().items()}
+    protocol = {name: dict(section) for name, section in protocols.protocol().items()}
     protocol["csbm"] |= {"epochs": 2}
-    monkeypatch.setattr(settings, "protocol", lambda source="paper": protocol)
+    monkeypatch.setattr(protocols, "protocol", lambda source="paper": protocol)
     monkeypatch.chdir(tmp_path)
     (commands,) = blocks("tutorial-reproduce.md", "")
     for command in commands.splitlines():

@@ -85,7 +85,7 @@ def test_models_train_adapt_and_predict(name, variant):
         optimizer.step()
     assert model.rates.p != 0.5
     plain.load_state_dict(net.state_dict())
-    same = rade.RADE(rade.revert(model)).eval()
+    same = rade.RADE(rade.revert(model.wrapped)).eval()
     torch.testing.assert_close(same(X, EDGES), plain(X, EDGES), rtol=1e-4, atol=1e-5)
 
 

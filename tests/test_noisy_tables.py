@@ -11,9 +11,9 @@ import pytest
 import torch
 
 import rade
-from rade.nn.backbones import build_backbone
 from rade.testing import GRAPHS
 from rade.testing.oracle import adjacency
+from rade.train.backbones import build_backbone
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 

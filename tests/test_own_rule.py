@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -56,7 +55,6 @@ def by_state_dict(model: rade.RADE) -> rade.RADE:
 
 WAYS: dict[str, Callable[[rade.RADE], rade.RADE]] = {
     "state_dict": by_state_dict,
-    "deepcopy": copy.deepcopy,
     "pickle": lambda model: pickle.loads(pickle.dumps(model)),
 }
 

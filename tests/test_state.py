@@ -63,7 +63,6 @@ def by_torch_save(model: rade.RADE) -> rade.RADE:
 
 WAYS: dict[str, Callable[[rade.RADE], rade.RADE]] = {
     "state_dict": by_state_dict,
-    "deepcopy": copy.deepcopy,
     "pickle": by_pickle,
     "torch.save": by_torch_save,
 }

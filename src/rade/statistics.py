@@ -1,7 +1,7 @@
-"""Pure statistics of runs that pair up; `docs/report.md` gives every formula and its source."""
+"""Pure statistics of runs that pair up, without torch; `docs/report.md` gives every formula and its source."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -10,6 +10,8 @@ POWER = 0.8
 MOST_SEEDS = 10_000
 # Scores are multiples of one over the number of test items: a smaller deviation is rounding, not spread.
 NO_SPREAD = 1e-9
+# What two runs must share to be compared: their first seed and the number of the run, hence the split or the fold.
+Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,11 @@ class Spread:
 
 @dataclass(frozen=True)
 class Paired:
-    """The mean difference of pairs with its interval, p value and effect size; None where they do not exist."""
+    """The mean difference of pairs with its interval, p value and effect size; None where they do not exist.
+
+    >>> print(Paired(0.5, 1.0, 3, low=-2.0, high=3.0), Paired(10.0, 0.0, 3))
+    +0.50 [−2.00, 3.00] +10.00
+    """
 
     mean: float
     std: float | None
@@ -32,6 +38,9 @@ class Paired:
     high: float | None = None
     p: float | None = None
     effect: float | None = None
+
+    def __str__(self) -> str:
+        return signed(self.mean) + ("" if self.low is None else f" [{number(self.low)}, {number(self.high)}]")
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -63,6 +72,35 @@ def paired(differences: Sequence[float], ratio: float = 0.0) -> Paired:
     p = float(2 * stdtr(found.count - 1, -abs(found.mean) / error))
     effect = found.mean / found.std
     return Paired(found.mean, found.std, found.count, found.mean - reach, found.mean + reach, p, effect)
+
+
+def differences(mine: Mapping[Pair, float], theirs: Mapping[Pair, float], folds: int = 0) -> tuple[float, ...]:
+    """Points (percent) between the fractions of pairs that both sides have; folds averaged over repetitions.
+
+    >>> differences({(0, 0): 0.75, (0, 1): 0.5}, {(0, 0): 0.5, (0, 2): 0.5})
+    (25.0,)
+    """
+    gaps = {pair: 100 * (mine[pair] - theirs[pair]) for pair in sorted(mine.keys() & theirs.keys())}
+    return tuple((averaged(gaps) if folds else gaps).values())
+
+
+def paired_scores(
+    mine: Mapping[Pair, float], theirs: Mapping[Pair, float], folds: int = 0, ratio: float = 0.0
+) -> Paired | None:
+    """`paired` of two methods' scores (fractions), in points; None where they share no pair.
+
+    folds: of the data set, where runs are folds; ratio: test over training items, where splits share items otherwise.
+    """
+    gaps = differences(mine, theirs, folds)
+    return paired(gaps, fold_ratio(folds) or ratio) if gaps else None
+
+
+def averaged(by: Mapping[Pair, float]) -> dict[Pair, float]:
+    """Values of equal fold averaged over repetitions, which have first seeds of their own."""
+    folds: dict[int, list[float]] = {}
+    for (_, fold), value in sorted(by.items()):
+        folds.setdefault(fold, []).append(value)
+    return {(0, fold): sum(values) / len(values) for fold, values in sorted(folds.items())}
 
 
 def fold_ratio(folds: int) -> float:
@@ -124,3 +162,25 @@ def seeds_needed(effect: float) -> int | None:
     while power(effect, count) < POWER:
         count += 1
     return count
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """Fixed digits, a typographic minus and no negative zero; a dash for what does not exist.
+
+    >>> number(-0.001), number(-1.25, 1), number(None)
+    ('0.00', '−1.2', '–')
+    """
+    if value is None:
+        return "–"
+    text = f"{value:.{digits}f}"
+    return text.lstrip("-") if float(text) == 0 else text.replace("-", "−")
+
+
+def signed(value: float | None, digits: int = 2) -> str:
+    """With a sign, also for gains.
+
+    >>> signed(0.5), signed(-0.5), signed(0.0)
+    ('+0.50', '−0.50', '0.00')
+    """
+    text = number(value, digits)
+    return f"+{text}" if value is not None and float(f"{value:.{digits}f}") > 0 else text

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from rade.commands.demonstrating import FAR, METHODS, verdicts
-from rade.train.stress import CONDITIONS, Stress
+from rade.commands.demo import CONDITIONS, FAR, METHODS, Stress, verdicts
 
 
 def test_demo_ends_with_a_table_a_verdict_and_a_picture(rade, tmp_path):
@@ -13,7 +12,7 @@ def test_demo_ends_with_a_table_a_verdict_and_a_picture(rade, tmp_path):
     assert (code, err) == (0, "")
     for method in METHODS[1:]:
         assert f"{method} against none: " in out
-    assert "16 intervals at 95 %" in out
+    assert "16 differences, judged together" in out
     assert "picture: here/demo.png" in out
     assert (tmp_path / "here/demo.png").read_bytes().startswith(b"\x89PNG")
     scores = json.loads((tmp_path / "here/demo.json").read_text())["scores"]
@@ -29,7 +28,12 @@ def test_demo_for_machines_and_with_a_single_graph(rade):
 
 @pytest.mark.parametrize(
     ("scores", "word"),
-    [((0.65, 0.751, 0.852), "better"), ((0.55, 0.649, 0.748), "worse"), ((0.5, 0.8, 0.8), "not told apart")],
+    [
+        ((0.65, 0.751, 0.852), "better"),
+        ((0.55, 0.649, 0.748), "worse"),
+        ((0.5, 0.8, 0.8), "not told apart"),
+        ((0.7, 0.8, 0.9), "+10.0 in every graph"),
+    ],
 )
 def test_verdicts_follow_the_interval(scores, word):
     study = Stress({"none": {"clean": (0.6, 0.7, 0.8)}, "dropout": {"clean": scores}}, "accuracy")
@@ -40,7 +44,7 @@ def test_verdicts_are_grouped():
     plain = {"clean": (0.6, 0.7, 0.8), "far": (0.2, 0.2, 0.2), "near": (0.5, 0.6, 0.7)}
     other = {"clean": (0.5, 0.8, 0.8), "far": (1.0, 1.0, 1.0), "near": (0.5, 0.7, 0.6)}
     line = verdicts(Stress({"none": plain, "rade-ofs": other}, "accuracy"))[0]
-    assert line == "rade-ofs against none: better: far; not told apart: clean, near"
+    assert line == "rade-ofs against none: +80.0 in every graph: far; not told apart: clean, near"
 
 
 def test_only_what_keeps_the_additions_hears_five_hops_away(rade):

@@ -2,15 +2,13 @@
 
 import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
-from rade.commands import training
+from rade import data as data_sets
 from rade.commands.display import Lines
-from rade.train.compare import Comparison
-from rade.train.summary import Summary
+from rade.train.folder import Summaries, Summary
 
 QUICK = ("--epochs", 2, "--hidden", 8, "--runs", 1)
 
@@ -50,7 +48,7 @@ def test_settings_that_cannot_be_meant(text, sentence, rade, tmp_path):
     ("arguments", "sentence"),
     [
         (("train", *QUICK, "--lr", "1e39"), "lr must be less than or equal to"),
-        (("train", *QUICK, "--out", "x" * 300), "File name too long; choose another folder with --out"),
+        (("train", *QUICK, "--out", "x" * 300), "File name too long; choose another folder"),
         (("train", *QUICK, "--config", "x" * 300), "File name too long"),
         (("train", *QUICK, "--tensorboard", "a\udcff"), "choose another folder with --tensorboard"),
         (("predict", "x" * 300), "File name too long"),
@@ -109,7 +107,7 @@ def test_refusals_of_the_machine_have_a_code_of_their_own(rade, monkeypatch):
     def refused(*arguments):
         raise PermissionError(13, "Permission denied", "out")
 
-    monkeypatch.setattr(training, "load", refused)
+    monkeypatch.setattr(data_sets, "load", refused)
     code, _, err = rade("train", *QUICK)
     assert (code, err) == (3, "error: cannot go on: out: Permission denied\n")
 
@@ -124,7 +122,7 @@ def test_defects_stay_visible(rade, monkeypatch):
     def broken(*arguments):
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr(training, "load", broken)
+    monkeypatch.setattr(data_sets, "load", broken)
     with pytest.raises(RuntimeError, match="a defect"):
         rade("train", *QUICK)
 
@@ -163,20 +161,11 @@ def test_scores_are_whole_at_any_width(width, terminal, monkeypatch, capsys, tmp
     if terminal:
         monkeypatch.setenv("FORCE_COLOR", "1")
         monkeypatch.setenv("TERM", "xterm")  # a dumb one has 80 columns, whatever is said
-    both = [Summary(name, "accuracy", (0.81, 0.83), "best", 1.0) for name in ("none", "rade-of-uncorrected")]
-    Lines().comparison(Comparison(tuple(both), {}, tmp_path, tmp_path))
+    methods, values = ("none", "rade-of-uncorrected"), {(0, 0): 0.81, (0, 1): 0.83}
+    both = [Summary(name, "accuracy", values, "best", 1.0) for name in methods]
+    found = Summaries({}, tmp_path)
+    vars(found)["each"] = both
+    Lines().comparison(found)
     out = capsys.readouterr().out
     assert out.count("82.00 ± 1.41") == 2
     assert ("seconds" in out) == (width >= 80 or not terminal)
-
-
-def test_without_standard_output_there_is_a_display(monkeypatch):
-    from rade.commands.display import choose_display
-    from rade.commands.output import tolerant_output
-    from rade.train.process import Solo
-
-    monkeypatch.setattr(sys, "stdout", None)
-    monkeypatch.setattr(sys, "__stdout__", None)
-    with tolerant_output() as streams:
-        assert choose_display(False, Solo()).visible
-        assert streams.lost is None

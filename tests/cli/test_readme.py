@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rade.train import settings
+from rade.train import protocol as protocols
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -25,9 +25,9 @@ def commands(name):
 @pytest.fixture
 def short(monkeypatch):
     """The embedded data set's protocol with fewer epochs; the commands themselves stay as they are."""
-    protocol = {name: dict(section) for name, section in settings.protocol().items()}
+    protocol = {name: dict(section) for name, section in protocols.protocol().items()}
     protocol["csbm"] |= {"epochs": 2, "runs": 2}
-    monkeypatch.setattr(settings, "protocol", lambda source="paper": protocol)
+    monkeypatch.setattr(protocols, "protocol", lambda source="paper": protocol)
 
 
 def test_the_readme_has_commands_of_each_kind():
@@ -67,11 +67,11 @@ def test_the_python_of_the_training_guide_runs(tmp_path, monkeypatch):
 
 
 def test_the_settings_file_of_the_training_guide_is_valid(tmp_path):
-    from rade.train.plan import make_plan, read_config
+    from rade.train.settings import make_order, read_config
 
     (content,) = blocks("docs/training.md", "toml")
     (tmp_path / "file.toml").write_text(content)
-    assert make_plan(read_config(tmp_path / "file.toml")).settings[1].options["share_view"] is False
+    assert make_order(read_config(tmp_path / "file.toml")).settings[1].options["share_view"] is False
 
 
 def test_pictures_of_the_readme_exist_for_light_and_dark():

@@ -74,7 +74,7 @@ def test_a_run_is_measured_at_its_own_rates_and_kept(rade):
     assert code == 0, err
     assert "p = 0.25" in out
     assert "rade-ofs, 2 layers, from r/rade-ofs/run-0" in out
-    (kept,) = Path("store/diagnoses").glob("csbm-*.json")
+    (kept,) = Path("store/studies/diagnoses").glob("csbm-*.json")
     assert json.loads(kept.read_text())["p"] == 0.25
     assert "<svg" in Path("p.svg").read_text()
 

@@ -14,7 +14,7 @@ from rade.diagnose.sensitivity import beyond, by_distance, jacobian_norms, watch
 from rade.diagnose.spectrum import DENSE, spectral_gap
 from rade.graph.graph import Graph
 from rade.moments import Mean, Sent, Sum, Symmetric
-from rade.nn.backbones import build_backbone
+from rade.train.backbones import build_backbone
 from rade.view.law import Law, Variant
 from rade.view.rates import Rates
 from rade.view.view import MeanView

@@ -15,7 +15,8 @@ from looping import looped
 from rade import experiment
 from rade.data.catalogue import catalogue
 from rade.experiment import Published
-from rade.train.settings import BACKBONES, METHODS, PROTOCOLS, Settings, resolve
+from rade.train.protocol import PROTOCOLS
+from rade.train.settings import BACKBONES, METHODS, Settings, resolve
 
 DOCS = Path(__file__).parents[2] / "docs" / "experiments.md"
 TABLES = [experiment.load(name) for name in experiment.names()]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
+from rade.experiment.store import Store, export
 from rade.train.record import RunRecord
 
 ROUND = 1e4
@@ -145,7 +146,9 @@ def store(count=20, **shifts):
 
 
 def save(rows, folder):
-    folder.mkdir(parents=True, exist_ok=True)
-    for one in rows:
-        (folder / f"{one['key']}.json").write_text(RunRecord.of(one).to_json())
+    """A store with these rows, in its text form."""
+    file = Store(folder / "runs.sqlite")
+    with file.writing():
+        file.merge(RunRecord.of(one) for one in rows)
+    export(file, folder)
     return folder

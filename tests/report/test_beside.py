@@ -3,14 +3,14 @@
 import json
 
 import pytest
-from tests.report.synthetic import MAIN, Experiment, Row, row, settings, store
+from tests.report.synthetic import MAIN, Experiment, Row, row, save, settings, store
 
 from rade.report import build
 from rade.report.beside import read_beside
 from rade.report.markdown import markdown
 from rade.report.page import page
 from rade.report.rows import read_rows
-from rade.train.files import save_record
+from rade.train.files import save_json
 
 MEASURED = {
     "gap": 0.0, "gap_largest": 0.1, "resistance": 3.0, "commute": None, "beyond": 0.25,
@@ -26,16 +26,16 @@ DIAGNOSIS = {
 
 def failure(key, **changes):
     told = {"reason": "the loss became <nan>", "when": "2026-01-01T00:00:00+00:00", "command": "rade train"}
-    return {"format": 1, "key": key, "settings": settings(), "run": 3, **told, **changes}
+    told |= {"protocol": "released", "commit": "", "dirty": False}
+    return {"key": key, "settings": settings(), "run": 3, **told, **changes}
 
 
 @pytest.fixture
 def found(tmp_path):
-    save_record(tmp_path / "failures" / "a.json", failure("a"))
-    save_record(tmp_path / "failures" / "b.json", failure("b"))
-    save_record(tmp_path / "diagnoses" / "cora-1.json", DIAGNOSIS)
-    (tmp_path / "failures" / "torn.json").write_text('{"format": 1')
-    (tmp_path / "diagnoses" / "edited.json").write_text(json.dumps({**DIAGNOSIS, "checksum": "0" * 64}))
+    save([], tmp_path)
+    (tmp_path / "failures.json").write_text(json.dumps([failure("a"), failure("b")]))
+    save_json(tmp_path / "studies" / "diagnoses" / "cora-1.json", DIAGNOSIS)
+    (tmp_path / "studies" / "diagnoses" / "torn.json").write_text('{"format": 1')
     return read_beside(tmp_path, finished={"b"})
 
 
@@ -44,7 +44,7 @@ def test_a_run_that_finished_later_has_not_failed(found):
 
 
 def test_damaged_files_are_named(found):
-    assert sorted(problem.name for problem in found.problems) == ["diagnoses/edited.json", "failures/torn.json"]
+    assert sorted(problem.name for problem in found.problems) == ["diagnoses/torn.json"]
 
 
 def test_pages_tell_of_failures_and_diagnoses_and_escape_them(found):
@@ -63,7 +63,7 @@ def test_pages_tell_of_failures_and_diagnoses_and_escape_them(found):
 
 def test_a_store_without_them_says_nothing(tmp_path):
     runs, _ = read_rows(store(2))
-    html = page(build(runs, [MAIN], beside=read_beside(tmp_path)))
+    html = page(build(runs, [MAIN], beside=read_beside(save([], tmp_path))))
     assert 'id="failures"' not in html
     assert 'id="diagnoses"' not in html
 

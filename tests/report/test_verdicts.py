@@ -4,7 +4,7 @@ import pytest
 from tests.report.synthetic import MAIN, Experiment, Row, cell, row, store
 
 from rade.report import build, read_rows
-from rade.report.verdict import HINT, SAME, Verdict
+from rade.report.judge import HINT, SAME, Verdict
 from rade.statistics import paired
 
 

@@ -13,13 +13,12 @@ from rade.bench.measure import Contestant, Row, Setting, interleaved, peak_bytes
 from rade.bench.paper import published
 from rade.bench.pyg import MOST_BYTES, PyG, message_bytes
 from rade.data import Dataset
-from rade.train.loop import fit
+from rade.train.batches import batches_of
+from rade.train.loop import Trainee, fit
+from rade.train.model import Shape, build_learner
 from rade.train.process import Solo
-from rade.train.progress import Stopping
-from rade.train.run import new_trainee, split_of
 from rade.train.settings import Settings, resolve
-from rade.train.steps import batches_of
-from rade.train.task import Task
+from rade.train.stages import problem_of
 
 METHODS = ("none", "rade-of-uncorrected", "rade-of-fixed", "rade-of", "rade-ofs")
 
@@ -29,14 +28,14 @@ class Ours:
 
     def __init__(self, case: Case, data: Dataset, method: str) -> None:
         self.settings: Settings = resolve(data.name, case.backbone, method, "paper", epochs=10**6, patience=0)
-        self.batches = batches_of(data, split_of(data, 0, 0), self.settings, 0, Solo())
-        self.task = Task.of(data)
-        self.trainee = new_trainee(data, self.settings, 0)
+        problem = problem_of(data, self.settings)
+        self.batches, self.task = batches_of(problem, problem.split(0), self.settings, 0, Solo()), problem.task
+        self.trainee = Trainee.of(build_learner(self.settings, Shape.of(data), 0, 0, data), self.settings)
 
     def epoch(self, *_: object) -> None:
         """Training steps, rate steps and evaluation."""
-        stopping = Stopping(self.trainee.progress.epoch + 1, 0)
-        fit(self.trainee, self.batches, self.task, stopping, Solo(), lambda trainee: None)
+        one_more = self.settings.model_copy(update={"epochs": self.trainee.progress.epoch + 1})
+        fit(self.trainee, self.batches, self.task, one_more, Solo())
 
     def phases(self) -> dict[str, float]:
         """Seconds of one epoch by what they are spent on."""
@@ -51,12 +50,12 @@ class Ours:
 
         for batch in self.batches.training(0):
             self.trainee.optimizer.zero_grad()
-            loss = timed("forward", lambda: self.task.loss(learner(*batch.inputs), batch.labels))  # noqa: B023
+            loss = timed("forward", lambda: self.task.loss(learner(batch), batch.labels))  # noqa: B023
             timed("backward", loss.backward)
             timed("update", self.trainee.optimizer.step)
             if learner.adapts_after(batch.last):
                 loss_of = lambda logits: self.task.loss(logits, batch.labels)  # noqa: B023, E731
-                logits = timed("rate step", lambda: batch.adapt(learner, loss_of))  # noqa: B023
+                logits = timed("rate step", lambda: learner.adapt(batch, loss_of))  # noqa: B023
         learner.eval()
         timed("evaluation", lambda: self.batches.evaluation(learner, logits)("val"))
         return spent

@@ -11,11 +11,10 @@ from torch_geometric.utils import dropout_edge
 
 from rade.bench.cases import Case
 from rade.data import Dataset
-from rade.nn.backbones import build_backbone
 from rade.nn.linear import dense
-from rade.train.run import split_of
+from rade.train.backbones import build_backbone
 from rade.train.settings import Settings
-from rade.train.task import Task
+from rade.train.stages import split_of, task_of
 from rade.wrapper.conversion import revert
 
 MOST_BYTES = 4e9  # of messages, of which a step holds several copies: GIN on Physics has 17 GB of them
@@ -25,7 +24,7 @@ class PyG:
     """The same model of PyG's own layers, in a loop as people write it: dense features, whole passes."""
 
     def __init__(self, case: Case, data: Dataset, settings: Settings, drop: float = 0.0) -> None:
-        self.data, self.task, self.drop = data, Task.of(data), drop
+        self.data, self.task, self.drop = data, task_of(data), drop
         split = split_of(data, 0, 0)
         rest: dict[str, Any] = {"layers": settings.layers, "pool": settings.pool, "encoder": data.encoder}
         net = build_backbone(case.backbone, data.features, settings.hidden, self.task.outputs, **rest)

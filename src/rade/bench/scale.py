@@ -17,8 +17,8 @@ from rade.control.labelled import Labelled
 from rade.control.rules import GradNorm
 from rade.data import load, neighbor_loader
 from rade.graph.graph import Graph
-from rade.nn.backbones import build_backbone
 from rade.nn.rows import Wanted
+from rade.train.backbones import build_backbone
 from rade.wrapper.module import RADE
 
 CLASSES, DEGREE, GIB = 10, 10, 2**30

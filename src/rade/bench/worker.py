@@ -11,13 +11,12 @@ from typing import Any
 import torch
 
 from rade.data import load
-from rade.train.loop import fit
+from rade.train.batches import batches_of
+from rade.train.loop import Trainee, fit
+from rade.train.model import Shape, build_learner
 from rade.train.process import processes
-from rade.train.progress import Stopping
-from rade.train.run import new_trainee, split_of
 from rade.train.settings import resolve
-from rade.train.steps import batches_of
-from rade.train.task import Task
+from rade.train.stages import problem_of
 
 FULL: dict[str, Any] = {"hidden": 256, "batch_size": 2_048, "fanouts": (15, 10)}  # the paper's on ogbn-arxiv
 TOY: dict[str, Any] = {"hidden": 16, "batch_size": 64, "fanouts": (5, 5)}
@@ -30,10 +29,11 @@ def work(quick: bool, seed: int, data_root: str | None, out: str) -> None:
     data = load(name, root=data_root)
     settings = resolve(name, "gcn", "rade-of", "paper", epochs=2, patience=0, layers=2, **options)
     with processes() as process:
-        batches = batches_of(data, split_of(data, seed, 0), settings, seed, process)
-        trainee = new_trainee(data, settings, seed, process.rank)
+        problem = problem_of(data, settings)
+        batches = batches_of(problem, problem.split(seed), settings, seed, process)
+        trainee = Trainee.of(build_learner(settings, Shape.of(data), seed, process.rank, data), settings)
         ends: list[float] = []
-        fit(trainee, batches, Task.of(data), Stopping(2, 0), process, lambda _: ends.append(perf_counter()))
+        fit(trainee, batches, problem.task, settings, process, lambda _: ends.append(perf_counter()))
         if process.rank == 0:
             (Path(out) / "seconds.json").write_text(json.dumps(ends[1] - ends[0]), "utf-8")
 

@@ -126,7 +126,7 @@ def _together(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def _print_table(every: list[dict[str, Any]]) -> None:
     from rich.console import Console
 
-    from rade.commands.narrow import fitting, printable
+    from rade.commands.display import fitting, printable
 
     rows, console = by_group(every), printable(Console())
     order = ("source", "licence", "split", "features", "metric", "classes")

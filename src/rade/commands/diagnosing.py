@@ -11,17 +11,17 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from rade.commands.narrow import printable
+from rade.commands.display import printable
 from rade.data import load
 from rade.data.catalogue import resolve as resolve_dataset
 from rade.diagnose import Diagnosis, Effort, Subject, diagnose, of_dataset, of_run
 from rade.diagnose.picture import draw
 from rade.diagnose.stored import keep
 from rade.diagnose.subject import RatesAsked, untrained
-from rade.train.denoising import corrupted
 from rade.train.errors import RunError, SettingsError
 from rade.train.run import load_run
 from rade.train.settings import resolve
+from rade.train.stages import corrupted
 
 PICTURES = (".png", ".svg", ".pdf")
 OPERATORS = {"clean": "clean", "rade-of": "RADE-OF", "rade-ofs": "RADE-OFS"}

@@ -13,11 +13,15 @@ from rade.control.labelled import Labelled
 from rade.distributed import average
 
 
+class NoGradient(RuntimeError):
+    """There is no gradient that a rate step could look at."""
+
+
 def gradient_norm(parameters: Sequence[Parameter]) -> Tensor:
     """‖∇θL‖ of the gradients that ``loss.backward()`` left."""
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     if not gradients:
-        raise RuntimeError(
+        raise NoGradient(
             "adapt() needs the gradients of the training step: call it after loss.backward() and before zero_grad()"
         )
     norm: Tensor = torch.stack([gradient.detach().double().norm() for gradient in gradients]).norm()

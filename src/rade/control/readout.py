@@ -36,7 +36,7 @@ class Readout:
     Attributes:
         task: ``"multiclass"`` (softmax), ``"binary"`` or ``"multilabel"`` (sigmoid), ``"regression"`` (squared error);
             or a function from logits [k, C] to the diagonal of the loss's second derivative, [k, C]. ``"auto"`` is a
-            softmax if the gradient of the loss agrees, and refused otherwise.
+            softmax; where the gradient of the loss in the first steps tells otherwise, there is a warning.
         pool: how node features become graph features, ``"sum"`` or ``"mean"``; None at node level.
         pooling_rule: ``"exact"`` variance of a pooled logit, or the ``"paper"``'s sum of node variances.
         head: the linear layer(s) from the last (pooled) convolution to the logits, or their path in the model, where

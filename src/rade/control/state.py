@@ -110,6 +110,11 @@ class RateState(Module):
                 f"{type(self.rule).__name__}.step must return the names of init, {', '.join(self.names)}; "
                 f"got {', '.join(after)}"
             )
+        Rates(float(after["p"]), 0.0)  # refuses what is none
+        if not 0.0 <= float(after["rho"]) < math.inf:
+            raise ValueError(
+                f"{type(self.rule).__name__}.step must return a finite rho of at least 0, got {float(after['rho'])}"
+            )
         for name, value in after.items():
             self.get_buffer(name).copy_(torch.as_tensor(value).detach())
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rade.graph.graph import Graph
-from rade.train.corruption import Corruption
+from rade.train.stages import Corruption
 
 LEVELS = (0.1, 0.3, 0.6)
 KINDS: dict[str, Callable[[float], Corruption]] = {

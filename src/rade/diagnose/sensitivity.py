@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from rade.graph.adjacency import Adjacency
-from rade.nn.backbones import Backbone
 from rade.nn.linear import dense
+from rade.train.backbones import Backbone
 
 PROBES = 8  # random directions per anchor; exact where the representation is no wider
 

@@ -7,12 +7,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rade.train.files import save_record
+from rade.train.files import save_json
 
 if TYPE_CHECKING:
     from rade.diagnose.diagnosis import Diagnosis
 
-FOLDER = "diagnoses"
+FOLDER = "studies/diagnoses"
 FORMAT = 1
 
 
@@ -21,5 +21,5 @@ def keep(found: Diagnosis, store: Path) -> Path:
     record = {"format": FORMAT, **found.to_json()}
     name = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:12]
     path = store / FOLDER / f"{found.dataset}-{name}.json"
-    save_record(path, record)
+    save_json(path, record)
     return path

@@ -16,7 +16,7 @@ from rade.control.rules import Constant
 from rade.data import Dataset
 from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
-from rade.nn.backbones import Backbone
+from rade.train.backbones import Backbone
 from rade.train.errors import RunError
 from rade.train.model import Shape, Trained, build_learner
 from rade.train.run import load_run, train_run
@@ -113,7 +113,7 @@ def _subject(trained: Trained, dataset: Dataset, words: str, rates: RatesAsked, 
 
 def _law(model: nn.Module, graph: Graph, asked: RatesAsked) -> Callable[[Graph], Law]:
     """The views that the model was trained with; else those of the rates asked for."""
-    if isinstance(model, RADE):
+    if isinstance(model, RADE) and model.variant is not Variant.NONE:
         return lambda other: model.law(other, model.controller.rates_for(other))
     rates = Rates(asked.p, min(asked.rho * graph.density, 1.0))
     return lambda other: Law(other, rates)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd.forward_ad import unpack_dual
 
-from rade.graph.sparse import Pattern
+from rade.graph.sparse import Pattern, in_full_precision
 from rade.memory import Memo, remembered
 
 
@@ -151,6 +151,7 @@ class _Apply(torch.autograd.Function):
         return total
 
     @staticmethod
+    @in_full_precision
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         back = ctx.operator.adjoint if ctx.back is None else ctx.back
         return cast(Tensor, _Apply.apply(gradient, back, ctx.operator)), None, None  # type: ignore[no-untyped-call]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -182,6 +184,22 @@ def _save(ctx: Any, one: Tensor, other: Tensor, pattern: Pattern) -> None:
     ctx.set_materialize_grads(False)
 
 
+Backward = TypeVar("Backward", bound=Callable[..., Any])
+
+
+def in_full_precision(backward: Backward) -> Backward:
+    """The backward pass of a sum, also inside autocast: its forward pass was in full precision, and so is what came."""
+
+    @wraps(backward)
+    def full(ctx: Any, gradient: Tensor | None) -> Any:
+        if gradient is None or not torch.is_autocast_enabled(gradient.device.type):
+            return backward(ctx, gradient)
+        with torch.autocast(gradient.device.type, enabled=False):
+            return backward(ctx, gradient)
+
+    return cast(Backward, full)
+
+
 class _Product(torch.autograd.Function):
     """y_i = Σ_e values_e x_source(e) over the entries e of row i."""
 
@@ -194,6 +212,7 @@ class _Product(torch.autograd.Function):
         )  # `@` would first clear and then copy its result
 
     @staticmethod
+    @in_full_precision
     def backward(ctx: Any, gradient: Tensor | None) -> tuple[Tensor | None, Tensor | None, None]:
         if gradient is None:
             return None, None, None
@@ -223,6 +242,7 @@ class _AtEntries(torch.autograd.Function):
         return out
 
     @staticmethod
+    @in_full_precision
     def backward(ctx: Any, gradient: Tensor | None) -> tuple[Tensor | None, Tensor | None, None]:
         if gradient is None:
             return None, None, None

@@ -85,10 +85,11 @@ class WeightedSymmetric(Coefficients):
 
     def _moments(self, law: Law) -> list[list[Tensor]]:
         """E[d'^−½], E[d'^−1] of targets given each edge, [E], of nodes given an addition; E[d'^−1] given nothing."""
+        nothing = torch.zeros_like(self.added, dtype=torch.double)
         wanted = [
-            Given(self.loop + self._double, (0.5, 1.0), by_entry=True),
+            Given(self.loop + nothing, (0.5, 1.0), by_entry=True, own=True),
             Given(self.loop + self.added.double(), (0.5, 1.0), joined=1.0),
-            Given(self._own_loop + torch.zeros_like(self.added, dtype=torch.double), (1.0,)),
+            Given(self._own_loop + nothing, (1.0,)),
         ]
         return self.once(law, "degrees", lambda: self._inverse(law, wanted))
 
@@ -105,8 +106,8 @@ class WeightedSymmetric(Coefficients):
         e, w, (p, q) = self._double, self.added.double(), (law.rates.p, law.rates.q)
         if self.loop > 0.0:
             return self._inverse(law, [Given(self.loop + torch.zeros_like(w), (0.5, 1.0))])[0]
-        wanted = [Given(e, (1.5, 2.0), by_entry=True), Given(w, (1.5, 2.0), joined=1.0)]
-        beside = zip(*weighted_moments(WeightedDegrees(self.graph, e, w), law, wanted))
+        wanted = [Given(torch.zeros_like(w), (1.5, 2.0), by_entry=True, own=True), Given(w, (1.5, 2.0), joined=1.0)]
+        beside = zip(*weighted_moments(WeightedDegrees.of(self.graph, e, w), law, wanted))
         others = q * self.graph.nonneighbors.double() * w
         each = [self.graph.pattern.row_sum((1.0 - p) * e * edge) + others * nonedge for edge, nonedge in beside]
         return [moment.to(self.dtype) for moment in each]
@@ -117,16 +118,17 @@ class WeightedSymmetric(Coefficients):
         First of a message that is received, whose own pair is counted beside; then of one that is sent, whose pair
         counts only if both directions are one. Without loops it is counted, too: next to nothing, all is change.
         """
-        degree, target, e, w = self.graph.degree.double(), self.graph.pattern.target, self._double, self.added.double()
+        degree, e, w = self.graph.degree.double(), self._double, self.added.double()
         typical = torch.where(degree > 0, self.graph.pattern.row_sum(e) / degree.clamp(min=1), w)
         # The one beside is one of the others: of a−1 at an edge, of a at an addition.
         at_edge, at_addition = (((a - 1.0) / a.clamp(min=1)).clamp(min=0) for a in (degree - 1.0, degree))
         apart = self.loop > 0.0 and not self.graph.directions.together
         powers, changes = (1.0, 0.5) if apart else (1.0,), []
-        for own, beside, by_entry, share in ((e, typical[target], True, at_edge), (w, typical, False, at_addition)):
+        for by_entry, share in ((True, at_edge), (False, at_addition)):
             joined, present = (0.0, 1.0 - law.rates.p) if by_entry else (1.0, law.rates.q)
-            roots = [Given(self.loop + beside + k * own, (0.5,), by_entry, joined, share) for k in (0, 1)]
-            loops = [Given(self._own_loop + k * own, powers, by_entry, joined) for k in (0, 1)]
+            more = [(False, 0.0 * w), (by_entry, 0.0 * w if by_entry else w)]  # without the pair, and with it
+            roots = [Given(self.loop + typical + c, (0.5,), by_entry, own, joined, share) for own, c in more]
+            loops = [Given(self._own_loop + c, powers, by_entry, own, joined) for own, c in more]
             found = self._inverse(law, [*roots, *loops])
             to = relative_change(found[0][0], found[1][0], present)
             by = relative_change(found[2][1], found[3][1], present) if apart else to
@@ -138,7 +140,7 @@ class WeightedSymmetric(Coefficients):
         return self.loop if self.loop > 0.0 else 1.0  # without loops nobody asks what becomes of them
 
     def _inverse(self, law: Law, wanted: list[Given]) -> list[list[Tensor]]:
-        degrees = WeightedDegrees(self.graph, self._double, self.added.double())
+        degrees = WeightedDegrees.of(self.graph, self._double, self.added.double())
         return [[value.to(self.dtype) for value in row] for row in weighted_moments(degrees, law, wanted)]
 
     @property

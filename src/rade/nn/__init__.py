@@ -11,7 +11,7 @@ from rade.nn.gcn import GCNConv, SGConv
 from rade.nn.gcn2 import GatedGraphConv, GCN2Conv
 from rade.nn.gin import GINConv
 from rade.nn.gine import GINEConv
-from rade.nn.sage import GraphConv, SAGEConv
+from rade.nn.sage import GraphConv, SAGEConv, SimpleConv
 from rade.nn.tag import ChebConv, MixHopConv, SSGConv, TAGConv
 from rade.nn.transformer import TransformerConv
 
@@ -35,6 +35,7 @@ __all__ = [
     "SAGEConv",
     "SGConv",
     "SSGConv",
+    "SimpleConv",
     "TAGConv",
     "TransformerConv",
 ]

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch_geometric.inspector import Inspector
 from torch_geometric.nn import MLP, MessagePassing
 from torch_geometric.nn import Linear as PyGLinear
+from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
 
 from rade.correction import propagate
 from rade.graph.adjacency import Adjacency, LayerKey
@@ -22,6 +23,8 @@ from rade.moments.base import Coefficients, Sent
 from rade.nn.linear import linear, linear_of_sums
 from rade.nn.plain import is_plain, weight_of
 from rade.nn.precision import in_full_precision
+
+SUMS = {SumAggregation: "sum", MeanAggregation: "mean"}
 
 
 class CorrectedConv:
@@ -54,7 +57,7 @@ class CorrectedConv:
     def check_options(self) -> None:
         """Refuse constructor options that have no meaning on a random view."""
         self.refuse("flow", self._option("flow"), ("source_to_target",))
-        self.refuse("aggr", self._option("aggr"), self.aggregations)
+        self.refuse("aggr", self.aggregation, self.aggregations)
         if self._option("cached", False):
             raise ValueError(
                 f"{type(self).__name__}(cached=True) would keep its first view forever; build it with cached=False "
@@ -62,6 +65,12 @@ class CorrectedConv:
             )
         if isinstance(self._option("in_channels", 1), tuple):
             raise ValueError(f"{type(self).__name__} with a tuple in_channels is bipartite, which views do not support")
+
+    @property
+    def aggregation(self) -> Any:
+        """The name of the module that PyG aggregates with; ``aggr`` may be that module, or was set later, unheard."""
+        module = self.__dict__["_modules"].get("aggr_module")
+        return next((name for kind, name in SUMS.items() if type(module) is kind), self._option("aggr"))
 
     @property
     def sees_self_loops(self) -> bool:

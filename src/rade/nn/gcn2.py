@@ -69,7 +69,7 @@ class GatedGraphConv(CorrectedConv, pyg.GatedGraphConv):
 
     def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None) -> Coefficients:
         """e_ij or e_ij/d_i."""
-        base = AGGREGATORS[self.aggr](graph, x.dtype)
+        base = AGGREGATORS[self.aggregation](graph, x.dtype)
         return base if edge_weight is None else weighted(base, graph, edge_weight, self.added_weight)
 
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:

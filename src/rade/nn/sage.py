@@ -1,4 +1,4 @@
-"""SAGEConv and GraphConv: mean or sum over neighbors beside a root weight."""
+"""SAGEConv, GraphConv and SimpleConv: mean or sum over neighbors beside the node itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.moments import Coefficients, Mean, Sent, Sum
 from rade.nn.base import CorrectedConv, own_linear, pushed
-from rade.nn.linear import lean, linear, matmul
+from rade.nn.linear import dense, lean, linear, matmul
 from rade.nn.plain import weight_of
 from rade.nn.weights import weighted
 
@@ -41,7 +41,7 @@ class SAGEConv(CorrectedConv, pyg.SAGEConv):
 
     def coefficients(self, graph: Graph, x: Tensor) -> Coefficients:
         """1/d_i or 1."""
-        return AGGREGATORS[self.aggr](graph, x.dtype)
+        return AGGREGATORS[self.aggregation](graph, x.dtype)
 
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """W_l x through the head."""
@@ -68,10 +68,41 @@ class GraphConv(CorrectedConv, pyg.GraphConv):
 
     def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None) -> Coefficients:
         """e_ij or e_ij/d_i."""
-        base = AGGREGATORS[self.aggr](graph, x.dtype)
+        base = AGGREGATORS[self.aggregation](graph, x.dtype)
         return base if edge_weight is None else weighted(base, graph, edge_weight, self.added_weight)
 
     def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
         """W_1 x through the head."""
         coefficients = self.coefficients(graph, x, inputs.get("edge_weight"))
         return Sent(coefficients, matmul(x, pushed(head, weight_of(self.lin_rel))))
+
+
+class SimpleConv(CorrectedConv, pyg.SimpleConv):
+    """PyG's SimpleConv, agg_j e_ij x_j (+ x_i), without parameters; corrected on views."""
+
+    aggregations = tuple(AGGREGATORS)
+
+    def check_options(self) -> None:
+        """A loop or a second half of the features would be other coefficients."""
+        super().check_options()
+        self.refuse("combine_root", self.combine_root, (None, "sum"))
+
+    def forward(
+        self, x: Tensor, edge_index: Tensor | Adjacency, edge_weight: Tensor | None = None, size: Any = None
+    ) -> Tensor:
+        """x [n, F_in] → [n, F_in]; ``edge_weight`` [E] in the order of the given edge_index."""
+        if not isinstance(edge_index, Adjacency):
+            return cast(Tensor, super().forward(x, edge_index, edge_weight, size))
+        x = dense(x)
+        out = self.send(edge_index, self.coefficients(edge_index.graph, x, edge_weight), x)
+        return out if self.combine_root is None else out + edge_index.own(x)
+
+    def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None) -> Coefficients:
+        """e_ij or e_ij/d_i."""
+        base = AGGREGATORS[self.aggregation](graph, x.dtype)
+        return base if edge_weight is None else weighted(base, graph, edge_weight, self.added_weight)
+
+    def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
+        """x through the head."""
+        coefficients = self.coefficients(graph, x, inputs.get("edge_weight"))
+        return Sent(coefficients, dense(x) if head is None else matmul(x, head))

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rade.experiment.store import open_store
 from rade.report.numbers import many
 from rade.report.rows import Problem
 from rade.report.svg import Trace, curves
-from rade.seal import SealError, verify
 
 OPERATORS = {"clean": "clean, RADE-OF", "rade-ofs": "RADE-OFS"}
 STYLES = {"clean": "plain", "rade-ofs": "own0"}
@@ -56,8 +56,8 @@ class Beside:
 def read_beside(folder: Path, finished: Collection[str] = ()) -> Beside:
     """Read both folders of a store; files that are damaged or foreign are named and skipped."""
     problems: list[Problem] = []
-    failures = [found for _, found in _read(folder / "failures", _failure, problems) if found.key not in finished]
-    diagnoses = [found for _, found in _read(folder / "diagnoses", _diagnosis, problems)]
+    failures = [_failure(found.model_dump()) for found in open_store(folder).failures() if found.key not in finished]
+    diagnoses = [found for _, found in _read(folder / "studies" / "diagnoses", _diagnosis, problems)]
     failures.sort(key=lambda one: (one.dataset, one.backbone, one.method, one.run, one.key))
     return Beside(tuple(failures), tuple(diagnoses), tuple(problems))
 
@@ -67,12 +67,9 @@ def _read(folder: Path, make: Any, problems: list[Problem]) -> Iterator[tuple[st
         name = f"{folder.name}/{path.name}"
         try:
             record = json.loads(path.read_text("utf-8"))
-            verify(record)
             yield name, make(record)
         except OSError as error:
             problems.append(Problem(name, f"cannot be read: {error.strerror}"))
-        except SealError as error:
-            problems.append(Problem(name, str(error)))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             problems.append(Problem(name, f"is torn, or not what rade writes into {folder.name}"))
 

@@ -1,9 +1,9 @@
-"""Rows from a store of finished runs."""
+"""Runs from a store."""
 
 from pathlib import Path
 
 from rade.errors import RadeError
-from rade.experiment.store import Store
+from rade.experiment.store import existing
 from rade.report.rows import Problem, RowError, Run, read_row
 
 
@@ -12,16 +12,10 @@ class StoreError(RadeError):
 
 
 def read_folder(folder: Path) -> tuple[tuple[Run, ...], tuple[Problem, ...]]:
-    """All runs of a store, ordered by key; a file that is damaged or foreign is named and skipped."""
-    if not folder.is_dir():
-        raise StoreError(f"there is no folder {folder}; name the store that rade train or rade reproduce filled")
-    records, unread = Store(folder).rows()
+    """All runs of a store, ordered by key; one that cannot be used is named and skipped."""
     runs: list[Run] = []
     problems = []
-    for sentence in unread:
-        name, _, reason = sentence.removeprefix(f"{folder}/").partition(" ")
-        problems.append(Problem(name, reason))
-    for record in records:
+    for record in existing(folder).records():
         try:
             runs.append(read_row(record.model_dump()))
         except RowError as error:

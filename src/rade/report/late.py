@@ -4,13 +4,11 @@ from collections.abc import Iterable
 from statistics import median
 
 from rade.report.build import Report
-from rade.report.compare import differences
 from rade.report.groups import Group
 from rade.report.match import Cell
-from rade.report.numbers import gain, number
 from rade.report.rows import LAST
 from rade.report.tables import Table
-from rade.statistics import fold_ratio, paired, spread
+from rade.statistics import number, paired_scores, spread
 
 LATE = (
     "data set",
@@ -53,8 +51,7 @@ def late_gain(table: Table, cell: Cell) -> str:
     against = table.against(cell, "plain")
     if against is None or cell.filled is None or against.reference.filled is None:
         return ""
-    gaps = differences(_late(cell.filled.group), _late(against.reference.filled.group), against.folds)
-    return gain(paired(gaps, fold_ratio(against.folds))) if gaps else ""
+    return str(paired_scores(_late(cell.filled.group), _late(against.reference.filled.group), against.folds) or "")
 
 
 def _late(group: Group) -> dict[tuple[int, int], float]:

@@ -4,8 +4,9 @@ import re
 
 from rade.report.build import Report
 from rade.report.match import Cell
-from rade.report.numbers import mean_std, signed
+from rade.report.numbers import mean_std
 from rade.report.tables import Table
+from rade.statistics import signed
 
 _SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_",

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from html import escape
 
 from rade.report.build import Report
-from rade.report.numbers import number
 from rade.report.rows import Run
+from rade.statistics import number
 
 HEAD = (
     "data set", "backbone", "method", "protocol", "seed", "run", "validation", "test", "best epoch", "epochs",

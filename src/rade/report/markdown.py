@@ -9,9 +9,10 @@ from rade.report.environment import environment, settings_words
 from rade.report.glance import COUNTS, RATES, counts, rates
 from rade.report.late import LATE, late
 from rade.report.match import Cell
-from rade.report.numbers import duration, gain, interval, many, mean_std, minus, number, p_value, seeds, signed
+from rade.report.numbers import duration, interval, many, mean_std, p_value, seeds
 from rade.report.overview import sentence, summary
 from rade.report.tables import Line, Table
+from rade.statistics import number, signed
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]|#])")
 
@@ -143,7 +144,7 @@ def _departures(cell: Cell, found: Sequence[str]) -> str:
 def _differences(table: Table) -> Iterable[list[str]]:
     for one in table.comparisons:
         found = one.result
-        interval = "–" if found.low is None else f"{minus(number(found.low))} to {minus(number(found.high))}"
+        interval = "–" if found.low is None else f"{number(found.low)} to {number(found.high)}"
         yield [
             escape(one.cell.dataset),
             escape(one.cell.backbone),
@@ -195,7 +196,7 @@ def _gain(table: Table, cell: Cell | None) -> tuple[str, str]:
     one = table.against(cell, "plain") if cell else None
     if cell is None or one is None:
         return ("not run" if cell is None else _short(cell), "–")
-    return _short(cell), gain(one.result)
+    return _short(cell), str(one.result)
 
 
 def _short(cell: Cell) -> str:

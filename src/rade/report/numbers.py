@@ -1,55 +1,17 @@
 """Numbers as text, the same in every format."""
 
 from rade.report.paper import Published
-from rade.statistics import Paired, Spread
-
-MINUS = "−"
-
-
-def number(value: float | None, digits: int = 2) -> str:
-    """Fixed digits without a negative zero; a dash for what does not exist.
-
-    >>> number(-0.001), number(1.005, 1), number(None)
-    ('0.00', '1.0', '–')
-    """
-    if value is None:
-        return "–"
-    text = f"{value:.{digits}f}"
-    return text.lstrip("-") if float(text) == 0 else text
-
-
-def minus(text: str) -> str:
-    """The typographic minus."""
-    return text.replace("-", MINUS)
-
-
-def signed(value: float | None, digits: int = 2) -> str:
-    """With a sign, also for gains.
-
-    >>> signed(0.5), signed(-0.5), signed(0.0)
-    ('+0.50', '−0.50', '0.00')
-    """
-    text = number(value, digits)
-    return f"+{text}" if value is not None and float(f"{value:.{digits}f}") > 0 else minus(text)
-
-
-def gain(found: Paired) -> str:
-    """A paired difference with its interval, if it has one.
-
-    >>> gain(Paired(0.5, 1.0, 3, -2.0, 3.0)), gain(Paired(0.5, None, 1))
-    ('+0.50 [−2.00, 3.00]', '+0.50')
-    """
-    return signed(found.mean) + ("" if found.low is None else f" {interval(found.low, found.high)}")
+from rade.statistics import Spread, number
 
 
 def interval(low: float | None, high: float | None) -> str:
     """Both ends in brackets."""
-    return f"[{minus(number(low))}, {minus(number(high))}]"
+    return f"[{number(low)}, {number(high)}]"
 
 
 def mean_std(value: Spread | Published, digits: int = 2) -> str:
     """`mean ± std`; the mean alone where there is no deviation."""
-    text = minus(number(value.mean, digits))
+    text = number(value.mean, digits)
     return text if value.std is None else f"{text} ± {number(value.std, digits)}"
 
 

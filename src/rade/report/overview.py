@@ -3,17 +3,9 @@
 from collections import Counter
 
 from rade.report.build import Report
+from rade.report.judge import WORDS
 from rade.report.numbers import many
 from rade.report.tables import Table
-from rade.report.verdict import BETTER, HINT, SAME, UNJUDGED, WORSE
-
-WORDS = {
-    BETTER: "better",
-    WORSE: "worse",
-    HINT: "different only before correction for many comparisons",
-    SAME: "not told apart",
-    UNJUDGED: "too few runs to judge",
-}
 
 
 def summary(report: Report) -> str:

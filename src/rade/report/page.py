@@ -13,12 +13,14 @@ from rade.report.compare import AGAINST, Comparison
 from rade.report.costs import costs
 from rade.report.csv import record
 from rade.report.environment import environment, settings_words
+from rade.report.judge import WORDS
 from rade.report.lines import HEAD, NUMERIC, run_lines
 from rade.report.overall import Interval
-from rade.report.overview import WORDS, close_to_paper, sentence, summary, tally
+from rade.report.overview import close_to_paper, sentence, summary, tally
 from rade.report.panels import curve_panels, strip_panels, styles
 from rade.report.svg import interval
 from rade.report.tables import Table
+from rade.statistics import number, signed
 
 SIGNS = {"better": "▲", "worse": "▼", "hint": "◇", "same": "≈", "unjudged": "·"}
 
@@ -62,9 +64,8 @@ def page(report: Report) -> str:
 
 def _filters(markup: Any) -> dict[str, Any]:
     return {
-        "number": numbers.number,
-        "signed": numbers.signed,
-        "minus": numbers.minus,
+        "number": number,
+        "signed": signed,
         "mean_std": numbers.mean_std,
         "p_value": numbers.p_value,
         "duration": numbers.duration,

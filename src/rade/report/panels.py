@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 from rade.report import svg
 from rade.report.match import Cell, Filled
-from rade.report.numbers import number
 from rade.report.rows import Curve, Run
 from rade.report.tables import Table
-from rade.statistics import fold_ratio, paired
+from rade.statistics import fold_ratio, number, paired
 from rade.train.measures import MEASURES
 
 COLOURS = 4  # of our own methods; plain and baselines are grey

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 
 from rade.report.groups import Group
 from rade.report.rows import Run
+from rade.statistics import Pair, averaged
 from rade.train.folds import best_common_epoch
 
 OWN_EPOCH = "test score at the best validation epoch"
 COMMON_EPOCH = "best epoch of the fold-averaged validation curve"
-
-Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -45,11 +44,3 @@ def score(group: Group) -> Scores:
         epochs[seed], scores = best_common_epoch([run.val_curve for run in runs])
         by |= {run.pair: value for run, value in zip(runs, scores)}
     return Scores(by, group.first.folds, epochs)
-
-
-def averaged(by: Mapping[Pair, float]) -> dict[Pair, float]:
-    """Values of equal fold averaged over repetitions."""
-    folds: dict[int, list[float]] = {}
-    for (_, fold), value in sorted(by.items()):
-        folds.setdefault(fold, []).append(value)
-    return {(0, fold): sum(values) / len(values) for fold, values in sorted(folds.items())}

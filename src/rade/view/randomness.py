@@ -11,6 +11,7 @@ from torch import Tensor
 from rade.distributed import rank
 
 GOLDEN = 0x9E3779B97F4A7C15  # spreads small differences over all bits of a seed
+SEED = 8  # bytes
 
 
 def seeded() -> torch.Generator:
@@ -37,20 +38,35 @@ def returning(generator: torch.Generator | None) -> Iterator[None]:
         used.set_state(state)
 
 
-def packed(generator: torch.Generator) -> dict[str, Tensor]:
-    """The state of a generator as tensors."""
-    return {"generator": generator.get_state(), "seed": torch.tensor(generator.initial_seed() % 2**63)}
+def packed(generator: torch.Generator) -> Tensor:
+    """The seed and the state of a generator in one tensor of bytes, which can be cloned and moved like any other."""
+    seed = torch.tensor([generator.initial_seed() % 2**63])
+    return torch.cat([seed.view(torch.uint8), generator.get_state()])
 
 
-def unpack(generator: torch.Generator, state: dict[str, Tensor]) -> None:
-    """Restore a packed state; one from another kind of device cannot be continued, and restarts from its seed."""
+def unpack(generator: torch.Generator, state: Tensor | dict[str, Tensor]) -> None:
+    """Restore a packed state; one from another kind of device cannot be continued, and restarts from its seed.
+
+    Dicts with both are how earlier versions packed it.
+    """
+    if isinstance(state, Tensor):
+        state = state.cpu()
+        state = {"seed": state[:SEED].clone().view(torch.long), "generator": state[SEED:].clone()}
     if state["generator"].numel() == generator.get_state().numel():
         generator.set_state(state["generator"].cpu())
     else:
         generator.manual_seed(int(state["seed"]))
 
 
-def unpacked(state: dict[str, Tensor]) -> torch.Generator:
+def branched(generator: torch.Generator, number: int) -> torch.Generator:
+    """The stream of a copy, its ``number``-th; the generator itself stays where it is."""
+    twin = torch.Generator(generator.device)
+    twin.set_state(generator.get_state())
+    drawn = int(torch.randint(2**62, (1,), generator=twin, device=twin.device))
+    return twin.manual_seed((drawn + GOLDEN * number) % 2**63)
+
+
+def unpacked(state: Tensor) -> torch.Generator:
     """A generator from its packed state, on the CPU; it moves to the graph's device when first used."""
     generator = torch.Generator()
     unpack(generator, state)

@@ -197,7 +197,6 @@ def find_graph(call: Call, model: Module, known: Recall[Graph], directed: bool =
     _refuse_matrices(call.edge_index)
     if call.x is not None and call.x.layout not in (torch.strided, torch.sparse_csr):
         raise ValueError(f"features came as a matrix in {call.x.layout}; pass x.to_sparse_csr(), or a dense one")
-    require_finite(call.x)
     graph = graph_of(call.edge_index, call.num_nodes, call.batch, call.ptr, known, directed)
     if graph.self_loops:
         graph.once(("self-loops", model), lambda: _warn_of_loops(graph, model))

@@ -32,6 +32,11 @@ def is_explaining(model: Module) -> bool:
     return bool(masked)
 
 
+def is_tracing() -> bool:
+    """Whether torch.jit.trace looks on, which takes plain layers only."""
+    return bool(torch.jit.is_tracing())  # type: ignore[attr-defined, no-untyped-call]
+
+
 def require_model(model: object) -> None:
     """Refuse what is no model, its class among it."""
     if isinstance(model, type):

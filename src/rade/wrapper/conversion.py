@@ -33,6 +33,7 @@ TWINS: dict[type[Module], type[Module]] = {
     pyg.AGNNConv: nn.AGNNConv,
     pyg.TransformerConv: nn.TransformerConv,
     pyg.ClusterGCNConv: nn.ClusterGCNConv,
+    pyg.SimpleConv: nn.SimpleConv,
 }
 PLAIN = {twin: layer for layer, twin in TWINS.items()}
 SUPPORTED = ", ".join(sorted(layer.__name__ for layer in TWINS))
@@ -53,7 +54,7 @@ def convert(model: Module, strict: bool = True) -> Module:
     plain = {path: module for path, module in model.named_modules() if type(module) in TWINS}
     if not strict:
         plain = {path: module for path, module in plain.items() if refused_option(module) is None}
-    others = unsupported(model)
+    others = {id(module) for module in unsupported(model)}  # metrics of torchmetrics overload ==
     for path, module in model.named_modules():
         if type(module).__name__ == "HeteroConv":
             raise ValueError(
@@ -61,7 +62,7 @@ def convert(model: Module, strict: bool = True) -> Module:
                 "density, rates and views of its own, between two kinds of nodes; "
                 "make the graph homogeneous (HeteroData.to_homogeneous()), or wrap a part that sees one relation"
             )
-        if strict and path not in plain and module in others:
+        if strict and path not in plain and id(module) in others:
             raise ValueError(
                 f"{type(module).__name__} at {path or 'the top'!r} is not supported on random views: "
                 f"{reason_against(module)} (supported: {SUPPORTED}); replace it, or pass "
@@ -94,6 +95,8 @@ def unsupported(model: Module) -> list[Module]:
 
 def reason_against(module: Module) -> str:
     """Why a message-passing layer cannot take a view."""
+    if isinstance(module, pyg.FiLMConv) and module.num_relations == 1:
+        return "a message of it is a nonlinear function of both ends, which has no moments here"
     kinds = (kind for kind in type(module).__mro__ if kind.__name__ in _REASONS)
     known = next((_REASONS[kind.__name__] for kind in kinds), None)
     if known is not None:

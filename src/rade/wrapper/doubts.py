@@ -23,6 +23,7 @@ from rade.wrapper.latest import Latest
 BLOCKS, SMALLEST = 3, 3  # fewer blocks, or smaller ones, are common in one graph
 UNFOLLOWED = 50  # more than anybody accumulates gradients over
 INSIDE = 10  # rate steps
+FIRST = 5  # rate steps: later on the gradients of a loss may be all rounding
 MUCH = 10.0  # times what was asked for
 LONG_EPOCH = 5_000  # batches; rates may adapt once in an epoch
 FEW = 0.1  # share of labelled rows under which additions were seen to hurt long training (docs/rates.md)
@@ -35,6 +36,7 @@ class Doubts:
         self._said: set[str] = set()
         self._unfollowed = 0  # training calls since the last rate step
         self._inside = 0  # rate steps with all outputs between 0 and 1
+        self._steps = 0  # rate steps
 
     def batch(self, call: Call, graph: Graph) -> None:
         """A batch of graphs without its batch vector: edges would be added between different graphs."""
@@ -73,8 +75,33 @@ class Doubts:
         elif others:
             self._say("views", f"convolutions on a graph of their own, without random views: {', '.join(others)}")
 
-    def training(self, latest: Latest, rates: Rates, readout: Readout) -> None:
-        """What a training call that is followed by a rate step tells of labels and outputs."""
+    @property
+    def late(self) -> bool:
+        """Whether a rate step went well already: what one refuses from then on must not stop the training."""
+        return self._steps > 0
+
+    def stepped(self) -> None:
+        """A rate step went well."""
+        self._steps += 1
+
+    def left_out(self, refusal: Exception) -> None:
+        """A rate step that could not be made."""
+        self._say("left out", f"a rate step is left out, and the rates stay as they are: {refusal}")
+
+    def features(self, refusal: Exception) -> None:
+        """Features that the first call would have refused."""
+        self._say("features", f"{refusal}; the call goes on all the same")
+
+    def training(self, latest: Latest, rates: Rates, readout: Readout, rule: Rule) -> None:
+        """What a training call that is followed by a rate step tells of labels, outputs and loss."""
+        if self._steps < FIRST and {"regulariser", "logits"} & set(rule.reads) and not latest.is_of_classes(readout):
+            self._say(
+                "classes",
+                "the loss does not treat the model's outputs as class logits (its gradient changes under a common "
+                "shift), and the rates adapt as if it did: say what they are, "
+                "readout=rade.Readout(task='multiclass'|'binary'|'multilabel'|'regression') or Readout(loss=...), or "
+                "keep the rates, rule=rade.Constant()",
+            )
         if latest.reached is not None:
             self._labels(latest.reached, rates)
         if latest.logits is not None:

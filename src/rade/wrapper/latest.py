@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
+from rade.control.gradients import NoGradient
 from rade.control.labelled import Labelled
 from rade.control.readout import Readout
 from rade.graph.graph import Graph
@@ -36,30 +38,28 @@ class Latest:
     def labelled(self) -> Labelled:
         """The rows that the loss was taken over."""
         if self.reached is None or not bool(self.reached.any()):
-            raise RuntimeError(
+            raise NoGradient(
                 "the last training call received no gradient: adapt() without arguments needs loss.backward() first, "
                 "on a loss of what the model returned"
             )
         return Labelled(self.reached.nonzero().squeeze(1))
 
-    def check(self, readout: Readout) -> None:
-        """Refuse a loss that is none of class scores, where the task was not said.
+    def is_of_classes(self, readout: Readout) -> bool:
+        """Whether the loss may be one of class scores, as far as the precision of the logits can tell.
 
         A softmax does not change when all logits of a row shift, so every loss of it has gradients that sum to 0 over
-        classes; log-probabilities are told by their values. Regression, embeddings and sigmoids are neither.
+        classes; log-probabilities are told by their values. Regression, embeddings and sigmoids are neither. Rows that
+        are certain of their class are left out: nothing but rounding is left of their gradients.
         """
         gradient, logits = self._gradient, self.logits
         if readout.task != "auto" or gradient is None or logits is None or gradient.dim() != 2:
-            return
+            return True
         if len(gradient) == 0 or gradient.shape[1] == 1 or readout.loss is not None:  # no classes: the readout says so
-            return
-        size = gradient.abs().sum().double()
-        shift = gradient.sum(1).abs().sum().double()
-        normed = bool(logits.double().logsumexp(1).abs().max() < SHIFT_FREE)
-        if bool(shift > SHIFT_FREE * size) and not normed:
-            raise ValueError(
-                "the loss does not treat the model's outputs as class logits (its gradient changes "
-                "under a common shift): "
-                "say what they are, readout=rade.Readout(task='multiclass'|'binary'|'multilabel'|'regression') or "
-                "Readout(loss=...), or keep the rates, rule=rade.Constant()"
-            )
+            return True
+        rounding = gradient.shape[1] * torch.finfo(logits.dtype).eps
+        bound = max(SHIFT_FREE, rounding)
+        logits = logits.double()
+        open_ = logits.softmax(1).amax(1) < 1.0 - rounding / bound
+        size, shift = gradient.double().abs().sum(1)[open_].sum(), gradient.double().sum(1).abs()[open_].sum()
+        normed = bool(logits.logsumexp(1).abs().max() < bound)
+        return normed or not bool(shift > bound * size)

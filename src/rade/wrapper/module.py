@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,10 +13,13 @@ from torch import Tensor
 from torch.nn import Module
 from torch.optim import Optimizer
 
+from rade import distributed
+from rade.control.gradients import NoGradient
 from rade.control.labelled import Labelled
 from rade.control.readout import Readout
 from rade.control.rules import DEFAULT, Rule
 from rade.control.state import RateState
+from rade.errors import outside
 from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.memory import Recall, ordinary_tensors
@@ -28,8 +32,8 @@ from rade.view.laws import Laws
 from rade.view.randomness import branch_off, packed, unpack
 from rade.view.rates import Rates
 from rade.view.sampling import for_training
-from rade.wrapper.call import Call, entry_of, find_graph, takes_graph
-from rade.wrapper.checks import is_explaining, require, require_model, require_optimizer, require_rule
+from rade.wrapper.call import Call, entry_of, find_graph, require_finite, takes_graph
+from rade.wrapper.checks import is_explaining, is_tracing, require, require_model, require_optimizer, require_rule
 from rade.wrapper.conversion import convert, revert
 from rade.wrapper.doubts import Doubts
 from rade.wrapper.explain import LayerReport, explain_layers
@@ -114,10 +118,10 @@ class RADE(StandIn):
         entries = [entry_of(model, name, edge_index_arg, batch_arg) for name in ("forward", *methods)]
         self._entries = {entry.method: entry for entry in entries}
         self.controller = RateState(rule, density)
-        self.wrapped = convert(model, strict)
         self._graphs: Recall[Graph] = Recall()
         self._latest: Latest | None = None
         self._doubts, self._first = Doubts(), True
+        self.wrapped = convert(model, strict)  # last: from here on, names that it holds are its own
 
     @property
     def rule(self) -> Rule:
@@ -141,7 +145,7 @@ class RADE(StandIn):
     def _forward(self, method: str, *args: Any, **kwargs: Any) -> Any:
         with ordinary_tensors():
             call = self._call(args, kwargs, method)
-            if not self.training and is_explaining(self.wrapped):
+            if not self.training and (is_explaining(self.wrapped) or (self._is_plain and is_tracing())):
                 return Running(self.wrapped, call)(None)
             graph = self._graph(call)
             if not self.training:
@@ -159,6 +163,12 @@ class RADE(StandIn):
             if learning:
                 self._latest = Latest(call, graph, output)
             return output
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether evaluation is the wrapped model itself, which can be traced: RADE-OF on a graph taken as it is."""
+        as_it_is = self._laws.noise == Law.noise and self._laws.trust.alike
+        return as_it_is and type(self.inference) is Expected and not self.variant.keeps_additions
 
     def _train(self, running: Running, view: Adjacency) -> Any:
         """One pass on a view; the very first one looks whether anybody uses it."""
@@ -244,10 +254,11 @@ class RADE(StandIn):
                 that says more. By default all; without other arguments, those that the loss has reached.
         """
         if args or kwargs:
-            return self._adapt(self._call(args, kwargs), labelled)
+            return self._adapt(self._call(args, kwargs), lambda: Labelled.of(labelled))
         if self._latest is None:
             raise RuntimeError("adapt() without arguments repeats the last training call, but there was none")
-        return self._adapt(self._latest.call, self._latest.labelled if labelled is None else labelled)
+        latest = self._latest
+        return self._adapt(latest.call, lambda: latest.labelled if labelled is None else Labelled.of(labelled))
 
     def follow(self, optimizer: Optimizer) -> RADE:
         """Adapt the rates after every step of ``optimizer``, so that a training loop needs no other line; returns self.
@@ -271,18 +282,29 @@ class RADE(StandIn):
         optimizer.register_step_post_hook(after_step)
         return self
 
-    def _adapt(self, call: Call, labelled: Labelled | Tensor | None) -> Tensor:
-        controller, running = self.controller, Running(self.wrapped, call)
-        graph, rule = self._graph(call), controller.rule
-        controller.see(graph)
-        law, known = self._laws(graph, controller.rates_at(graph.density)).afresh(), Labelled.of(labelled)
-        if rule.adapts and self._latest is not None:
-            self._doubts.training(self._latest, law.rates, self.readout)
+    def _adapt(self, call: Call, labelled: Callable[[], Labelled]) -> Tensor:
+        graph, running = self._graph(call), Running(self.wrapped, call)
+        self.controller.see(graph)
         with torch.enable_grad(), without_autocast(graph.device):  # also where the caller has it otherwise
-            step, logits = look_back(running, law, self.readout, known, self._latest, rule)
-            if rule.adapts:
-                controller.step(step.evidence(rule))
+            try:
+                logits = self._rate_step(running, graph, labelled())
+                self._doubts.stepped()
+            except (ValueError, NoGradient) as refusal:
+                if not self._doubts.late or distributed.running():  # other ranks would wait for this one
+                    raise
+                self._doubts.left_out(refusal)
+                logits = running.prediction(graph)
         self._latest = None  # one training call, one rate step; and nothing of it is kept alive
+        return logits
+
+    def _rate_step(self, running: Running, graph: Graph, labelled: Labelled) -> Tensor:
+        rule, rates = self.rule, self.controller.rates_at(graph.density)
+        if rule.adapts and self._latest is not None:
+            self._doubts.training(self._latest, rates, self.readout, rule)
+        law = self._laws(graph, rates).afresh()
+        step, logits = look_back(running, law, self.readout, labelled, self._latest, rule)
+        if rule.adapts:
+            self.controller.step(step.evidence(rule))
         return logits
 
     def explain(self, *args: Any, **kwargs: Any) -> list[LayerReport]:
@@ -312,14 +334,31 @@ class RADE(StandIn):
             predict = partial(self.inference, running, self._law_of_inference(graph, self.inference.rates))
             return uncertainty(running, self._law_of_inference(graph, rates), self.readout, predict, views)
 
-    def get_extra_state(self) -> dict[str, Tensor]:
-        """The generator's state; not a buffer, since those are broadcast and ranks must draw different views."""
-        return packed(self.generator)
+    def get_extra_state(self) -> Tensor:
+        """The variant and the generator's state; no buffer, since those are broadcast and ranks' views must differ."""
+        variant = torch.tensor([list(Variant).index(self.variant)], dtype=torch.uint8)
+        return torch.cat([variant, packed(self.generator)])
 
-    def set_extra_state(self, state: dict[str, Tensor]) -> None:
-        """Continue the stream of views; ranks of a distributed run branch off into streams of their own."""
+    def set_extra_state(self, state: Tensor | dict[str, Tensor]) -> None:
+        """Continue the stream of views; ranks of a distributed run branch off into streams of their own.
+
+        Dicts are states of before, which did not tell their variant.
+        """
+        if isinstance(state, Tensor):
+            if state.dtype != torch.uint8:  # a mean of states has no stream: views go on where they are
+                return
+            self._require_variant(list(Variant)[int(state[0])])
+            state = state[1:]
         unpack(self.generator, state)
         branch_off(self.generator)
+
+    def _require_variant(self, saved: Variant) -> None:
+        if saved is not self.variant:
+            raise RuntimeError(
+                f"the state is one of variant {saved.value!r} and this model has {self.variant.value!r}, whose "
+                f"predictions differ: load it into RADE(model, {saved.value!r}), or take the parameters alone, "
+                "model.wrapped.load_state_dict(...)"
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the last training call."""
@@ -329,9 +368,22 @@ class RADE(StandIn):
         return self._entries[method].read(args, kwargs)
 
     def _graph(self, call: Call) -> Graph:
-        return find_graph(call, self.wrapped, self._graphs, self.views.directed)
+        graph = find_graph(call, self.wrapped, self._graphs, self.views.directed)
+        try:
+            require_finite(call.x)
+        except ValueError as refusal:
+            if self._first:
+                raise
+            self._doubts.features(refusal)
+        return graph
 
 
 @revert.register
 def _(model: RADE) -> Module:
+    if model.variant.keeps_additions and model.rates.q > 0:
+        warnings.warn(
+            "predictions change: RADE-OFS adds the expected additions at inference, which the plain model lacks; to "
+            "keep them, do not revert, predict with the wrapped model after model.eval()",
+            stacklevel=outside(),
+        )
     return revert(model.wrapped)

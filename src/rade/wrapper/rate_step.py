@@ -20,8 +20,6 @@ def look_back(
 ) -> tuple[TrainingStep, Tensor]:
     """The training step that has just been, by repeating its call; and the logits on the input graph."""
     by_regulariser, by_logits = "regulariser" in rule.reads, "logits" in rule.reads
-    if latest is not None and (by_regulariser or by_logits):
-        latest.check(readout)
     trained, parameters, clean = _trained(latest, law) if by_logits else None, running.parameters, None
     if by_regulariser or ("data_norm" in rule.reads and rule.data_gradient == "clean"):
         clean = clean_pass(running, law.graph, readout, labelled.rows)

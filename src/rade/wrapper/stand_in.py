@@ -8,7 +8,7 @@ from torch.nn import Module
 
 
 class StandIn(Module):
-    """Passes public names that the ``wrapped`` module holds, and it does not itself, on to that one.
+    """Passes names that the ``wrapped`` module holds, and it does not itself, on to that one.
 
     Methods of the wrapped module stay what they are, and subclasses of `RADE` keep all that they set.
     """
@@ -32,7 +32,7 @@ def is_wrapped(module: StandIn, name: str) -> bool:
     """Whether a name means something that the wrapped module holds."""
     own, parts = vars(module), vars(module).get("_modules", {})
     derived = StandIn not in type(module).__bases__  # from the class that stands in
-    if derived or "wrapped" not in parts or name.startswith("_"):
+    if derived or "wrapped" not in parts or name.startswith("__"):
         return False
     if name in own or name in parts or hasattr(type(module), name):
         return False

@@ -1,0 +1,138 @@
+"""The one judge of two methods on the same seeds, splits or folds.
+
+The report, `rade train`, `rade.compare` and the demo use it alike. `judge` turns paired scores into a `Verdict`:
+difference, interval, p value and a sentence; `correct` makes verdicts that are read together a family (Holm).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from rade.statistics import Pair, Paired, holm, number, paired_scores, seeds_needed
+
+ALPHA = 0.05
+# Fewer pairs than this leave an effect size so uncertain that the seeds it needs are only an order of magnitude.
+FEW = 10
+BETTER, WORSE, HINT, SAME, UNJUDGED = "better", "worse", "hint", "same", "unjudged"
+WORDS = {
+    BETTER: "better",
+    WORSE: "worse",
+    HINT: "different only before correction for many comparisons",
+    SAME: "not told apart",
+    UNJUDGED: "too few runs to judge",
+}
+_FOLDS = "The folds are given; more seeds narrow this only in part."
+_RESAMPLED = "The splits share graphs (the interval allows for it); more seeds narrow this only in part."
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One side against another, differences in points; ``str`` is a sentence.
+
+    Attributes:
+        name, against: both sides, in words.
+        result: the paired differences.
+        adjusted: Holm's p value over a ``family`` of comparisons, None where there is no p value.
+        pairs: what the pairs are where they are no separate runs, such as "10 folds"; "" where they are seeds.
+        given: why more of them would not settle the matter; only with ``pairs``.
+    """
+
+    name: str
+    against: str
+    result: Paired
+    adjusted: float | None = None
+    family: int = 1
+    pairs: str = ""
+    given: str = _FOLDS
+
+    @property
+    def code(self) -> str:
+        """The verdict in one word: better, worse, hint (before Holm's correction only), same, unjudged."""
+        result = self.result
+        if result.low is None or result.high is None or self.adjusted is None:
+            return UNJUDGED
+        if self.adjusted < ALPHA:
+            return BETTER if result.mean > 0 else WORSE
+        return HINT if result.low > 0 or result.high < 0 else SAME
+
+    @property
+    def needed(self) -> int | None:
+        """Seeds for 80 % power at the observed effect; None where no number would do or the pairs are given."""
+        return None if self.pairs or self.result.effect is None else seeds_needed(self.result.effect)
+
+    @property
+    def rough(self) -> bool:
+        """Whether there are too few pairs for `needed` to be more than an order of magnitude."""
+        return self.result.count < FEW
+
+    @property
+    def count(self) -> str:
+        """How many pairs, in words."""
+        return self.pairs or f"{self.result.count} seeds"
+
+    def __str__(self) -> str:
+        mean, code = self.result.mean, self.code
+        size, side = f"{number(abs(mean))} points", "above" if mean > 0 else "below"
+        if code == UNJUDGED:
+            return self._unjudged(size, side)
+        interval = f"95 % interval {number(self.result.low)} to {number(self.result.high)}"
+        if code in (BETTER, WORSE):
+            return f"{self.name} is {code} than {self.against} by {size}, {interval}; {self.count}."
+        if code == HINT:
+            return (
+                f"{self.name} is {size} {side} {self.against}, {interval}; {self.count}. Taken alone that is a "
+                f"difference, among the {self.family} comparisons of this table it is not "
+                f"(p = {self.adjusted:.2f} after Holm)."
+            )
+        found = f"{number(mean)} points, {interval}; {self.count}"
+        return f"{self.name} cannot be told apart from {self.against}: {found}. {self._more}"
+
+    def _unjudged(self, size: str, side: str) -> str:
+        mean = self.result.mean
+        if self.result.count == 1:
+            return f"{self.name} and {self.against} share one run, {number(mean)} points apart; no interval."
+        if number(abs(mean)) == number(0.0):
+            return f"{self.name} scores as {self.against} in each of {self.count}."
+        where = f"{size} {side} {self.against} in each of {self.count}"
+        return f"{self.name} is {where}; without spread there is no interval."
+
+    @property
+    def _more(self) -> str:
+        if self.pairs:
+            return self.given
+        seeds = "more than 10,000" if self.needed is None else f"{self.needed:,}"
+        few = f", a rough number: {self.result.count} seeds say little about its size" if self.rough else ""
+        return f"An effect of the observed size would need {seeds} seeds for 80 % power{few}."
+
+
+def judge(
+    name: str,
+    against: str,
+    mine: Mapping[Pair, float],
+    theirs: Mapping[Pair, float],
+    folds: int = 0,
+    ratio: float = 0.0,
+) -> Verdict | None:
+    """A verdict from scores (fractions) by first seed and run, on the runs that both have; None where they share none.
+
+    folds: of the data set, where runs are folds; ratio: test over training items, where splits share items otherwise.
+
+    >>> print(judge("A", "B", {(0, 0): 0.9, (0, 1): 0.8, (0, 2): 0.7}, {(0, 0): 0.8, (0, 1): 0.7, (0, 2): 0.6}))
+    A is 10.00 points above B in each of 3 seeds; without spread there is no interval.
+    """
+    result = paired_scores(mine, theirs, folds, ratio)
+    if result is None:
+        return None
+    repetitions = len({seed for seed, _ in mine.keys() & theirs.keys()})
+    times = f" × {repetitions} seeds" if repetitions > 1 else ""
+    if folds:
+        return Verdict(name, against, result, result.p, pairs=f"{result.count} folds{times}")
+    return Verdict(name, against, result, result.p, 1, f"{result.count} seeds" if ratio else "", _RESAMPLED)
+
+
+def correct(verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
+    """The same as one family: Holm's p values over all that have a p value."""
+    tested = [one.result.p for one in verdicts if one.result.p is not None]
+    values = iter(holm(tested))
+    return tuple(
+        replace(one, adjusted=None if one.result.p is None else next(values), family=len(tested)) for one in verdicts
+    )

@@ -1,0 +1,393 @@
+"""Faults that users met with models and loops of their own; each of them once, through the public names alone."""
+
+from __future__ import annotations
+
+import copy
+import io
+import warnings
+
+import pytest
+import torch
+import torch_geometric.nn as pyg
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, mse_loss
+from torch.optim.swa_utils import AveragedModel
+from torch_geometric.utils import to_undirected
+
+import rade
+
+NODES, FEATURES, CLASSES = 40, 6, 3
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+X = torch.randn(NODES, FEATURES, generator=seeded(1))
+EDGES = to_undirected(torch.stack([torch.arange(NODES), torch.randperm(NODES, generator=seeded(2))]), num_nodes=NODES)
+EDGES = to_undirected(torch.cat([EDGES, torch.stack([torch.arange(NODES), torch.arange(1, NODES + 1) % NODES])], 1))
+EDGES = EDGES[:, EDGES[0] != EDGES[1]]
+LABELS = torch.randint(CLASSES, (NODES,), generator=seeded(3))
+
+
+def gcn() -> pyg.GCN:
+    torch.manual_seed(0)
+    return pyg.GCN(FEATURES, 8, 2, CLASSES)
+
+
+def wrapped(variant: str = "of", **options: object) -> rade.RADE:
+    return rade.RADE(gcn(), variant, **{"generator": seeded(), **options})
+
+
+def by_grad_norm(**options: object) -> rade.RADE:
+    return wrapped(rule=rade.GradNorm(), **options)
+
+
+class Lifted(nn.Module):
+    """A GCN that knows the labels: with a large lift its loss vanishes, or is all rounding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net, self.lift = gcn(), 0.0
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.net(x, edge_index) + self.lift * nn.functional.one_hot(LABELS, CLASSES)
+
+
+class TestNothingStopsALateStep:
+    """A rate step that went well is never followed by one that stops the training."""
+
+    @pytest.mark.parametrize("lift", [10.0, 13.0, 15.0])
+    def test_a_loss_that_has_nearly_vanished(self, lift):
+        """Gradients of 1e-7 are rounding; their sum over classes is no smaller than they are."""
+        model = rade.RADE(Lifted(), rule=rade.GradNorm(), generator=seeded()).train()
+        model.lift = lift
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(3):
+                cross_entropy(model(X, EDGES), LABELS).backward()
+                model.adapt()
+
+    @pytest.mark.parametrize("rule", [rade.GradNorm(), rade.NoiseRatio()], ids=lambda rule: type(rule).__name__)
+    def test_a_loss_that_has_vanished(self, rule):
+        """Its gradient is exactly zero: there is nothing to balance in this step, and the next may have it again."""
+        model = wrapped(rule=rule).train()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+        model.follow(optimizer)
+        cross_entropy(model(X, EDGES), LABELS).backward()
+        optimizer.step()
+        before = model.rates
+        (0.0 * model(X, EDGES)).sum().backward()
+        with pytest.warns(UserWarning, match="rates stay as they are"):
+            optimizer.step()
+        assert model.rates == before
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            (0.0 * model(X, EDGES)).sum().backward()  # it is said once
+            optimizer.step()
+            optimizer.zero_grad()
+            cross_entropy(model(X, EDGES), LABELS).backward()
+            optimizer.step()
+        assert model.rates != before
+
+    def test_a_batch_without_labels(self):
+        model = by_grad_norm().train()
+        cross_entropy(model(X, EDGES), LABELS).backward()
+        model.adapt(X, EDGES, labelled=torch.arange(5))
+        before = model.rates
+        cross_entropy(model(X, EDGES), LABELS).backward()
+        with pytest.warns(UserWarning, match="at least one row"):
+            logits = model.adapt(X, EDGES, labelled=torch.zeros(NODES, dtype=torch.bool))
+        assert logits.shape == (NODES, CLASSES)
+        assert model.rates == before
+
+    def test_a_forward_for_logging_between_two_steps(self):
+        model = by_grad_norm().train()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model.follow(optimizer)
+        cross_entropy(model(X, EDGES), LABELS).backward()
+        optimizer.step()
+        cross_entropy(model(X, EDGES), LABELS).backward()
+        model(X, EDGES)
+        with pytest.warns(UserWarning, match="received no gradient"):
+            optimizer.step()
+
+    def test_a_loss_of_ones_own_that_has_vanished(self):
+        """Its curvature is 0 wherever one looks, and so is its slope: that is no squared error."""
+
+        def loss(logits: Tensor, rows: Tensor) -> Tensor:
+            return cross_entropy(logits, LABELS[rows], reduction="sum")
+
+        model = rade.RADE(Lifted(), rule=rade.GradNorm(), readout=rade.Readout(loss=loss))
+        cross_entropy(model.train()(X, EDGES), LABELS).backward()
+        model.adapt()
+        model.lift = 200.0
+        model.train()(X, EDGES).sum().backward()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.adapt()
+
+    def test_a_rule_of_ones_own_that_leaves_the_range(self):
+        class Doubling(rade.Rule):
+            def step(self, state, density, seen):
+                return state | {"p": 2.0 * state["p"]}
+
+        model = wrapped(rule=Doubling(p=0.3)).train()
+        for _ in range(4):
+            cross_entropy(model(X, EDGES), LABELS).backward()
+            with warnings.catch_warnings(record=True):
+                warnings.simplefilter("always")
+                model.adapt()
+        assert model.rates.p == 0.6
+
+    def test_a_batch_with_a_missing_feature(self):
+        """A plain model may clean its features by itself; the first call refuses them, a later one goes on."""
+        missing = X.clone()
+        missing[0, 0] = torch.nan
+        model = wrapped().train()
+        with pytest.raises(ValueError, match="must be finite"):
+            model(missing, EDGES)
+        model(X, EDGES)
+        with pytest.warns(UserWarning, match="must be finite"):
+            model(missing, EDGES)
+
+    def test_a_loss_that_is_none_of_classes_is_doubted_in_the_first_steps(self):
+        model = by_grad_norm().train()
+        target = torch.randn(NODES, CLASSES, generator=seeded(5))
+        mse_loss(model(X, EDGES), target).backward()
+        with pytest.warns(UserWarning, match=r"does not treat the model's outputs as class logits.*rade.Constant\(\)"):
+            model.adapt()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            mse_loss(model(X, EDGES), target).backward()
+            model.adapt()
+
+    def test_what_comes_late_is_not_doubted(self):
+        model = by_grad_norm().train()
+        target = torch.randn(NODES, CLASSES, generator=seeded(5))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(20):
+                cross_entropy(model(X, EDGES), LABELS).backward()
+                model.adapt()
+            mse_loss(model(X, EDGES), target).backward()
+            model.adapt()
+
+    def test_logits_in_bfloat16_are_class_logits(self):
+        model = by_grad_norm().train()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            logits = model(X, EDGES)
+            gradient = torch.autograd.grad(cross_entropy(logits, LABELS), logits, retain_graph=True)[0]
+            logits.backward(gradient.bfloat16().float())
+            model.adapt()
+
+
+class TestState:
+    def test_the_best_epoch_is_kept_in_the_usual_way(self):
+        model = wrapped().train()
+        model(X, EDGES)
+        states = [
+            {key: value.clone() for key, value in model.state_dict().items()},
+            {key: value.cpu() for key, value in model.state_dict().items()},
+            {key: value.detach().clone() for key, value in model.state_dict().items()},
+        ]
+        assert sum(value.numel() for value in model.state_dict().values()) > 0
+        drawn = model(X, EDGES)
+        for state in states:
+            with torch.no_grad():
+                next(model.parameters()).zero_()
+            model.load_state_dict(state)
+            assert torch.equal(model.train()(X, EDGES), drawn)
+
+    def test_the_mean_of_two_epochs_loads(self):
+        model = wrapped().train()
+        states = []
+        for _ in range(2):
+            model(X, EDGES).sum().backward()
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter -= 0.1 * parameter.grad
+            states.append({key: value.clone() for key, value in model.state_dict().items()})
+        mean = {key: (states[0][key].double() + states[1][key].double()) / 2 for key in states[0]}
+        model.load_state_dict(mean)
+        torch.testing.assert_close(model.wrapped.convs[0].bias.double(), mean["wrapped.convs.0.bias"])
+
+    def test_states_of_before_load(self):
+        model = wrapped().train()
+        state = model.state_dict()
+        old = {"generator": model.generator.get_state(), "seed": torch.tensor(model.generator.initial_seed())}
+        drawn = model(X, EDGES)
+        model.load_state_dict({**state, "_extra_state": old})
+        assert torch.equal(model(X, EDGES), drawn)
+
+    @pytest.mark.parametrize(("one", "other"), [("ofs", "of"), ("of", "ofs")])
+    def test_a_state_of_the_other_variant_is_refused(self, one, other):
+        saved, model = wrapped(one), wrapped(other)
+        with torch.no_grad():
+            saved.wrapped.convs[0].bias.fill_(1.0)
+        with pytest.raises(RuntimeError, match=rf"variant '{one}'.*'{other}'.*RADE\(model, '{one}'\)"):
+            model.load_state_dict(saved.state_dict())
+        assert not model.wrapped.convs[0].bias.any()  # nothing was loaded
+
+    def test_a_deep_copy_draws_other_views(self):
+        model = wrapped().train()
+        model(X, EDGES)
+        copies = [model, copy.deepcopy(model), copy.deepcopy(model), AveragedModel(model).module]
+        drawn = [one.train()(X, EDGES) for one in copies]
+        assert not any(torch.equal(a, b) for i, a in enumerate(drawn) for b in drawn[:i])
+        assert torch.equal(copies[1].eval()(X, EDGES), model.eval()(X, EDGES))
+
+    def test_a_deep_copy_does_not_change_what_the_model_draws(self):
+        one, other = wrapped().train(), wrapped().train()
+        copy.deepcopy(one)
+        assert torch.equal(one(X, EDGES), other(X, EDGES))
+
+    def test_a_model_that_was_saved_goes_on_as_it_was(self):
+        model = wrapped().train()
+        model(X, EDGES)
+        file = io.BytesIO()
+        torch.save(model, file)
+        file.seek(0)
+        assert torch.equal(torch.load(file, weights_only=False)(X, EDGES), model(X, EDGES))
+
+    def test_reverting_warns_where_predictions_change(self):
+        model = wrapped("ofs").train()
+        model(X, EDGES)
+        with pytest.warns(UserWarning, match=r"predictions change.*model\.eval\(\)"):
+            rade.revert(model)
+        for still in (wrapped("of"), wrapped("ofs", rule=rade.Constant(0.2, 0.0))):
+            still.train()(X, EDGES)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                rade.revert(still)
+
+
+class Metric(nn.Module):
+    """Like those of torchmetrics: comparing two of them makes a third."""
+
+    def __eq__(self, other: object) -> Metric:
+        return self
+
+    __hash__ = nn.Module.__hash__
+
+
+class WithMetric(nn.Module):
+    """As people write a LightningModule."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.train_acc, self.net, self.val_acc = Metric(), gcn(), Metric()
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.net(x, edge_index)
+
+
+class Late(nn.Module):
+    """Has a switch that its training loop sets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net, self._global = gcn(), False
+        self._first = self._latest = self._graphs = "its own"
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.net(x, edge_index) + float(self._global)
+
+
+class TestModelsOfOthers:
+    def test_a_metric_is_no_layer(self):
+        assert rade.check(WithMetric(), X, EDGES).works
+        model = rade.RADE(WithMetric()).train()
+        assert not torch.equal(model(X, EDGES), model(X, EDGES))
+
+    def test_a_layer_that_is_not_supported_is_refused_beside_a_metric(self):
+        net = WithMetric()
+        net.other = pyg.EdgeConv(nn.Linear(2 * FEATURES, 2))
+        with pytest.raises(ValueError, match="EdgeConv at 'other'"):
+            rade.RADE(net)
+
+    def test_an_attribute_with_an_underscore_reaches_the_model(self):
+        model = rade.RADE(Late()).eval()
+        before = model(X, EDGES)
+        model._global = True
+        assert model.wrapped._global is True
+        torch.testing.assert_close(model(X, EDGES), before + 1.0)
+        assert model.wrapped._first == model.wrapped._latest == model.wrapped._graphs == "its own"
+        model._mine = 1
+        assert not hasattr(model.wrapped, "_mine")
+        del model._global
+        assert not hasattr(model.wrapped, "_global")
+
+    @pytest.mark.parametrize("layer", ["GCNConv", "SAGEConv", "GATConv", "GraphConv"])
+    def test_backward_under_autocast(self, layer):
+        torch.manual_seed(0)
+        net = getattr(pyg, layer)(FEATURES, CLASSES)
+        gradients = []
+        for enabled in (True, False):
+            model = rade.RADE(copy.deepcopy(net), generator=seeded()).train()
+            x = X.clone().requires_grad_()
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+                cross_entropy(model(x, EDGES), LABELS).backward()
+            gradients.append(x.grad)
+        torch.testing.assert_close(*gradients, rtol=0.05, atol=1e-3)
+
+    def test_a_model_in_evaluation_can_be_traced(self):
+        model = wrapped().eval()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            traced = torch.jit.trace(model, (X, EDGES))
+        torch.testing.assert_close(traced(X, EDGES), model(X, EDGES))
+        fewer = EDGES[:, :0]
+        torch.testing.assert_close(traced(X, fewer), model(X, fewer))
+
+
+class TestLayers:
+    @pytest.mark.parametrize("aggr", ["mean", "sum"])
+    @pytest.mark.parametrize("layer", [pyg.SAGEConv, pyg.GraphConv])
+    def test_an_aggregation_is_taken_as_its_name_is(self, layer, aggr):
+        found = []
+        for given in (aggr, {"mean": pyg.aggr.MeanAggregation, "sum": pyg.aggr.SumAggregation}[aggr]()):
+            torch.manual_seed(0)
+            model = rade.RADE(layer(FEATURES, CLASSES, aggr=given), generator=seeded())
+            found.append([model.train()(X, EDGES), model.eval()(X, EDGES)])
+        assert all(torch.equal(*pair) for pair in zip(*found))
+
+    def test_a_sum_is_one_for_gin(self):
+        rade.RADE(pyg.GINConv(nn.Linear(FEATURES, CLASSES), aggr=pyg.aggr.SumAggregation())).train()(X, EDGES)
+
+    @pytest.mark.parametrize("aggr", ["max", pyg.aggr.SoftmaxAggregation()], ids=str)
+    def test_another_aggregation_is_refused(self, aggr):
+        with pytest.raises(ValueError, match=r"SAGEConv\(aggr=.*use aggr='mean'"):
+            rade.RADE(pyg.SAGEConv(FEATURES, CLASSES, aggr=aggr))
+
+    @pytest.mark.parametrize("root", [None, "sum"])
+    @pytest.mark.parametrize("aggr", ["sum", "mean"])
+    def test_simple_conv(self, aggr, root):
+        """Evaluation is the plain layer, and so is the mean over views."""
+        plain = pyg.SimpleConv(aggr, root)
+        x = X.double()
+        model = rade.RADE(copy.deepcopy(plain), generator=seeded())
+        clean = plain(x, EDGES)
+        torch.testing.assert_close(model.eval()(x, EDGES), clean)
+        model.train()
+        seen = torch.stack([model(x, EDGES) for _ in range(1000)])
+        assert not torch.equal(seen[0], seen[1])
+        error = (seen.mean(0) - clean) / (seen.std(0) / 1000**0.5).clamp(min=1e-12)
+        assert float(error.abs().max()) < 5.0  # of 240 numbers; a false alarm once in 7,000
+
+    def test_simple_conv_with_weights_agrees_with_the_plain_layer(self):
+        plain, weight = pyg.SimpleConv("sum"), torch.rand(EDGES.shape[1], generator=seeded(4)) + 0.5
+        model = rade.RADE(copy.deepcopy(plain)).eval()
+        torch.testing.assert_close(model(X, EDGES, weight), plain(X, EDGES, weight))
+
+    @pytest.mark.parametrize("root", ["cat", "self_loop"])
+    def test_simple_conv_with_another_root_is_refused(self, root):
+        with pytest.raises(ValueError, match=rf"combine_root='{root}'.*use combine_root=None or 'sum'"):
+            rade.RADE(pyg.SimpleConv("sum", root))
+
+    def test_film_is_refused_for_what_it_is(self):
+        with pytest.raises(ValueError, match=r"FiLMConv.*function of both ends"):
+            rade.RADE(pyg.FiLMConv(FEATURES, CLASSES, num_relations=1))
+        with pytest.raises(ValueError, match=r"FiLMConv.*several relations"):
+            rade.RADE(pyg.FiLMConv(FEATURES, CLASSES, num_relations=2))
