@@ -16,11 +16,10 @@ from statistics import mean
 from typing import Any
 
 from rade import experiment
-from rade.report import build, read_folder
-from rade.report.late import late_gain
-from rade.report.match import Cell
-from rade.report.numbers import mean_std
+from rade.report import build, read_store
+from rade.report.cells import Cell
 from rade.report.tables import Table
+from rade.report.words import late_gain, mean_std
 
 ROOT = Path(__file__).parents[1]
 TABLES = ("rules-node", "rules-graph")
@@ -50,9 +49,8 @@ Places = dict[str, tuple[Table, list[Cell]]]  # by data set: its table and the c
 
 def read(store: Path) -> Places:
     """The cells of the two tables by data set; those with nothing but plain runs are left to the report."""
-    runs, _ = read_folder(store)
     places: Places = {}
-    for table in build(runs, [experiment.load(name) for name in TABLES]).tables:
+    for table in build(read_store(store), [experiment.load(name) for name in TABLES]).tables:
         for dataset in table.experiment.datasets:
             cells = [cell for cell in table.filled if cell.dataset == dataset]
             if any(not cell.is_plain for cell in cells):
@@ -80,7 +78,7 @@ def page(places: Places) -> str:
                 parts.append(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}\n")
                 continue
             against = table.against(cell, "plain")
-            test = str(against.result) if against else ""
+            test = str(against.verdict.result) if against else ""
             parts.append(f"| {cell.row.name} | {runs} | {test} | {late_gain(table, cell)} | {ends(cell)} |\n")
     return "".join(parts)
 

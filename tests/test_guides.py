@@ -45,11 +45,11 @@ def test_links_between_pages_work_outside_of_sphinx():
 
 
 def test_the_commands_of_the_tutorial_on_tables_run(tmp_path, monkeypatch, capsys):
-    from rade.train import protocol as protocols
+    from rade.train import protocol as packaged
 
-    protocol = {name: dict(section) for name, section in protocols.protocol().items()}
+    protocol = {name: dict(section) for name, section in packaged.protocol().items()}
     protocol["csbm"] |= {"epochs": 2}
-    monkeypatch.setattr(protocols, "protocol", lambda source="paper": protocol)
+    monkeypatch.setattr(packaged, "protocol", lambda source="paper": protocol)
     monkeypatch.chdir(tmp_path)
     (commands,) = blocks("tutorial-reproduce.md", "")
     for command in commands.splitlines():

@@ -25,7 +25,7 @@ LAYERS = [
     ["noise"],
     ["data"],
     ["train"],
-    ["experiment", "bench", "diagnose"],
+    ["experiment", "diagnose"],
     ["report"],
     ["comparison"],
     ["commands"],
@@ -44,7 +44,6 @@ SIBLINGS = {
     "wrapper": "checks rounded call conversion running clean latest doubts rate_step inference explain noise "
     "uncertainty settings stand_in module inspection",
     "noise": "similarity two_groups evidence edges hidden every shares guesses estimate",
-    "diagnose": "network spectrum resistance sample sensitivity interchange flips subject diagnosis picture stored",
     "testing": "oracle aggregators cases expectations variances symmetries checks",
 }
 # Above the core, its public names may be imported from `rade` itself: the modules that define them are its own affair.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ FILES = {
     "split/scaffold/valid": ["0", "1"],
     "split/scaffold/test": ["1", "0"],
 }
-HERE = Path(os.environ.get("RADE_DATA", "data")) / molhiv.FOLDER
+HERE = rade.data.data_root() / molhiv.FOLDER
 
 
 @pytest.fixture

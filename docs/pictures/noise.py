@@ -43,7 +43,7 @@ def content(figure: Figure, colours: Colours) -> None:
         for number, (method, colour) in enumerate(METHODS.items()):
             bands = [STUDY.interval(method, f"{kind} {level}") for level in LEVELS]
             mean = np.array([band.mean for band in bands])
-            reach = np.array([band.high - band.mean for band in bands])
+            reach = np.array([(band.high or band.mean) - band.mean for band in bands])
             where = np.array(LEVELS) + 0.012 * (number - 1.5)  # side by side, or the bars would hide each other
             panel.errorbar(where, mean, reach, color=colours[colour], marker="o", markersize=3, capsize=2, label=method)
         panel.set_xlabel(label)

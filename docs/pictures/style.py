@@ -10,9 +10,10 @@ import matplotlib
 from matplotlib.figure import Figure
 
 HERE = Path(__file__).parent
+NAMES = ("text", "grey", "faint", "blue", "orange", "green")
 THEMES = {
-    "light": {"text": "#24292f", "faint": "#c4c9cf", "blue": "#0b62c4", "orange": "#c2510a", "green": "#1a7f37"},
-    "dark": {"text": "#e6edf3", "faint": "#565e67", "blue": "#6cb0ff", "orange": "#ff9b57", "green": "#56d364"},
+    "light": dict(zip(NAMES, ("#24292f", "#6e7781", "#c4c9cf", "#0b62c4", "#c2510a", "#1a7f37"))),
+    "dark": dict(zip(NAMES, ("#e6edf3", "#8b949e", "#565e67", "#6cb0ff", "#ff9b57", "#56d364"))),
 }
 Colours = dict[str, str]
 

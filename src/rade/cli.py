@@ -11,7 +11,7 @@ import typer
 
 from rade.errors import RadeError, is_machine
 
-COMMANDS = ("demo", "train", "predict", "reproduce", "results", "report", "diagnose", "datasets", "bench")
+COMMANDS = ("demo", "train", "predict", "reproduce", "results", "report", "diagnose", "datasets")
 
 # Typer brings its own copy of click or uses the installed one; both derive BadParameter from the usage error.
 UsageError: type[Any] = typer.BadParameter.__mro__[1]

@@ -13,57 +13,6 @@ from rade.train.folder import Summaries, Summary
 QUICK = ("--epochs", 2, "--hidden", 8, "--runs", 1)
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("method = 1", "method must be a name or a list of names, got 1"),
-        ("method = [0]", "method must be a name or a list of names, got [0]"),
-        ('method = ""', "method must name at least one method, got ''; known: none"),
-        ("method = []", "method must name at least one method, got []; known: none"),
-        ("runs = true", "runs must be a whole number of at least 1, got True"),
-        ("runs = 99999999999", "runs must be at most 1000000, got 99999999999"),
-        ("rho = inf", "rho must be a finite number of at most 1e+09, got inf"),
-        ("penalty = nan", "penalty must be a finite number of at most 1e+09, got nan"),
-        ("samples = 99999999999999999999", "samples must be a finite number of at most 1e+09"),
-        ("lr = inf", "lr must be a finite number, got inf"),
-        ("lr = 1e39", "lr must be less than or equal to 1"),
-        ("hidden = 9223372036854775807", "hidden must be less than or equal to 1000000000, got 9223372036854775807"),
-        ("hidden = " + "9" * 5000, "file.toml is not valid TOML"),
-        ("layers = -9223372036854775809", "layers must be greater than or equal to 1, got -9223372036854775809"),
-        ("threads = 99999999999", "threads must be less than or equal to 1024"),
-        ("seed = 18446744073709551616", "seed must be less than or equal to 4611686018427387904"),
-        ('device = "meta"', "device must name a device that PyTorch can use here, got 'meta'"),
-        ("a = " + "[" * 3000, "file.toml is not valid TOML"),
-    ],
-    ids=lambda text: text[:40],
-)
-def test_settings_that_cannot_be_meant(text, sentence, rade, tmp_path):
-    (tmp_path / "file.toml").write_text(text)
-    code, _, err = rade("train", "--config", "file.toml")
-    assert (code, err.count("\n")) == (2, 1)
-    assert sentence in err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("train", *QUICK, "--lr", "1e39"), "lr must be less than or equal to"),
-        (("train", *QUICK, "--out", "x" * 300), "File name too long; choose another folder"),
-        (("train", *QUICK, "--config", "x" * 300), "File name too long"),
-        (("train", *QUICK, "--tensorboard", "a\udcff"), "choose another folder with --tensorboard"),
-        (("predict", "x" * 300), "File name too long"),
-        (("datasets", "--data-root", "~nosuchuser"), "names a user that this machine does not know"),
-        (("bench", "sampling", "--quick", "--seed", "9" * 21), "Invalid value for '--seed'"),
-        (("bench", "sampling", "--quick", "--threads", "9" * 21), "Invalid value for '--threads'"),
-    ],
-    ids=lambda value: str(value)[:40],
-)
-def test_options_that_cannot_be_meant(arguments, sentence, rade):
-    code, _, err = rade(*arguments)
-    assert (code, err.count("\n")) == (2, 1)
-    assert sentence in err
-
-
 @pytest.mark.parametrize("missing", ["RANK", "MASTER_ADDR"])
 def test_processes_that_are_announced_but_not_there(missing, rade, monkeypatch):
     there = {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rade.train import protocol as protocols
+from rade.train import protocol as packaged
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -25,9 +25,9 @@ def commands(name):
 @pytest.fixture
 def short(monkeypatch):
     """The embedded data set's protocol with fewer epochs; the commands themselves stay as they are."""
-    protocol = {name: dict(section) for name, section in protocols.protocol().items()}
+    protocol = {name: dict(section) for name, section in packaged.protocol().items()}
     protocol["csbm"] |= {"epochs": 2, "runs": 2}
-    monkeypatch.setattr(protocols, "protocol", lambda source="paper": protocol)
+    monkeypatch.setattr(packaged, "protocol", lambda source="paper": protocol)
 
 
 def test_the_readme_has_commands_of_each_kind():
@@ -77,7 +77,7 @@ def test_the_settings_file_of_the_training_guide_is_valid(tmp_path):
 def test_pictures_of_the_readme_exist_for_light_and_dark():
     text = (ROOT / "README.md").read_text("utf-8")
     named = re.findall(r'(?:srcset|src)="([^"]+)"', text)
-    assert len(named) == 2
+    assert len(named) == 4
     assert all((ROOT / name).exists() for name in named)
 
 

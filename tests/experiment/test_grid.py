@@ -9,7 +9,7 @@ import time
 import psutil
 import pytest
 
-from command_line import assert_refused, start
+from command_line import start
 from rade.experiment.grid import run_all
 from rade.experiment.store import Store, open_store
 
@@ -156,64 +156,6 @@ def test_settings_that_are_not_the_protocols_are_told(options, rade, record, tmp
     Store("results.sqlite").put(record(settings={"epochs": 10, "hidden": 8, "layers": 2}, command=command))
     code, out, _ = rade("results", *options)
     assert (code, "epochs 10, hidden 8" in out, "layers" in out) == (0, True, False)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ("reproduce nowhere", "unknown table 'nowhere'"),
-        ("reproduce nowhere.toml", "cannot read nowhere.toml: No such file"),
-        ("reproduce broken.toml", "broken.toml is not valid TOML"),
-        ("reproduce tiny.toml --datasets coar", "unknown data set 'coar'; did you mean 'cora'?"),
-        ("reproduce tiny.toml --datasets cora", "unknown data set of these tables 'cora'"),
-        ("reproduce tiny.toml --methods rade", "unknown method of these tables 'rade'"),
-        ("reproduce tiny.toml --backbones gat", "unknown backbone of these tables 'gat'"),
-        ("reproduce tiny.toml --set epochs=0", "epochs must be greater than or equal to 1, got 0"),
-        ("reproduce tiny.toml --set hidden", "--set expects NAME=VALUE, got 'hidden'"),
-        ("reproduce tiny.toml --set threads=2", "--set threads has no use here; it is --threads that decides it"),
-        ("reproduce tiny.toml --set epohcs=2", "unknown setting 'epohcs'; did you mean 'epochs'"),
-        ("reproduce tiny.toml --set p=0.3", "p is no option of none, drop-edge; it belongs to rade-of"),
-        ("reproduce tiny.toml --protocol text", "unknown protocol 'text'"),
-        ("reproduce tiny.toml --seeds 0", "seeds must be at least 1, got 0"),
-        ("reproduce tiny.toml --workers 0", "Invalid value for '--workers'"),
-        ("reproduce tiny.toml --budget -1", "Invalid value for '--budget'"),
-        ("reproduce tiny.toml --store file/store", "cannot write to file/store.work: Not a directory; choose another"),
-        ("reproduce tiny.toml --store file", "file is damaged or no store of rade"),
-        ("reproduce tiny.toml --store empty", "empty is a folder without runs.csv"),
-        ("reproduce tiny.toml --store text", "text is the text form of a store, which is not written to"),
-        ("reproduce tiny.toml --scheduler tcp://127.0.0.1:9", "no Dask scheduler answers at tcp://127.0.0.1:9"),
-        ("reproduce tiny.toml --scheduler nonsense://x", "no Dask scheduler answers at nonsense://x"),
-        ("reproduce tiny.toml --shard 3/8", "No such option: --shard"),
-        ("reproduce", "Missing argument"),
-        ("results nowhere", "there is no store at nowhere; rade reproduce makes one"),
-        ("results one two", "one store at a time, got one, two; merge OTHER… adds others to it"),
-        ("results merge", "merge needs at least one store or folder"),
-        ("results new merge nowhere", "there is no store at nowhere"),
-        ("results new merge empty", "empty is a folder without runs.csv"),
-        ("results text merge text", "text is the text form of a store, which is not written to"),
-        ("results text export", "export needs one folder"),
-        ("results text export one two", "export needs one folder"),
-        ("results text export file", "cannot write to file"),
-        ("results text --dataset coar", "unknown data set 'coar'"),
-    ],
-)
-def test_bad_input_is_one_sentence_and_code_2(arguments, sentence, rade, table, record, tmp_path, monkeypatch):
-    monkeypatch.setattr("rade.experiment.grid._PATIENCE", 0.5)
-    table()
-    (tmp_path / "file").write_text("notes")
-    (tmp_path / "broken.toml").write_text("= =")
-    (tmp_path / "empty").mkdir()
-    if "text" in arguments:
-        Store("made").put(record())
-        rade("results", "made", "export", "text")
-    assert_refused(rade, arguments, sentence)
-
-
-def test_data_that_are_not_there_are_told(rade, table, tmp_path):
-    path = tmp_path / table()
-    path.write_text(path.read_text().replace('["csbm"]', '["cora"]'))
-    code, _, err = rade("reproduce", "tiny.toml", "--dry-run", "--data-root", "empty")
-    assert (code, "Cora needs" in err) == (2, True)
 
 
 @pytest.mark.parametrize(("arguments", "seconds"), [(["--help"], 0.3), (["results"], 1.0)])

@@ -4,20 +4,20 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.report.synthetic import Experiment, Row, row
+from tests.report.synthetic import cell, line, report, row, store, table
 
 import rade
 from rade.commands.demo import Stress, verdicts
 from rade.commands.train import verdicts_of
 from rade.comparison import Run
-from rade.report import build, read_rows
-from rade.statistics import fold_ratio
+from rade.report.judge import HINT, Verdict
+from rade.statistics import fold_ratio, paired
 from rade.train.folder import Summaries
 from rade.train.record import RunRecord
 
 # Validation curves of the ten stored folds of PROTEINS, GCN, at their first, best common and last epoch.
 FOLDS = json.loads(Path(__file__).with_name("proteins.json").read_text("utf-8"))
-TABLE = Experiment("tu", "PROTEINS", (Row("none", "none"), Row("rade-of", "rade-of")), ("proteins",))
+TABLE = table(line("none", "none"), line("rade-of", "rade-of"), datasets=("proteins",))
 
 
 def rows(curves):
@@ -35,8 +35,7 @@ def trained(curves):
 
 
 def reported(curves):
-    (table,) = build(read_rows(rows(curves))[0], [TABLE]).tables
-    return table.comparisons[0].judged
+    return report(rows(curves), TABLE).tables[0].comparisons[0].verdict
 
 
 def compared(curves, ratio):
@@ -66,3 +65,86 @@ def test_equal_differences_have_no_interval_anywhere():
     sentence = "rade-of is 10.00 points above the plain model in each of 3 seeds; without spread there is no interval."
     assert str(compared(curves, 0.0)) == sentence
     assert str(verdicts_of(comparison)[0]) == sentence.replace("the plain model", "none").replace("seeds", "folds")
+
+
+def found(rows, name, kind="plain"):
+    (only,) = report(rows).tables
+    return next(one for one in only.comparisons if one.cell.row.name == name and one.kind == kind)
+
+
+@pytest.mark.parametrize(("shift", "code"), [(0.01, "better"), (-0.01, "worse")])
+def test_an_effect_of_one_point_is_found(shift, code):
+    verdict = found(store(20, rade_of=shift), "RADE-OF").verdict
+    assert verdict.code == code
+    assert verdict.result.low < 100 * shift < verdict.result.high
+    assert str(verdict).startswith(f"RADE-OF is {code} than the plain backbone by ")
+    assert str(verdict).endswith("; 20 seeds.")
+
+
+@pytest.mark.parametrize(("seeds", "rough"), [(2, True), (9, True), (10, False)])
+def test_a_power_estimate_from_few_seeds_is_called_rough(seeds, rough):
+    one = Verdict("A", "B", paired([0.0, 1.0, -1.0, 0.5, 0.2, -0.3, 0.4, 0.1, -0.6, 0.3][:seeds]), 0.9)
+    assert one.rough is rough
+    assert (f"a rough number: {seeds} seeds say little about its size." in str(one)) is rough
+
+
+def test_false_alarms_stay_within_five_percent_of_tables():
+    """60 stores without any effect, 6 comparisons each: at most 8 tables with an alarm (binomial, p < 0.5 %)."""
+    methods = ("none", "drop-edge", "drop-node", "rade-of", "rade-ofs")
+    tables = 0
+    for number in range(60):
+        rows = [one for method in methods for one in cell(0.8, 0.01, 6, method=method, hidden=number + 1)]
+        tables += any(one.verdict.code in ("better", "worse") for one in report(rows).tables[0].comparisons)
+    assert tables <= 8
+
+
+def test_the_best_baseline_is_the_reference():
+    one = found(store(20, drop_node=0.01, rade_of=0.02), "RADE-OF", "baseline")
+    assert (one.reference.row.name, one.verdict.code) == ("DropNode", "better")
+    assert "the best baseline, DropNode" in str(one.verdict)
+
+
+def test_only_shared_seeds_count_and_differences_are_paired():
+    """Seeds' luck is ten times the effect; unpaired, nothing could be seen."""
+    rows = cell(0.8, 0.05, 10, method="none", own=0.001) + cell(0.8, 0.05, 8, 0.005, own=0.001, method="rade-of")
+    one = found(rows, "RADE-OF")
+    assert (one.verdict.code, one.verdict.result.count) == ("better", 8)
+    assert one.cell.filled.spread.std > 2
+
+
+def test_holm_turns_a_lone_difference_into_a_hint():
+    """t = 3.3 on five degrees of freedom: p = 0.02 alone, above 0.05 among six comparisons."""
+    rows = [one for one in store(6) if one["settings"]["method"] != "rade-of"]
+    plain = [one["test"] for one in rows if one["settings"]["method"] == "none"]
+    gains = (0.002, 0.010, 0.004, 0.012, 0.001, 0.007)
+    rows += [row(a + b, run=run, method="rade-of") for run, (a, b) in enumerate(zip(plain, gains))]
+    verdict = found(rows, "RADE-OF").verdict
+    assert (verdict.code, verdict.family) == (HINT, 6)
+    assert verdict.result.low > 0
+    assert "among the 6 comparisons of this table it is not" in str(verdict)
+
+
+@pytest.mark.parametrize(
+    ("score", "count", "sentence"),
+    [
+        (0.82, 1, "RADE-OF and the plain backbone share one run, 2.00 points apart; no interval."),
+        (0.80, 3, "RADE-OF scores as the plain backbone in each of 3 seeds."),
+    ],
+)
+def test_without_spread_there_is_no_interval(score, count, sentence):
+    scores = {"none": 0.8, "rade-of": score}
+    rows = [row(scores[method], run=run, method=method) for run in range(count) for method in scores]
+    assert str(found(rows, "RADE-OF").verdict) == sentence
+
+
+def test_repeated_folds_are_averaged_and_missing_ones_fill_no_cell():
+    first, again = rows(FOLDS), [one | {"key": one["key"] + "x"} for one in rows(FOLDS)]
+    for one in again:
+        one["settings"] = one["settings"] | {"seed": 7}
+    (only,) = report(first + again, TABLE).tables
+    assert [(one.filled.spread.count, len(one.filled.group.runs)) for one in only.filled] == [(10, 20)] * 2
+    assert only.comparisons[0].verdict.pairs == "10 folds × 2 seeds"
+    assert str(only.comparisons[0].verdict.result) == "+0.90 [−1.59, 3.39]"
+    lacking = report(first[:-3], TABLE)
+    assert not lacking.tables[0].comparisons
+    assert [(len(one.group.runs), one.reason) for one in lacking.others] == [(7, "some of its folds are missing")]

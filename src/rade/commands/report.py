@@ -18,6 +18,9 @@ def report(
             help="Names of tables or files of your own, separated by commas; by default all of ours that have runs."
         ),
     ] = None,
+    datasets: Annotated[
+        str | None, typer.Option(help="Data sets, separated by commas; by default all that the tables name.")
+    ] = None,
     title: Annotated[str, typer.Option(help="Heading of the report.")] = "RADE: results",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
@@ -31,35 +34,40 @@ def report(
 
         rade report results --tables node-gcn,graph-gcn --title "Seeds 0-19"
 
+        rade report results --datasets cora,citeseer
+
         rade report results --tables mine.toml
     """
     import json as jsonlib
 
     from rade.errors import RadeError
     from rade.experiment.store import usual
-    from rade.report import build, read_folder, write
-    from rade.report.beside import read_beside
-    from rade.report.overview import summary
-    from rade.report.write import check_formats
+    from rade.report import build, read_store, write
+    from rade.report.render import check_formats
+    from rade.report.tables import only
+    from rade.report.words import summary
 
     store = usual() if store is None else store
     formats = check_formats(_names(format))
     experiments = _experiments(_names(tables or ""))
-    runs, problems = read_folder(store)
-    beside = read_beside(store, {run.key for run in runs})
-    if not runs and not beside.failures and not beside.diagnoses:
-        why = f" ({problems[0].name} {problems[0].reason})" if problems else ""
+    stored = read_store(store)
+    asked = _names(datasets or "")
+    if asked:
+        _check_datasets(asked, {run.settings["dataset"] for run in stored.runs}, experiments)
+        stored, experiments = only(stored, experiments, asked)
+    if not stored.runs and not stored.failures and not stored.diagnoses:
+        why = f" ({stored.problems[0].name} {stored.problems[0].reason})" if stored.problems else ""
         way = "rade results STORE merge FOLDER takes in what rade train --out FOLDER left"
-        raise RadeError(f"{store} holds no finished run{why}; {way}")
-    found = build(runs, experiments, problems, title, beside)
+        raise RadeError(f"{store} holds no finished run{f' on {datasets}' if asked else ''}{why}; {way}")
+    found = build(stored, experiments, title)
     files = write(found, out, formats)
     if json:
-        listed = [vars(problem) for problem in found.problems]
-        failed = [vars(failure) for failure in beside.failures]
-        document = {"runs": len(runs), "failures": failed, "files": [str(file) for file in files], "problems": listed}
+        listed = [vars(problem) for problem in stored.problems]
+        names = [str(file) for file in files]
+        document = {"runs": len(stored.runs), "failures": stored.failures, "files": names, "problems": listed}
         typer.echo(jsonlib.dumps({**document, "summary": summary(found)}, indent=1, ensure_ascii=False))
         return
-    for problem in found.problems:
+    for problem in stored.problems:
         typer.echo(f"skipped {problem.name}: {problem.reason}", err=True)
     typer.echo(summary(found))
     typer.echo(f"in {out}: {', '.join(file.name for file in files)}")
@@ -69,10 +77,20 @@ def _names(text: str) -> list[str]:
     return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
+def _check_datasets(asked: list[str], stored: set[str], experiments: list[Any]) -> None:
+    """Refuse a name that neither the store nor a table knows."""
+    from rade.train.errors import unknown
+
+    known = sorted(stored | {name for experiment in experiments for name in experiment.datasets})
+    for name in asked:
+        if name not in known:
+            raise unknown("data set", name, known)
+
+
 def _experiments(names: list[str]) -> list[Any]:
     """The tables asked for, else all."""
     from rade.experiment import table
-    from rade.report.build import reading_order
+    from rade.report.tables import reading_order
 
     if names:
         return [table.find(name) for name in names]

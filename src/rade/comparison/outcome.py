@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from rade.report.judge import Verdict, correct, judge
-from rade.report.numbers import duration, mean_std, p_value
+from rade.report.words import duration, mean_std, p_value
 from rade.statistics import Spread, signed, spread
 from rade.train.record import RunRecord
 

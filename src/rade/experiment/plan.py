@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rade.data import DataError
 from rade.data.catalogue import resolve as resolve_dataset
-from rade.data.errors import DataError
 from rade.experiment.table import Cell
 from rade.train.errors import SettingsError, unknown
 from rade.train.record import key_of

@@ -5,13 +5,15 @@ torch: reports read tables without it, so names of data sets, methods and backbo
 """
 
 import difflib
-import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
 
 from rade.errors import RadeError
 from rade.train.measures import MEASURES, SCORE
@@ -30,19 +32,42 @@ class TableError(RadeError, ValueError):
     """A table that does not exist, cannot be read, or contradicts itself."""
 
 
+def _different(names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        if not name:
+            raise ValueError("must not hold an empty name")
+        if names.count(name) > 1:
+            raise ValueError(f"must differ, but '{name}' is there twice")
+    return names
+
+
+def _known(given: Mapping[str, Any], known: tuple[str, ...], where: str, what: str) -> None:
+    for name in given:
+        if name not in known:
+            raise ValueError(f"{where} names the {what} '{name}', which is none of {', '.join(known)}")
+
+
+Names = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_different)]
+Choices = dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]]
+
+
 @dataclass(frozen=True)
 class Published:
-    """Mean and standard deviation as the paper prints them."""
+    """Mean and standard deviation as the paper prints them; in a file, [mean, std]."""
 
-    mean: float
-    std: float
-
-    def __post_init__(self) -> None:
-        if not math.isfinite(self.mean) or not 0 <= self.std < math.inf:
-            raise TableError(f"mean and standard deviation must be finite, the latter ≥ 0, got {self.mean}, {self.std}")
+    mean: Annotated[FiniteFloat, Field(strict=True)]
+    std: Annotated[FiniteFloat, Field(strict=True, ge=0)]
 
 
-@dataclass(frozen=True)
+def _printed(given: Any) -> Any:
+    if isinstance(given, Published):
+        return given
+    if not isinstance(given, list) or len(given) != 2:
+        raise ValueError(f"must be [mean, std], got {given!r}")
+    return {"mean": given[0], "std": given[1]}
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Row:
     """One line of a table: a method, its settings on top of the protocol, what is searched, what the paper has.
 
@@ -53,29 +78,19 @@ class Row:
 
     name: str
     method: str
-    backbones: tuple[str, ...]
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    search: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    selection: str = "validation"
-    published: Mapping[str, Mapping[str, Published]] = field(default_factory=dict)
+    backbones: Names
+    settings: dict[str, Any] = Field(default_factory=dict)
+    search: Choices = Field(default_factory=dict)
+    selection: Literal["validation"] = "validation"
+    published: dict[str, dict[str, Annotated[Published, BeforeValidator(_printed)]]] = Field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        where = f"row '{self.name}'"
-        _require_names(self.backbones, f"{where}: backbones")
         for key in (*self.settings, *self.search):
             if key in RESERVED:
-                raise TableError(f"{where}: '{key}' is no setting of a row; it belongs to the row or the table itself")
-        for key, candidates in self.search.items():
-            if key in self.settings:
-                raise TableError(f"{where}: '{key}' stands in settings and in search; keep one")
-            if not candidates:
-                raise TableError(f"{where}: search.{key} must list at least one candidate")
-        if self.selection != "validation":
-            raise TableError(
-                f"{where}: selection must be 'validation', got {self.selection!r}; "
-                "a setting chosen on test data is no result"
-            )
-        _require_known(self.published, self.backbones, f"{where}: published", "backbone")
+                raise ValueError(f"'{key}' is no setting of a row; it belongs to the row or the table itself")
+            if key in self.settings and key in self.search:
+                raise ValueError(f"'{key}' stands in settings and in search; keep one")
+        _known(self.published, self.backbones, "published", "backbone")
 
     def settings_on(self, dataset: str) -> dict[str, Any]:
         """The flat settings on one data set; where it is not listed the protocol's value stands.
@@ -96,7 +111,7 @@ class Row:
         return tuple(dict(zip(self.search, values)) for values in product(*self.search.values()))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Experiment:
     """A table: rows by data sets, trained under one protocol.
 
@@ -107,29 +122,28 @@ class Experiment:
 
     name: str
     title: str
-    label: str
-    protocol: str
-    seeds: int
-    backbones: tuple[str, ...]
-    datasets: tuple[str, ...]
-    rows: tuple[Row, ...]
+    seeds: Annotated[int, Field(strict=True, ge=1)]
+    backbones: Names
+    datasets: Names
+    rows: Annotated[tuple[Row, ...], Field(min_length=1)]
+    label: str = ""
+    protocol: str = "released"
     measure: str = SCORE
     note: str = ""
 
     def __post_init__(self) -> None:
-        _require_names(self.backbones, "backbones")
-        _require_names(self.datasets, "datasets")
-        _require_names(tuple(row.name for row in self.rows), "rows")
-        if self.seeds < 1:
-            raise TableError(f"seeds must be at least 1, got {self.seeds}")
         if self.measure not in MEASURES:
-            raise TableError(f"measure must be one of {', '.join(MEASURES)}, got {self.measure!r}")
+            raise ValueError(f"measure must be one of {', '.join(MEASURES)}, got {self.measure!r}")
+        try:
+            _different(tuple(row.name for row in self.rows))
+        except ValueError as error:
+            raise ValueError(f"names of rows {error}") from None
         for row in self.rows:
             by_dataset = {f"settings.{name}": value for name, value in row.settings.items()}
             by_dataset |= {f"published.{backbone}": numbers for backbone, numbers in row.published.items()}
             for name, value in by_dataset.items():
                 if isinstance(value, Mapping):
-                    _require_known(value, self.datasets, f"row '{row.name}': {name}", "data set")
+                    _known(value, self.datasets, f"row '{row.name}': {name}", "data set")
 
 
 @dataclass(frozen=True)
@@ -192,120 +206,55 @@ def read(path: str | Path) -> Experiment:
         raise TableError(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of numbers with thousands of digits
         raise TableError(f"{path} is not valid TOML: {error}") from None
+    rows = raw.get("rows")
+    for row in rows if isinstance(rows, list) else ():
+        if isinstance(row, dict) and "backbones" in raw:
+            row.setdefault("backbones", raw["backbones"])
     try:
-        return _experiment(path.stem, raw)
-    except TableError as error:
+        vary = TypeAdapter(dict[Literal["vary"], Choices]).validate_python({"vary": raw.pop("vary", {})})["vary"]
+        table = TypeAdapter(Experiment).validate_python({**raw, "name": path.stem})
+        return replace(table, rows=tuple(varied for row in table.rows for varied in _varied(row, vary)))
+    except ValidationError as error:
+        raise TableError(f"{path}: {_complaint(error, rows)}") from None
+    except ValueError as error:
         raise TableError(f"{path}: {error}") from None
-
-
-# What the keys of a table and of its rows hold, in words and as a test.
-_KINDS: dict[str, tuple[str, Any]] = {
-    "text": ("a text", lambda value: isinstance(value, str)),
-    "count": ("a whole number", lambda value: type(value) is int),
-    "names": (
-        'a list of names such as ["gcn"]',
-        lambda value: isinstance(value, list | tuple) and all(isinstance(name, str) for name in value),
-    ),
-    "table": ("a table", lambda value: isinstance(value, dict)),
-    "choices": ("a list of at least one value", lambda value: isinstance(value, list) and value),
-    "rows": (
-        "a list of [[rows]] tables",
-        lambda value: isinstance(value, list) and all(isinstance(row, dict) for row in value),
-    ),
-    "pair": (
-        "[mean, std]",
-        lambda value: isinstance(value, list) and [type(number) in (int, float) for number in value] == [True, True],
-    ),
-}
-_TABLE = {"title": "text", "seeds": "count", "backbones": "names", "datasets": "names", "rows": "rows"}
-_TABLE_MAY = {"label": "text", "protocol": "text", "measure": "text", "note": "text", "vary": "table"}
-_ROW = {"name": "text", "method": "text"}
-_ROW_MAY = {"backbones": "names", "settings": "table", "search": "table", "selection": "text", "published": "table"}
-
-
-def _checked(where: str, values: Mapping[str, Any], must: Mapping[str, str], may: Mapping[str, str]) -> dict[str, Any]:
-    """The values, each of its kind, none missing and none unknown."""
-    known = {**must, **may}
-    for key in must:
-        if key not in values:
-            raise TableError(f"{where} must have the key '{key}'")
-    for key, value in values.items():
-        if key not in known:
-            raise TableError(f"{where} has no key '{key}'{_near(key, known)} Its keys: {', '.join(known)}")
-        _check(f"{where}: {key}", known[key], value)
-    return dict(values)
-
-
-def _check(what: str, kind: str, value: Any) -> None:
-    words, fits = _KINDS[kind]
-    if not fits(value):
-        raise TableError(f"{what} must be {words}, got {value!r}")
-
-
-def _experiment(name: str, raw: Mapping[str, Any]) -> Experiment:
-    values = {"label": "", "protocol": "released", **_checked("the table", raw, _TABLE, _TABLE_MAY)}
-    values["backbones"], values["datasets"] = tuple(values["backbones"]), tuple(values["datasets"])
-    vary = _choices("the table: vary", values.pop("vary", {}))
-    rows = [_row(number, row, values["backbones"]) for number, row in enumerate(values.pop("rows"), start=1)]
-    return Experiment(name=name, rows=tuple(varied for row in rows for varied in _varied(row, vary)), **values)
-
-
-def _row(number: int, raw: Mapping[str, Any], backbones: tuple[str, ...]) -> Row:
-    where = f"row '{raw['name']}'" if "name" in raw else f"row number {number}"
-    values = _checked(where, raw, _ROW, _ROW_MAY)
-    values["backbones"] = tuple(values.get("backbones", backbones))
-    values["search"] = _choices(f"{where}: search", values.get("search", {}))
-    values["published"] = {
-        backbone: _published(f"{where}, published: {backbone}", pairs)
-        for backbone, pairs in values.get("published", {}).items()
-    }
-    return Row(**values)
-
-
-def _choices(what: str, given: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
-    for name, candidates in given.items():
-        _check(f"{what}.{name}", "choices", candidates)
-    return {name: tuple(candidates) for name, candidates in given.items()}
-
-
-def _published(where: str, pairs: Any) -> dict[str, Published]:
-    _check(where, "table", pairs)
-    found = {}
-    for dataset, pair in pairs.items():
-        _check(f"{where}.{dataset}", "pair", pair)
-        try:
-            found[dataset] = Published(*map(float, pair))
-        except TableError as error:
-            raise TableError(f"{where}.{dataset}: {error}") from None
-    return found
 
 
 def _varied(row: Row, vary: Mapping[str, tuple[Any, ...]]) -> Iterable[Row]:
     """The row once per combination of the varied settings, which its name then tells."""
     if vary and row.published:
-        raise TableError(f"row '{row.name}': a table with [vary] has no published numbers; write its rows out")
+        raise ValueError(f"row '{row.name}': a table with [vary] has no published numbers; write its rows out")
     for values in product(*vary.values()):
         chosen = dict(zip(vary, values))
         for key in chosen.keys() & (row.settings.keys() | row.search.keys()):
-            raise TableError(f"row '{row.name}': '{key}' is varied by the table and set by the row; keep one")
+            raise ValueError(f"row '{row.name}': '{key}' is varied by the table and set by the row; keep one")
         told = "".join(f", {key} {value}" for key, value in chosen.items())
         yield replace(row, name=row.name + told, settings={**row.settings, **chosen})
 
 
-def _require_names(names: tuple[str, ...], where: str) -> None:
-    if not names:
-        raise TableError(f"{where} must hold at least one name")
-    for name in names:
-        if not name:
-            raise TableError(f"{where} must not hold an empty name")
-        if names.count(name) > 1:
-            raise TableError(f"{where} must differ, but '{name}' is there twice")
+# What pydantic calls valid tuples, in the words of TOML.
+_KINDS = {"tuple_type": "must be a list", "dict_type": "must be a table", "string_type": "must be a text"}
+_KINDS |= {"int_type": "must be a whole number", "too_short": "must hold at least one value"}
 
 
-def _require_known(given: Mapping[str, Any], known: tuple[str, ...], where: str, what: str) -> None:
-    for name in given:
-        if name not in known:
-            raise TableError(f"{where} names the {what} '{name}', which is none of {', '.join(known)}")
+def _complaint(error: ValidationError, rows: Any) -> str:
+    """The first thing that is wrong, with its place."""
+    first = error.errors(include_url=False)[0]
+    kind: type[Any] = Experiment
+    place, where = list(first["loc"]), "the table"
+    if place[:1] == ["rows"] and len(place) > 1:
+        number = int(place[1])
+        name = rows[number].get("name") if isinstance(rows[number], dict) else None
+        place, where, kind = place[2:], f"row number {number + 1}" if name is None else f"row '{name}'", Row
+    key = ".".join(map(str, place))
+    if first["type"] == "missing" and len(place) == 1:
+        return f"{where} must have the key '{key}'"
+    if first["type"] == "unexpected_keyword_argument":
+        known = [one.name for one in fields(kind)]
+        return f"{where} has no key '{key}'{_near(key, known)} Its keys: {', '.join(known)}"
+    reason = _KINDS.get(first["type"]) or first["msg"].removeprefix("Value error, ").replace("Input should", "must")
+    came = "" if first["type"] == "value_error" else f", got {first['input']!r:.80}"
+    return f"{where}: {key} {reason}{came}".replace(":  ", ": ")
 
 
 def _near(given: str, known: Iterable[str]) -> str:

@@ -1,0 +1,204 @@
+"""A report's files: Markdown, LaTeX and one HTML page by templates, values as CSV; written whole or not at all."""
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rade.errors import RadeError
+from rade.report import figures, words
+from rade.report.judge import WORDS
+from rade.report.runs import LAST, PLACE
+from rade.report.tables import Report, Table
+from rade.statistics import number, signed
+
+SIGNS = {"better": "▲", "worse": "▼", "hint": "◇", "same": "≈", "unjudged": "·"}
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]|#])")
+_LATEX = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "−": "$-$", "±": r"$\pm$", "–": "--", "…": r"\dots{}", "|": r"\textbar{}",
+}  # fmt: skip
+_SCORES = ("run", "seed", "metric", "folds", "val", "test", "train", "best_epoch", "epochs")
+_MADE = ("seconds", "seconds_per_epoch", "finished", "numerics", "commit", "dirty", "threads")
+
+Values = dict[str, Any]
+
+
+class ReportError(RadeError):
+    """A report that cannot be made."""
+
+
+def headline(report: Report) -> str:
+    """The README's table, from the fullest one with a plain backbone and RADE: scores, and paired gains over plain.
+
+    Tables beside which the paper's numbers stand come first, then those that have baselines. Of several plain rows all
+    are named: each gain is over the one with the same settings.
+    """
+
+    def rank(table: Table) -> tuple[bool, bool, int]:
+        published = any(cell.published for cell in table.filled)
+        return not published, not any(cell.is_baseline for cell in table.filled), -len(table.filled)
+
+    for table in sorted(report.tables, key=rank):
+        ours = list(dict.fromkeys(cell.row.name for cell in table.filled if cell.is_rade))
+        if table.is_score and ours and any(cell.is_plain for cell in table.filled):
+            return _rendered("headline.md.j2", table=table, ours=ours)
+    return "No table with a plain backbone and RADE has been run yet.\n"
+
+
+def page(report: Report) -> str:
+    """One HTML page that needs nothing but itself; what comes from the store is escaped, no other script may run."""
+    script = _packaged("page.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'"
+    return _rendered("page.html.j2", report=report, style=_packaged("page.css"), script=script, policy=policy)
+
+
+def escape_markdown(text: object) -> str:
+    """Text that Markdown and the HTML inside it leave alone."""
+    plain = str(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _MARKDOWN.sub(r"\\\1", " ".join(plain.split()))
+
+
+def escape_latex(text: object) -> str:
+    """Text in which LaTeX sees nothing special.
+
+    >>> escape_latex("w/o GN & EPC_1")
+    'w/o GN \\\\& EPC\\\\_1'
+    """
+    return "".join(_LATEX.get(character, character) for character in " ".join(str(text).split()))
+
+
+@cache
+def _templates() -> Any:
+    import jinja2
+
+    loader = jinja2.PackageLoader("rade.report")
+    made = jinja2.Environment(
+        loader=loader,
+        autoescape=lambda name: name == "page.html.j2",
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    made.filters |= {"md": escape_markdown, "tex": escape_latex, "number": number, "signed": signed}
+    for function in (words.mean_std, words.p_value, words.duration, words.many):
+        made.filters[function.__name__] = function
+    made.globals |= {"words": words, "figures": figures, "verdicts": WORDS, "signs": SIGNS, "LAST": LAST}
+    return made
+
+
+def markdown(report: Report) -> str:
+    """The whole report as Markdown, fit for `docs/results.md`."""
+    return _rendered("results.md.j2", report=report)
+
+
+def _rendered(template: str, **values: Any) -> str:
+    return str(_templates().get_template(template).render(**values))
+
+
+def _packaged(name: str) -> str:
+    return str(_templates().loader.get_source(_templates(), name)[0])
+
+
+def _cells(report: Report) -> Iterable[Values]:
+    """One line per cell of every table, run or not."""
+    for table in report.tables:
+        for cell in table.cells:
+            found, paper = cell.filled, cell.published
+            told = found if table.is_score else None
+            yield {
+                "table": table.experiment.name, "backbone": cell.backbone, "method": cell.row.method,
+                "name": cell.row.name, "dataset": cell.dataset, "mean": found and found.spread.mean,
+                "std": found and found.spread.std, "runs": len(found.group.runs) if found else 0,
+                "paper_mean": paper and paper.mean, "paper_std": paper and paper.std, "difference_to_paper": cell.gap,
+                "selection": told.scores.rule if told else "", "departures": "; ".join(told.departures) if told else "",
+            }  # fmt: skip
+
+
+def _comparisons(report: Report) -> Iterable[Values]:
+    """One line per paired comparison, differences in points."""
+    for table in report.tables:
+        for one in table.comparisons:
+            verdict, found = one.verdict, one.verdict.result
+            yield {
+                "table": table.experiment.name, "backbone": one.cell.backbone, "name": one.cell.row.name,
+                "dataset": one.cell.dataset, "against": one.kind,
+                "reference": "" if one.kind == "plain" else one.reference.row.name, "difference": found.mean,
+                "low": found.low, "high": found.high, "effect": found.effect, "p": found.p,
+                "p_holm": verdict.adjusted, "family": verdict.family, "pairs": found.count, "pairs_are": verdict.count,
+                "seeds_for_80_power": verdict.needed, "verdict": verdict.code, "sentence": str(verdict),
+            }  # fmt: skip
+
+
+def _runs(report: Report) -> Iterable[Values]:
+    """One line per run, nothing left out; scores are fractions, curves stay in the store."""
+    for run in report.store.runs:
+        yield {
+            "key": run.key, "tables": " ".join(report.homes.get(run.key, ())),
+            **{name: run.settings[name] for name in PLACE}, "protocol": run.protocol,
+            "first_seed": run.settings["seed"],
+            **{name: getattr(run, name) for name in _SCORES}, "last_p": run.last("p"), "last_q": run.last("q"),
+            **{name: getattr(run, name) for name in _MADE}, "settings": json.dumps(run.settings, sort_keys=True),
+            "command": run.command,
+            **{f"test_{name}": run.quality.get(name) for name in ("log_loss", "calibration_error")},
+            **{f"variance_by_{name}": run.variance.get(name) for name in ("drop", "add")},
+        }  # fmt: skip
+
+
+def _csv(lines: Callable[[Report], Iterable[Values]]) -> Callable[[Report], str]:
+    def text(report: Report) -> str:
+        file, found = io.StringIO(), list(lines(report))
+        writer = csv.DictWriter(file, list(found[0]) if found else [], lineterminator="\n")
+        writer.writeheader()
+        for line in found:
+            writer.writerow({key: f"{it:.10g}" if isinstance(it, float) else it for key, it in line.items()})
+        return file.getvalue()
+
+    return text
+
+
+FORMATS: Mapping[str, Mapping[str, Callable[[Report], str]]] = {
+    "html": {"report.html": page},
+    "md": {"results.md": markdown, "headline.md": headline},
+    "tex": {"tables.tex": lambda report: _rendered("tables.tex.j2", report=report)},
+    "csv": {"cells.csv": _csv(_cells), "comparisons.csv": _csv(_comparisons), "rows.csv": _csv(_runs)},
+}
+
+
+def check_formats(names: Collection[str]) -> tuple[str, ...]:
+    """The formats asked for, in a fixed order; an unknown one is refused."""
+    for name in names:
+        if name not in FORMATS:
+            raise ReportError(f"unknown format '{name}'; there are {', '.join(FORMATS)}")
+    return tuple(name for name in FORMATS if name in names)
+
+
+def write(report: Report, folder: Path, formats: Collection[str] = tuple(FORMATS)) -> tuple[Path, ...]:
+    """Write the files of these formats; the same runs give the same bytes."""
+    files = {name: make(report) for chosen in check_formats(formats) for name, make in FORMATS[chosen].items()}
+    return tuple(_whole(folder / name, text) for name, text in files.items())
+
+
+def _whole(path: Path, text: str) -> Path:
+    """Beside the file, then renamed: a reader finds the old file or the new one."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            beside.write_bytes(text.encode())
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        raise ReportError(f"cannot write {path}: {error.strerror}; choose another folder with --out") from None
+    return path

@@ -1,0 +1,287 @@
+"""Runs as the report sees them: read from a store, checked once, and grouped where only their seed differs."""
+
+from __future__ import annotations
+
+import json
+import math
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from rade.errors import RadeError
+from rade.experiment.store import existing
+from rade.statistics import Pair, averaged
+from rade.train.folds import best_common_epoch
+from rade.train.record import LATER, NEUTRAL
+
+LAST = 10  # epochs that tell what is left of a score when training goes on
+POINTS = 120  # of a drawn curve
+PLACE = ("dataset", "backbone", "method")
+CURVES = ("val", "p", "q")
+OWN_EPOCH = "test score at the best validation epoch"
+COMMON_EPOCH = "best epoch of the fold-averaged validation curve"
+# Fields of a run that its row has under the same name.
+_SAME = (
+    *("key", "numerics", "protocol", "run", "seed", "metric", "folds", "val", "test", "best_epoch", "epochs"),
+    *("versions", "commit", "dirty", "machine", "threads", "command", "data"),
+)
+
+_DIAGNOSIS = frozenset({*("dataset", "model", "notes", "p", "q", "layers", "nodes", "edges", "graphs"), "operators"})
+
+
+class RowError(RadeError, ValueError):
+    """A row that is no finished run of this format."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A file or row that could not be used, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Values of some epochs, counted from 1."""
+
+    epochs: array[int]
+    values: array[float]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One finished run. Scores are fractions; `train` is the training score at the best epoch, where there is one."""
+
+    key: str
+    numerics: int
+    settings: Mapping[str, Any]
+    protocol: str
+    run: int
+    seed: int
+    metric: str
+    folds: int
+    val: float
+    test: float
+    best_epoch: int
+    epochs: int
+    seconds: float
+    seconds_per_epoch: float
+    finished: str
+    versions: Mapping[str, Any]
+    commit: str
+    dirty: bool
+    machine: Mapping[str, Any]
+    threads: int
+    command: str
+    data: Mapping[str, Any]
+    train: float | None
+    late: float | None  # validation, mean of the last epochs; None where there were no more
+    quality: Mapping[str, float]  # log-loss and calibration error on test data, where the row has them
+    variance: Mapping[str, float]  # shares of the logits' variance by drops and additions, likewise
+    val_curve: array[float]  # whole where the data set has folds, else empty
+    curves: Mapping[str, Curve]
+
+    @property
+    def pair(self) -> Pair:
+        """What two methods' runs must share to be compared: first seed and run, and so the split."""
+        return int(self.settings["seed"]), self.run
+
+    def last(self, name: str) -> float | None:
+        """A curve's last recorded value."""
+        return self.curves[name].values[-1] if name in self.curves else None
+
+
+@dataclass(frozen=True)
+class Store:
+    """What a store holds: runs by key, what could not be used, and records of failed runs and of `rade diagnose`."""
+
+    runs: tuple[Run, ...]
+    problems: tuple[Problem, ...] = ()
+    failures: tuple[Mapping[str, Any], ...] = ()
+    diagnoses: tuple[Mapping[str, Any], ...] = ()
+
+
+def read_store(folder: Path) -> Store:
+    """A store, ordered so that a report does not depend on the order of files; what cannot be used is named."""
+    store = existing(folder)
+    found = read_rows((record.key, record.model_dump()) for record in store.records())
+    problems, finished = list(found.problems), {run.key for run in found.runs}
+    failures = [one.model_dump() for one in store.failures() if one.key not in finished]
+    failures.sort(key=lambda one: (*(one["settings"][name] for name in PLACE), one["run"], one["key"]))
+    diagnoses = tuple(_records(folder / "studies" / "diagnoses", _DIAGNOSIS, problems))
+    return Store(found.runs, tuple(problems), tuple(failures), diagnoses)
+
+
+def read_rows(rows: Iterable[tuple[str, Any]]) -> Store:
+    """Runs from rows with their names, wherever they come from."""
+    runs, problems = [], []
+    for name, row in rows:
+        try:
+            runs.append(read_row(row))
+        except RowError as error:
+            problems.append(Problem(name, str(error)))
+    return Store(tuple(sorted(runs, key=lambda run: run.key)), tuple(problems))
+
+
+def read_row(row: Any) -> Run:
+    """A run from a store's row; a row that lacks something or holds a score that is no number is refused."""
+    if isinstance(row, RowError):
+        raise row
+    try:
+        return _run(row)
+    except KeyError as error:
+        raise RowError(f"{error.args[0]} is missing") from None
+    except (TypeError, AttributeError, IndexError, OverflowError) as error:
+        raise RowError(f"holds what no run of rade holds: {error}") from None
+
+
+def _run(row: Mapping[str, Any]) -> Run:
+    settings = {**LATER, **row["settings"]}  # older rows lack settings that came later
+    place, seed, epochs = [settings[name] for name in PLACE], settings["seed"], settings["epochs"]
+    numbers = (seed, epochs, row["run"], row["folds"], row["best_epoch"])
+    if not all(isinstance(name, str) for name in place) or not all(type(number) is int for number in numbers):
+        raise TypeError(f"{', '.join(map(str, (*place, *numbers)))}")
+    if not math.isfinite(row["val"]) or not math.isfinite(row["test"]):
+        raise RowError(f"validation {row['val']}, test {row['test']}: the run diverged or was never evaluated")
+    history = {name: array("d", values) for name, values in row["history"].items() if values}
+    val, train, best = history.get("val", array("d")), history.get("train", array("d")), row["best_epoch"]
+    if row["folds"] and not (val and all(map(math.isfinite, val))):
+        raise RowError("history.val must hold a finite score for every epoch: folds are scored at a common epoch")
+    return Run(
+        **{name: row[name] for name in _SAME},
+        settings=settings,
+        **{name: row["timing"][name] for name in ("seconds", "seconds_per_epoch", "finished")},
+        train=train[best - 1] if 0 < best <= len(train) else None,
+        late=math.fsum(val[-LAST:]) / LAST if len(val) >= LAST and all(map(math.isfinite, val[-LAST:])) else None,
+        quality=_finite(row.get("quality", {})),
+        variance=_finite(row.get("variance", {})),
+        val_curve=val if row["folds"] else array("d"),
+        curves={name: _thinned(history[name], epochs) for name in CURVES if name in history},
+    )
+
+
+def _finite(values: Mapping[str, Any]) -> dict[str, float]:
+    return {name: value for name, value in values.items() if type(value) in (int, float) and math.isfinite(value)}
+
+
+def _thinned(values: Sequence[float], budget: int) -> Curve:
+    """Every k-th epoch, k from the epochs that the run was allowed: runs of equal settings share their epochs."""
+    step = max(1, -(-budget // POINTS))
+    return Curve(array("l", range(1, len(values) + 1, step)), array("d", values[::step]))
+
+
+def _records(folder: Path, needed: frozenset[str], problems: list[Problem]) -> Iterator[Mapping[str, Any]]:
+    """The JSON objects of a folder that have what is needed."""
+    for path in sorted(folder.glob("*.json")):
+        try:
+            record = json.loads(path.read_text("utf-8"))
+        except (OSError, ValueError, RecursionError):
+            record = None
+        if isinstance(record, dict) and needed <= record.keys():
+            yield record
+        else:
+            reason = f"is torn, or not what rade writes into {folder.name}"
+            problems.append(Problem(f"{folder.name}/{path.name}", reason))
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Fractions by first seed and run; with folds, the run is the fold and the first seed the repetition."""
+
+    by: Mapping[Pair, float]
+    folds: int = 0
+
+    @property
+    def rule(self) -> str:
+        """Which epoch's score counts, in words."""
+        return COMMON_EPOCH if self.folds else OWN_EPOCH
+
+    @property
+    def units(self) -> dict[Pair, float]:
+        """What mean and deviation are taken over: runs, or folds averaged over their repetitions."""
+        return averaged(self.by) if self.folds else dict(self.by)
+
+
+@dataclass(frozen=True)
+class Group:
+    """The runs of equal settings and protocol, one per first seed and run number, in that order."""
+
+    runs: tuple[Run, ...]
+
+    @property
+    def first(self) -> Run:
+        """A run that stands for all: settings, metric, folds and protocol are the same."""
+        return self.runs[0]
+
+    @property
+    def method(self) -> str:
+        """The method's name in the settings."""
+        return str(self.first.settings["method"])
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Data set and backbone."""
+        return str(self.first.settings["dataset"]), str(self.first.settings["backbone"])
+
+    @cached_property
+    def flat(self) -> dict[str, Any]:
+        """Settings and options under one roof."""
+        kept = {name: value for name, value in self.first.settings.items() if name != "options"}
+        return {**kept, **self.first.settings.get("options", {})}
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no fold is missing, where there are folds: they differ more than methods do."""
+        return {run.run for run in self.runs} >= set(range(self.first.folds))
+
+    @cached_property
+    def surroundings(self) -> str:
+        """All that two methods must share to be compared: everything but method, options and seed."""
+        return _text(self.first, method="", options={})
+
+    @cached_property
+    def name(self) -> str:
+        """Settings in one line that orders groups."""
+        return _text(self.first, metric=self.first.metric, folds=self.first.folds)
+
+    @cached_property
+    def scores(self) -> Scores:
+        """Test scores at each run's best epoch; of folds, scores at the common best epoch of each repetition."""
+        if not self.first.folds:
+            return Scores({run.pair: run.test for run in self.runs})
+        by: dict[Pair, float] = {}
+        for seed in sorted({run.pair[0] for run in self.runs}):
+            runs = [run for run in self.runs if run.pair[0] == seed]
+            by |= zip((run.pair for run in runs), best_common_epoch([run.val_curve for run in runs])[1])
+        return Scores(by, self.first.folds)
+
+
+def group(runs: Iterable[Run]) -> tuple[tuple[Group, ...], tuple[Run, ...]]:
+    """Groups, and runs that repeat another's settings, seed and run: the newest numerics count, then the first key.
+
+    Run 0 of first seed 3 is run 3 of first seed 0, but for splits that are numbered; the outcome tells.
+    """
+    together: dict[str, dict[Pair, Run]] = {}
+    repeated = []
+    seen: set[tuple[Any, ...]] = set()
+    for run in sorted(runs, key=lambda run: (-run.numerics, run.key)):
+        identity = _text(run, metric=run.metric, folds=run.folds)
+        outcome = run.pair if run.folds else (run.seed, run.val, run.test, run.best_epoch)
+        names = {(identity, *run.pair), (identity, *outcome)}
+        if names & seen:
+            repeated.append(run)
+        else:
+            seen |= names
+            together.setdefault(identity, {})[run.pair] = run
+    groups = [Group(tuple(slots[pair] for pair in sorted(slots))) for _, slots in sorted(together.items())]
+    return tuple(groups), tuple(repeated)
+
+
+def _text(run: Run, **others: Any) -> str:
+    """A run's settings without what makes it no other experiment, as one line."""
+    kept = {name: value for name, value in run.settings.items() if name not in NEUTRAL}
+    return json.dumps({**kept, "protocol": run.protocol, **others}, sort_keys=True, default=str)

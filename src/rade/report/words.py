@@ -1,0 +1,205 @@
+"""What the report says in words and short texts, the same in every format."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from rade.experiment.table import Published
+from rade.report.cells import Cell
+from rade.report.judge import WORDS, Verdict
+from rade.report.runs import Group, Run
+from rade.report.tables import Report, Table
+from rade.statistics import Pair, Spread, number, paired_scores, spread
+from rade.train.record import NEUTRAL
+
+# Commands that differ by the number of their run only are one command, with R in its place.
+_RUN = re.compile(r"(--run)[ =]\d+\b")
+
+Counted = list[tuple[str, int]]
+
+
+def many(count: int, what: str) -> str:
+    """A count with its noun.
+
+    >>> many(1, "run"), many(12000, "run")
+    ('1 run', '12,000 runs')
+    """
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them.
+
+    >>> duration(42.0), duration(4000.0), duration(200000.0)
+    ('42 s', '1 h 7 min', '55 h 33 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def mean_std(value: Spread | Published, digits: int = 2) -> str:
+    """`mean ± std`; the mean alone where there is no deviation."""
+    text = number(value.mean, digits)
+    return text if value.std is None else f"{text} ± {number(value.std, digits)}"
+
+
+def p_value(value: float | None) -> str:
+    """Three digits; smaller ones as a bound.
+
+    >>> p_value(0.0004), p_value(0.04), p_value(None)
+    ('< 0.001', '0.040', '–')
+    """
+    if value is None:
+        return "–"
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def seeds(verdict: Verdict) -> str:
+    """Seeds for 80 % power, in a table's field; a dash where they are folds or no number would do."""
+    if verdict.pairs or verdict.result.effect is None:
+        return "–"
+    return "> 10,000" if verdict.needed is None else f"{'≈ ' if verdict.rough else ''}{verdict.needed:,}"
+
+
+def listed(values: Mapping[str, Any]) -> str:
+    """A mapping in one line."""
+    return ", ".join(f"{name} {value}" for name, value in sorted(values.items())) or "unknown"
+
+
+def settings_words(group: Group) -> str:
+    """A group's settings in one line, without those that stand in columns of their own."""
+    named = {*NEUTRAL, "dataset", "backbone", "method"}
+    return listed({name: value for name, value in group.flat.items() if name not in named})
+
+
+def summary(report: Report) -> str:
+    """How much there is and how comparisons came out; what stands in several tables counts once, by the first."""
+    runs, tables = report.store.runs, report.tables
+    text = f"{many(len(runs), 'run')} on {many(len({run.settings['dataset'] for run in runs}), 'data set')}"
+    filled, cells = sum(len(table.filled) for table in tables), sum(len(table.cells) for table in tables)
+    text += f"; {filled:,} of {cells:,} cells in {many(len(tables), 'table')} have runs." if tables else "."
+    first: dict[tuple[str, str], str] = {}
+    for one in (one for table in tables for one in table.comparisons if one.kind == "plain" and one.cell.is_rade):
+        if one.cell.filled and one.reference.filled:
+            first.setdefault((one.cell.filled.group.name, one.reference.filled.group.name), one.verdict.code)
+    counted = Counter(first.values())
+    if counted:
+        found = ", ".join(f"{counted[code]} {words}" for code, words in WORDS.items() if counted[code])
+        text += f" RADE and its variants against the plain backbone, {many(counted.total(), 'comparison')}: {found}."
+    text += f" {many(len(report.store.failures), 'run')} failed." if report.store.failures else ""
+    return text + (f" {many(len(report.store.problems), 'file')} could not be used." if report.store.problems else "")
+
+
+def sentence(table: Table) -> str:
+    """How a table's runs were made and selected."""
+    text = f"{len(table.filled)} of {len(table.cells)} cells run, {many(len(table.runs), 'run')}, "
+    text += f"protocol {table.experiment.protocol}."
+    rules = {cell.filled.scores.rule for cell in table.filled if cell.filled} if table.is_score else ()
+    if rules:
+        ordered = sorted(rules, key=lambda rule: ("fold" in rule, rule))
+        text += f" Score: {'; for data sets with folds, '.join(ordered)}."
+    apart = sum(bool(cell.filled and cell.filled.departures) for cell in table.filled)
+    text += f" {many(apart, 'cell')}, marked *, depart from the protocol's settings." if apart else ""
+    kinds = sorted({str(run.machine.get("cpu", "unknown")) for run in table.runs})
+    if table.experiment.measure == "seconds_per_epoch" and len(kinds) > 1:
+        text += f" Runs on {len(kinds)} kinds of processor ({', '.join(kinds)}), so do not read ratios from it: "
+        text += "`rade bench epoch` measures them side by side."
+    return text
+
+
+def close_to_paper(table: Table) -> str:
+    """How many cells, of those run as the protocol has it, lie within the paper's std of the paper's mean."""
+    kept = [cell for cell in table.filled if cell.filled and not cell.filled.departures]
+    gaps = [abs(cell.gap) <= cell.published.std for cell in kept if cell.gap is not None and cell.published]
+    return f"{sum(gaps)} of {len(gaps)}" if gaps and table.is_score else "–"
+
+
+def beyond(table: Table, kind: str) -> str:
+    """How many differences of RADE have an interval above 0, and how many below."""
+    ours = [one.verdict.result for one in table.comparisons if one.kind == kind and one.cell.is_rade]
+    ends = [(one.low, one.high) for one in ours if one.low is not None and one.high is not None]
+    above, below = sum(low > 0 for low, _ in ends), sum(high < 0 for _, high in ends)
+    return f"{above}, {below} of {len(ends)}" if ends else "–"
+
+
+def rates(report: Report) -> Iterator[tuple[Cell, Group, str, str]]:
+    """Every cell whose rates moved, in the first table that has it: first p and q, and least to largest last ones."""
+    seen: set[str] = set()
+    for cell in (cell for table in report.tables for cell in table.filled):
+        group = cell.filled.group if cell.filled else None
+        if group and cell.is_rade and group.name not in seen and _moves(group):
+            seen.add(group.name)
+            yield cell, group, _path(group, "p", ".2f"), _path(group, "q", ".3g")
+
+
+def _moves(group: Group) -> bool:
+    curves = [run.curves[name].values for run in group.runs for name in ("p", "q") if name in run.curves]
+    return any(min(values) != max(values) for values in curves)
+
+
+def _path(group: Group, name: str, form: str) -> str:
+    curves = [run.curves[name].values for run in group.runs if name in run.curves]
+    low, high = (f"{end(values[-1] for values in curves):{form}}" for end in (min, max))
+    return f"{curves[0][0]:{form}}, {low if low == high else f'{low}–{high}'}"
+
+
+def late(report: Report) -> Iterator[tuple[str, ...]]:
+    """What is left of validation scores when training goes on, beside those of the best epoch.
+
+    One line per cell of the tables that set RADE beside baselines, by data set, in the first table that has it.
+    """
+    places: dict[tuple[str, str], dict[str, tuple[str, ...]]] = {}
+    for table in report.tables:
+        if table.is_score and any(cell.is_baseline for cell in table.filled):
+            for cell in table.filled:
+                group = cell.filled.group if cell.filled else None
+                runs = [run for run in group.runs if run.late is not None] if group else []
+                if group and runs and group.name not in places.get(group.place, {}):
+                    epochs = f"{median(run.best_epoch for run in runs):.0f}, {median(run.epochs for run in runs):.0f}"
+                    means = (spread([run.val for run in runs]).mean, spread(list(_late(group).values())).mean)
+                    best, last = (number(100 * mean) for mean in means)
+                    line = (*group.place, cell.row.name, str(len(runs)), epochs, best, last, late_gain(table, cell))
+                    places.setdefault(group.place, {})[group.name] = line
+    return (line for lines in places.values() for line in lines.values())
+
+
+def late_gain(table: Table, cell: Cell) -> str:
+    """The mean of the last epochs minus plain training's, paired, with its 95 % interval; empty where there is none."""
+    against = table.against(cell)
+    if against is None or cell.filled is None or against.reference.filled is None:
+        return ""
+    folds = cell.filled.scores.folds
+    return str(paired_scores(_late(cell.filled.group), _late(against.reference.filled.group), folds) or "")
+
+
+def _late(group: Group) -> dict[Pair, float]:
+    return {run.pair: run.late for run in group.runs if run.late is not None}
+
+
+def environment(runs: Sequence[Run]) -> dict[str, Counted]:
+    """With what the runs were made, each with the number of runs, most frequent first."""
+    return {
+        "Commits": _counted(f"{run.commit or 'unknown'}{' with changes' if run.dirty else ''}" for run in runs),
+        "Versions": _counted(listed(run.versions) for run in runs),
+        "Machines": _counted(f"{listed(run.machine)}; {many(run.threads, 'thread')}" for run in runs),
+        "Commands": _counted(_RUN.sub(r"\1 R", run.command) or "unknown" for run in runs),
+    }
+
+
+def _counted(texts: Iterable[str]) -> Counted:
+    return sorted(Counter(texts).items(), key=lambda item: (-item[1], item[0]))
+
+
+def origins(runs: Sequence[Run]) -> list[tuple[tuple[str, str, str, tuple[tuple[str, str], ...]], int]]:
+    """Name, source, licence and checksums of data, with the number of runs that were made with exactly these."""
+    return sorted(Counter(_origin(run) for run in runs).items())
+
+
+def _origin(run: Run) -> tuple[str, str, str, tuple[tuple[str, str], ...]]:
+    told = {"name": run.settings["dataset"], "source": "", "licence": "", "files": {}, **run.data}
+    name, source, licence = (str(told[key]) for key in ("name", "source", "licence"))
+    return name, source, licence, tuple(sorted((file, str(checksum)) for file, checksum in told["files"].items()))

@@ -1,0 +1,195 @@
+"""The files of a report: complete, safe, the same every time, and made without torch."""
+
+import csv
+import json
+import random
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.report.synthetic import MAIN, cell, line, report, row, save, settings, store, table
+
+from rade.report import read_store, write
+from rade.report.render import escape_latex, escape_markdown, markdown, page
+from rade.report.runs import Problem
+
+ATTACK = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>|`$\\_$"
+FILES = ["report.html", "results.md", "headline.md", "tables.tex", "cells.csv", "comparisons.csv", "rows.csv"]
+MEASURED = {
+    "gap": 0.0, "gap_largest": 0.1, "resistance": 3.0, "commute": None, "beyond": 0.25,
+    "steps": [{"distance": 0, "pairs": 2, "sensitivity": 1.0}, {"distance": 2, "pairs": 9, "sensitivity": 0.0}],
+    "flips": {kind: {"0.3": 0.125} for kind in ("drop", "add", "both")},
+}  # fmt: skip
+DIAGNOSIS = {
+    "dataset": "co<ra", "model": "gcn, none", "nodes": 2708, "edges": 5278, "graphs": 1, "layers": 2,
+    "p": 0.5, "q": 0.00072, "notes": ["16 <nodes>"], "operators": {"clean": MEASURED, "rade-ofs": MEASURED},
+}  # fmt: skip
+FAILURE = {"settings": settings(), "run": 3, "reason": "the loss became <nan>", "when": "now", "command": "rade train"}
+FAILURE |= {"protocol": "released", "commit": "", "dirty": False}
+
+
+def poisoned(value):
+    """The same row with an attack in every text, and in every key that a run may choose."""
+    if isinstance(value, dict):
+        free = ("cpu", "torch", "raw.x")
+        return {f"{key}{ATTACK}" if key in free else key: poisoned(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [poisoned(one) for one in value]
+    return value + ATTACK if isinstance(value, str) else value
+
+
+def test_everything_is_escaped_and_nothing_comes_from_elsewhere():
+    bad = [poisoned(one) | {"key": one["key"] + "x"} for one in store(3)]
+    rows = tuple(replace(one, name=one.name + ATTACK) for one in MAIN.rows)
+    named = replace(MAIN, title=ATTACK, note=ATTACK, rows=rows)
+    found = report(store(3) + bad, named, title=ATTACK)
+    found = replace(found, store=replace(found.store, problems=(Problem(ATTACK, ATTACK),)))
+    text = page(found)
+    assert text.count("<script") == 1
+    assert not re.findall(r'<\w+(?:\s+[\w:-]+(?:="[^"]*")?)*\s+on\w+=', text)  # an attribute, not a text in one
+    for written in (text, markdown(found)):
+        assert "<script>alert" not in written
+        assert "<img" not in written
+    assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!#)""", text)
+    assert "@import" not in text
+    assert re.search(r"default-src &#39;none&#39;; .*script-src &#39;sha256-", text)
+    assert escape_markdown("a|b_<i>*\n`") == "a\\|b\\_&lt;i&gt;\\* \\`"
+    assert escape_latex("50 % & a_b ± 1 \\x{}") == r"50 \% \& a\_b $\pm$ 1 \textbackslash{}x\{\}"
+
+
+def test_pictures_follow_the_pages_colours():
+    text = page(report(store(5, rade_of=0.02)))
+    assert text.count('<svg class="plot"') == 2  # differences, curves
+    assert "stroke: var(--good)" in text
+    assert not re.findall(r"#0[12]010[a-e]", text)
+    assert "prefers-color-scheme: dark" in text
+    assert "RADE-OF is better than the plain backbone by" in text
+
+
+def test_an_interval_that_leaves_the_axis_ends_in_an_arrow():
+    from matplotlib.figure import Figure
+
+    from rade.report.figures import PAGE, draw_forest
+    from rade.report.judge import Verdict
+    from rade.statistics import Paired
+
+    narrow, wide = Verdict("", "", Paired(0.1, 1, 5, -1, 1)), Verdict("", "", Paired(-0.5, 1, 5, -9, 8))
+    figure = Figure()
+    draw_forest(figure, PAGE, list(map(str, range(21))), [("a", [narrow] * 20 + [wide])], 1)
+    (panel,) = figure.axes
+    marks = [(one.get_marker(), *map(float, one.get_xdata())) for one in panel.lines if one.get_marker() in "<>"]
+    assert marks == [("<", -1.0), (">", 1.0)]
+
+
+def test_tables_are_whole_and_tell_what_is_missing(tmp_path):
+    ours = table(line("GCN", "none"), line("Never", "dropout"), line("RADE-OF", "rade-of"))
+    found = report([*store(3), *cell(0.7, 0.01, 2, dataset="mine", method="none")], MAIN, ours)
+    text = markdown(found)
+    for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        assert len({len(re.findall(r"(?<!\\)\|", one)) for one in block.splitlines()}) == 1
+    assert "| Never |" not in text
+    assert text.count("Not run at all: gcn: Never.") == 1
+    assert "- rade train --run R (17 runs)\n" in text
+    latex = write(found, tmp_path, ["tex"])[0].read_text()
+    body = latex[latex.index(r"\toprule") : latex.index(r"\bottomrule")]
+    lines = [one for one in body.splitlines() if one.endswith(r"\\")]
+    assert {len(re.findall(r"(?<!\\)&", one)) for one in lines} == {2}
+    assert len(lines) == 1 + 2 * len(MAIN.rows)
+
+
+def test_the_same_store_gives_the_same_bytes(tmp_path):
+    rows = store(4) + cell(0.7, 0.01, 2, dataset="mine", method="none")
+    first = report(rows)
+    random.Random(0).shuffle(rows)
+    for name, found in (("a", first), ("b", report(rows))):
+        write(found, tmp_path / name)
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == sorted(FILES)
+    for name in FILES:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_csv_has_all_cells_comparisons_and_runs(tmp_path):
+    rows = [*store(5)[:-5], row(0.7, method="none", numerics=2)]
+    write(report(rows), tmp_path, ["csv"])
+    cells, compared, runs = (list(csv.DictReader((tmp_path / name).read_text().splitlines())) for name in FILES[-3:])
+    assert [one["runs"] for one in cells] == ["5", "5", "5", "5", "0"]
+    assert cells[3]["paper_mean"] == "81.08"
+    assert {one["against"] for one in compared} == {"plain", "baseline"}
+    assert all(one["sentence"] for one in compared)
+    assert {one["key"] for one in runs} == {one["key"] for one in rows}
+
+
+def test_a_store_tells_of_failures_diagnoses_and_damage(tmp_path):
+    save(store(2), tmp_path)
+    finished = read_store(tmp_path).runs[0].key
+    for name, content in {
+        "notes.txt": "not mine", "studies/diagnoses/torn.json": "{", "studies/diagnoses/x.json": json.dumps(DIAGNOSIS),
+        "failures.json": json.dumps([{**FAILURE, "key": "a"}, {**FAILURE, "key": finished}]),
+    }.items():  # fmt: skip
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text(content)
+    found = read_store(tmp_path)
+    assert [one["key"] for one in found.failures] == ["a"]  # the other has finished since
+    assert [(one.name, one.reason) for one in found.problems] == [
+        ("diagnoses/torn.json", "is torn, or not what rade writes into diagnoses"),
+    ]
+    told = replace(report(store(2)), store=found)
+    for text in (page(told), markdown(told)):
+        assert "the loss became &lt;nan&gt;" in text
+        assert "co&lt;ra" in text
+        assert "sensitivity from beyond 2 edges" in text
+        assert "12.5 %" in text
+        assert "1 run failed" in text
+    assert "0 runs on 0 data sets." in page(report([]))
+
+
+def test_the_command_writes_and_tells(rade, tmp_path):
+    save(store(4, rade_of=0.02) + cell(0.7, 0.01, 2, dataset="citeseer", method="none"), tmp_path / "results")
+    code, out, err = rade("report", "--tables", "main.toml", "--datasets", "cora")
+    assert (code, err) == (0, "")
+    assert out.startswith("20 runs on 1 data set; 5 of 5 cells in 1 table have runs.")
+    assert "in report: report.html, results.md" in out
+    assert "citeseer" not in (tmp_path / "report/results.md").read_text()
+    _, out, _ = rade("report", "--tables", "main.toml", "--format", "md,csv", "--title", "Mine", "--json")
+    document = json.loads(out)
+    assert (document["runs"], len(document["problems"])) == (22, 0)
+    assert {Path(file).name for file in document["files"]} == set(FILES) - {"report.html", "tables.tex"}
+    assert (tmp_path / "report/results.md").read_text().startswith("# Mine\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nowhere"], "error: there is no store at nowhere; rade reproduce makes one"),
+        ([".", "--format", "pdf"], "error: unknown format 'pdf'; there are html, md, tex, csv"),
+        ([".", "--tables", "nodes"], "error: unknown table 'nodes'"),
+        (["store", "--datasets", "coar"], "error: unknown data set 'coar'; did you mean 'cora'?"),
+        (["store", "--datasets", "pubmed"], "error: store holds no finished run on pubmed; rade results STORE merge"),
+        (["empty"], "error: empty holds no finished run; rade results STORE merge FOLDER takes in"),
+        (["store", "--out", "file/below"], "error: cannot write file/below/results.md: Not a directory; choose"),
+    ],
+)
+def test_wrong_input_is_one_sentence_and_keeps_the_last_report(rade, tmp_path, arguments, sentence):
+    (tmp_path / "file").write_text("")
+    save([], tmp_path / "empty")
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report/results.md").write_text("the last one")
+    save(store(2), tmp_path / "store")
+    code, out, err = rade("report", "--format", "md", *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith(sentence)
+    assert err.count("\n") == 1
+    assert (tmp_path / "report/results.md").read_text() == "the last one"
+
+
+def test_no_torch(tmp_path):
+    """In a fresh process, since the tests' own has long imported it."""
+    save(store(3), tmp_path / "results")
+    code = "import sys; from rade.cli import main\ntry: main()\nfinally: print({'torch', 'sklearn'} & {*sys.modules})"
+    command = [sys.executable, "-c", code, "report", str(tmp_path / "results"), "--out", str(tmp_path / "report")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("set()\n")
+    assert (tmp_path / "report" / "report.html").exists()
