@@ -25,12 +25,10 @@ from rade.data import Dataset, load
 from rade.errors import RadeError
 from rade.experiment.plan import Job, Task
 from rade.experiment.store import Failure, Store
-from rade.train.checkpoint import Keeping, StopAsked, never
-from rade.train.command import repeat_command
-from rade.train.denoising import corrupted
 from rade.train.errors import RunError
 from rade.train.record import RunRecord, commit, origin
-from rade.train.run import run_key, train_run
+from rade.train.run import Keeping, StopAsked, never, run_key, train_run
+from rade.train.stages import corrupted
 
 if TYPE_CHECKING:
     from distributed import Client, Future
