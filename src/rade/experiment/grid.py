@@ -229,7 +229,7 @@ class Grid:
                         reason=outcome.failure,
                         when=datetime.now(timezone.utc).isoformat(timespec="seconds"),
                         commit=commit()[0],
-                        command=repeat_command(job.settings, job.run, place.threads),
+                        command=job.settings.command(job.run, place.threads),
                     )
                 )
             else:
