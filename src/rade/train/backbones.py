@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -105,7 +105,8 @@ class Backbone(nn.Module):
         Of node logits only some ``rows`` may be asked for: the last layer then computes no more than these.
         """
         hidden = self.before(self.encoder(x))
-        *first, last = cast(list[Any], list(self.convolutions))
+        layers: list[Any] = list(self.convolutions)
+        *first, last = layers
         for convolution in first:
             hidden = self.after(self.activation(convolution(hidden, edge_index)))
         if rows is None or isinstance(edge_index, Tensor) or self._draws:
