@@ -25,10 +25,8 @@ check: $(STAMP)            ## lint and types only
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# One file for every idea, those that take long left out.
-QUICK := $(addprefix tests/,test_imports.py test_docs.py test_values.py test_arguments.py test_bad_input.py test_convert.py \
-	test_explain.py test_graph.py test_inference.py test_memory.py test_model_memory.py test_no_silent_failures.py test_own_rule.py test_pairs.py \
-	test_sparse.py test_view.py train/test_settings.py train/test_metrics.py augment/test_backbones.py data/test_data_names.py)
+# What a change breaks first.
+QUICK := tests/core tests/rates tests/test_imports.py tests/test_golden.py
 
 quick: check               ## lint, types, and a selection of tests in a minute or two
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "not slow" $(QUICK)
@@ -40,7 +38,7 @@ fuzz: $(STAMP)             ## random configurations, command lines, damaged file
 	RADE_FUZZ=$${RADE_FUZZ:-300} $(BIN)/pytest -n 2 tests/fuzz tests/core/test_properties.py
 
 bench: $(STAMP)            ## speed as ratios, on an otherwise idle machine
-	$(BIN)/rade bench
+	$(BIN)/python benchmarks/speed.py
 
 report: $(STAMP)           ## docs/results.md, the README's headline table, the forest plot, rate rules and noisy graphs from results/
 	$(BIN)/rade report results --out report
@@ -59,7 +57,7 @@ docs: $(VENV)/.docs        ## the documentation as pages: docs/_build/html/index
 	$(BIN)/python docs/check_links.py docs/_build/html
 
 pictures: $(STAMP)         ## draw the pictures of the documentation again
-	for script in views jacobian rates noise results; do (cd docs/pictures && ../../$(BIN)/python $$script.py) || exit 1; done
+	for script in views jacobian rates noise diagnose results; do (cd docs/pictures && ../../$(BIN)/python $$script.py) || exit 1; done
 
 notebooks: $(VENV)/.docs   ## write the notebooks from their scripts and execute them
 	$(BIN)/python docs/write_notebooks.py
@@ -78,7 +76,7 @@ OLDEST_TESTS  ?= tests src
 $(OLDEST_VENV)/.ready: pyproject.toml constraints-oldest.txt
 	$(OLDEST_PYTHON) -m venv $(OLDEST_VENV)
 	$(OLDEST_VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints-oldest.txt $(OLDEST_INDEX) \
-		-e ".[ogb,tensorboard,cluster,lightning,tune]" pytest pytest-xdist hypothesis nbformat nbclient ipykernel "setuptools>=77" wheel
+		-e ".[ogb,tensorboard,lightning,tune]" pytest pytest-xdist hypothesis nbformat nbclient ipykernel "setuptools>=77" wheel
 	touch $@
 
 test-oldest: $(OLDEST_VENV)/.ready  ## the tests, all but the slow ones, with the lowest promised versions

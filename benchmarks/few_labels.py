@@ -1,6 +1,6 @@
 """Why additions cost accuracy when training goes on with few labels: one JSON line per run.
 
-    RADE_DATA=data python benchmarks/few_labels.py --dataset cora --seeds 5 --out few_labels.jsonl
+    python benchmarks/few_labels.py --dataset cora --seeds 5 --out few_labels.jsonl
     python benchmarks/few_labels.py --draw few_labels.jsonl --dataset cora,citeseer --picture few_labels.svg
 
 A two-layer GCN, trained for 200 epochs on a share of the nodes of each class, scored on the others at the end (mean of
@@ -17,8 +17,6 @@ on views, as in training, and on the graph itself: where they lie apart, trainin
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -27,13 +25,13 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from study import add, fit, lines
 from torch import Tensor
 
 import rade
 from rade.graph.pairs import symmetric_pattern
-from rade.nn.backbones import build_backbone
 from rade.nn.trace import tracing
-from rade.train.provenance import commit, versions
+from rade.train.backbones import build_backbone
 from rade.view.law import Law
 from rade.view.sampling import FreshViews, draw, sample
 from rade.view.view import View
@@ -91,13 +89,9 @@ def run(dataset: str, share: float, kind: str, seed: int) -> dict[str, Any]:
     p, rho = KINDS[kind]
     law = Law(graph, rade.Rates(p, rho * graph.density))
     scores: list[tuple[float, float]] = []
-    for _ in range(EPOCHS):
-        net.train()
-        optimizer.zero_grad()
-        F.cross_entropy(net(x, adjacency(kind, law, y))[train], y[train]).backward()
-        optimizer.step()
+    for _ in fit(net, optimizer, lambda: [F.cross_entropy(net(x, adjacency(kind, law, y))[train], y[train])], EPOCHS):
         with torch.no_grad():
-            right = net.eval()(x, graph).argmax(1) == y
+            right = net(x, graph).argmax(1) == y
         scores.append((float(right[val].double().mean()), float(right[test].double().mean())))
     best = max(range(EPOCHS), key=lambda epoch: scores[epoch][0])
     found = {"dataset": dataset, "share": share, "kind": kind, "seed": seed, "labelled": len(train)}
@@ -105,7 +99,7 @@ def run(dataset: str, share: float, kind: str, seed: int) -> dict[str, Any]:
     with torch.no_grad():
         found["fit_clean"] = float((net.eval()(x, graph).argmax(1) == y)[train].double().mean())
         found["fit_views"] = float((net.train()(x, adjacency(kind, law, y)).argmax(1) == y)[train].double().mean())
-    return found | across(net, x, y, graph) | {"commit": commit(), "versions": versions()}
+    return found | across(net, x, y, graph)
 
 
 def adjacency(kind: str, law: Law, labels: Tensor) -> rade.Adjacency:
@@ -131,12 +125,6 @@ def across(net: Any, x: Tensor, y: Tensor, graph: rade.Graph) -> dict[str, float
         f"across_{name}": float(1.0 - (sent * own[target]).sum(1).square().sum() / sent.square().sum())
         for name, sent in (("dropped", dropped), ("added", added))
     }
-
-
-def lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Those of a file that may not exist."""
-    if path.exists():
-        yield from map(json.loads, path.read_text("utf-8").splitlines())
 
 
 def picture(path: Path, to: Path, datasets: list[str]) -> None:
@@ -180,8 +168,7 @@ def main() -> None:
     for job in product(given.dataset.split(","), SHARES, KINDS, range(given.seeds)):
         if job not in done:
             line = run(*job)
-            with given.out.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
+            add(given.out, line)
             print(
                 *(f"{line[name]}" for name in names), f"last {line['last']:.3f}", f"best {line['best']:.3f}", flush=True
             )

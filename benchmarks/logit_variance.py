@@ -1,7 +1,7 @@
 """How near the formulas for the variance of logits are to what is sampled: one JSON line per network.
 
-    python benchmarks/logit_variance.py --networks 5 --out results/logit-variance/ratios.jsonl
-    python benchmarks/logit_variance.py --show results/logit-variance/ratios.jsonl
+    python benchmarks/logit_variance.py --networks 5 --out results/studies/logit-variance/ratios.jsonl
+    python benchmarks/logit_variance.py --show results/studies/logit-variance/ratios.jsonl
 
 Random networks of width 16 at p = ρ = 0.5 with an independent view per layer, their heads scaled to logits of order
 one: node level on a random graph of 200 nodes and mean degree 4, and sum pooling over 16 random graphs of 18 nodes.
@@ -11,18 +11,17 @@ The ratio is R by sampled views over R by `model.noise`'s two formulas. Lines in
 from __future__ import annotations
 
 import argparse
-import json
 from itertools import product
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
 import torch
+from study import add, lines
 from torch import Tensor
 
 import rade
-from rade.nn.backbones import build_backbone
-from rade.train.provenance import commit, versions
+from rade.train.backbones import build_backbone
 
 BACKBONES, LAYERS, POOLS, VARIANTS = ("gcn", "gin", "sage", "gat"), (1, 2, 4), ("none", "sum"), ("of", "ofs")
 FEATURES, WIDTH, CLASSES, DEGREE = 8, 16, 4, 4.0
@@ -61,19 +60,12 @@ def cell(line: dict[str, Any]) -> tuple[str, int, str, str]:
 
 
 def measure(out: Path, networks: int, views: int, signs: int) -> None:
-    known = {(*cell(line), line["network"]) for line in read(out)} if out.exists() else set()
-    provenance = {"commit": commit()[0], "versions": versions()}
+    known = {(*cell(line), line["network"]) for line in lines(out)}
     for key in product(BACKBONES, LAYERS, POOLS, VARIANTS, range(networks)):
         if key in known:
             continue
         names = dict(zip(("backbone", "layers", "pool", "variant", "network"), key))
-        line = names | ratios(*key, views=views, signs=signs) | {"views": views, "signs": signs} | provenance
-        with out.open("a") as file:
-            file.write(json.dumps(line) + "\n")
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+        add(out, names | ratios(*key, views=views, signs=signs) | {"views": views, "signs": signs})
 
 
 def show(lines: list[dict[str, Any]]) -> str:
@@ -118,7 +110,7 @@ def main() -> None:
         parser.error("one of --out FILE (measure) and --show FILE (print the table) is needed")
     if given.out is not None:
         measure(given.out, given.networks, given.views, given.signs)
-    print(show(read(given.show or given.out)))
+    print(show(list(lines(given.show or given.out))))
 
 
 if __name__ == "__main__":

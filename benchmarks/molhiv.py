@@ -1,6 +1,6 @@
 """OGB's molecule model with bonds, in our own words, on ogbg-molhiv: plain, RADE-OF and RADE-OFS; a line for each run.
 
-    RADE_DATA=data python -m benchmarks.molhiv --molecules 3000 --epochs 8 --seeds 3 --out molhiv.jsonl
+    python -m benchmarks.molhiv --molecules 3000 --epochs 8 --seeds 3 --out molhiv.jsonl
     python -m benchmarks.molhiv --table molhiv.jsonl
 
 Atoms and bonds are sums of embeddings of their columns, every layer has a bond encoder, GINEConv sums ReLU(x_j + bond),
@@ -13,8 +13,6 @@ already are not computed again.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.study import add, fit, lines
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, dropout
 from torch_geometric.data import Data
@@ -32,8 +31,7 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GINEConv, global_mean_pool
 
 import rade
-from rade.train.metrics import roc_auc
-from rade.train.provenance import commit, versions
+from rade.train.tasks import roc_auc
 
 FOLDER = "ogbg_molhiv"
 PARTS = ("train", "valid", "test")
@@ -161,25 +159,19 @@ def run(molecules: Molecules, method: str, seed: int, size: int, epochs: int) ->
         model.follow(optimizer)
     loader = DataLoader(train, BATCH, shuffle=True, generator=torch.Generator().manual_seed(seed))
     best, began = {"validation": -1.0}, time.process_time()
-    for epoch in range(1, epochs + 1):
-        model.train()
+
+    def losses() -> Iterator[Tensor]:
         for b in loader:
-            optimizer.zero_grad()
-            binary_cross_entropy_with_logits(model(b.x, b.edge_index, b.edge_attr, b.batch), b.y).backward()
-            optimizer.step()
+            yield binary_cross_entropy_with_logits(model(b.x, b.edge_index, b.edge_attr, b.batch), b.y)
+
+    for epoch in fit(model, optimizer, losses, epochs):
         validation = score(model, valid)
         if validation > best["validation"]:
-            best = {"validation": validation, "test": score(model, test), "epoch": epoch}
+            best = {"validation": validation, "test": score(model, test), "epoch": epoch + 1}
     rates = (model.rates.p, model.rates.q) if isinstance(model, rade.RADE) else (0.0, 0.0)
     found = {"dataset": "ogbg-molhiv", "method": method, "seed": seed, "molecules": len(train), "epochs": epochs}
     found |= {"layers": LAYERS, "width": WIDTH, "p": rates[0], "q": rates[1], "seconds": time.process_time() - began}
-    return found | best | {"commit": commit(), "versions": versions()}
-
-
-def lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Those of a file that may not exist."""
-    if path.exists():
-        yield from map(json.loads, path.read_text("utf-8").splitlines())
+    return found | best
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -215,15 +207,14 @@ def main() -> None:
     unknown = set(given.methods.split(",")) - set(METHODS)
     if unknown:
         parser.error(f"methods are {', '.join(METHODS)}, got {', '.join(sorted(unknown))}")
-    molecules = Molecules.read(Path(os.environ.get("RADE_DATA", "data")) / FOLDER)
+    molecules = Molecules.read(rade.data.data_root() / FOLDER)
     names = ("method", "seed", "molecules", "epochs")
     done = {tuple(row[name] for name in names) for row in lines(given.out)}
     for seed, method in product(range(given.seeds), given.methods.split(",")):
         if (method, seed, given.molecules, given.epochs) in done:
             continue
         line = run(molecules, method, seed, given.molecules, given.epochs)
-        with given.out.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        add(given.out, line)
         took = f"{line['seconds']:.0f} s"
         print(f"{method}, seed {seed}: test {line['test']:.3f}, epoch {line['epoch']}, {took}", flush=True)
 

@@ -8,6 +8,7 @@ Writes rates_on_cora.csv (one row per variant, seed and epoch) and rates_on_cora
 
 import argparse
 import csv
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,11 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import torch
+from study import fit
 from torch.nn.functional import cross_entropy
 
 import rade
-from rade.nn.backbones import build_backbone
+from rade.train.backbones import build_backbone
 
 COLUMNS = ("variant", "seed", "epoch", "p", "rho", "norm_ratio", "loss", "val", "test")
 NAMES = {"of": "RADE-OF", "ofs": "RADE-OFS"}
@@ -33,9 +35,9 @@ class Recorded(rade.GradNorm):
 
     ratios: list[float] = field(default_factory=list)
 
-    def pull(self, state: Any, density: Any, found: Any, data_norm: torch.Tensor) -> Any:
-        result = super().pull(state, density, found, data_norm)
-        self.ratios.append(float(result.norm / data_norm))
+    def pull(self, state: Any, density: Any, seen: Any) -> Any:
+        result = super().pull(state, density, seen)
+        self.ratios.append(float(result.norm / seen.data_norm))
         return result
 
 
@@ -49,20 +51,20 @@ def trajectory(variant: str, seed: int, epochs: int, root: Path | None) -> list[
     rule = Recorded()
     model = rade.RADE(net, variant, rule=rule, views=rade.Views(shared=True), density=dataset.density)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-    rows = []
-    for epoch in range(1, epochs + 1):
-        model.train()
-        optimizer.zero_grad()
+    rows, seen = [], []
+
+    def losses() -> Iterator[torch.Tensor]:
         loss = cross_entropy(model(data.x, graph)[split.train], data.y[split.train])
-        loss.backward()
-        optimizer.step()
+        seen.append(float(loss.detach()))
+        yield loss
         model.adapt(data.x, graph, labelled=split.train)
-        model.eval()
+
+    for epoch in fit(model, optimizer, losses, epochs):
         with torch.no_grad():
             right = (model(data.x, graph).argmax(1) == data.y).float()
-        values = float(model.controller.p), float(model.controller.rho), rule.ratios[-1], float(loss.detach())
+        values = float(model.controller.p), float(model.controller.rho), rule.ratios[-1], seen[-1]
         values += tuple(float(right[part].mean()) for part in (split.val, split.test))
-        rows.append(dict(zip(COLUMNS, (variant, seed, epoch, *(round(value, 5) for value in values)))))
+        rows.append(dict(zip(COLUMNS, (variant, seed, epoch + 1, *(round(value, 5) for value in values)))))
     return rows
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ FILES = {
     "split/scaffold/valid": ["0", "1"],
     "split/scaffold/test": ["1", "0"],
 }
-HERE = Path(os.environ.get("RADE_DATA", "data")) / molhiv.FOLDER
+HERE = rade.data.data_root() / molhiv.FOLDER
 
 
 @pytest.fixture
@@ -84,5 +83,5 @@ def test_the_real_files():
 
 def test_the_documented_table_is_that_of_the_stored_runs():
     root = Path(__file__).parents[1]
-    rows = list(molhiv.lines(root / "results/molhiv/molhiv.jsonl"))
+    rows = list(molhiv.lines(root / "results/studies/molhiv/molhiv.jsonl"))
     assert molhiv.table(rows) in (root / "docs/models.md").read_text("utf-8")

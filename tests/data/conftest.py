@@ -1,17 +1,17 @@
-"""A data root with what the mirror has, less two files; the mirror itself is never written to."""
+"""A data folder with what the mirror has, less two files; the mirror itself is never written to."""
 
 import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
-from data_facts import WITHHELD
 
 from rade.data.catalogue import catalogue
-from rade.data.files.manifest import raw_files
-from rade.data.files.mirror import import_mirror
+from rade.data.fetching import import_mirror
+from rade.data.files import raw_files
 
 MIRROR = Path(__file__).resolve().parents[3] / "shared" / "data"
+WITHHELD = {"flickr": "Flickr/raw/feats.npy", "ogbn-arxiv": "ogbn_arxiv/raw/node-feat.csv.gz"}
 
 
 @pytest.fixture(autouse=True)
@@ -38,16 +38,16 @@ def mirror() -> Path:
 def gaps(mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Links to the mirror but for two withheld files: what is missing is known, whatever the mirror holds."""
     place = tmp_path_factory.mktemp("mirror")
-    for file in {file for entry in catalogue().values() for file in raw_files(entry.name)}:
-        if (mirror / file.path).is_file() and file.path not in WITHHELD.values():
-            (place / file.path).parent.mkdir(parents=True, exist_ok=True)
-            (place / file.path).symlink_to(mirror / file.path)
+    for path in {file.path for entry in catalogue().values() for file in raw_files(entry.name)}:
+        if (mirror / path).is_file() and path not in WITHHELD.values():
+            (place / path).parent.mkdir(parents=True, exist_ok=True)
+            (place / path).symlink_to(mirror / path)
     return place
 
 
 @pytest.fixture(scope="session")
 def root(gaps: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Imported once per session; tests that change files make a root of their own."""
+    """Imported once per session; tests that change files make a folder of their own."""
     place = tmp_path_factory.mktemp("data")
     import_mirror(gaps, place)
     return place

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from fuzz.outcome import empty_folder, enough, rade
 from fuzz.values import NAMES, NUMBERS, WORDS, backbone, name, scalar, toml, value
-from rade.augment import METHODS
+from rade.train.methods import METHODS
 
 FLAGS = ("--fixed-rates", "--resume", "--overwrite", "--json", "--no-such-option", "--")
 PATHS = ("--out", "--config", "--data-root", "--tensorboard")
@@ -33,12 +33,11 @@ def test_any_file_is_a_configuration_or_none(content):
         rade("train", "--config", "file.toml", data=enough)
 
 
-@given(st.lists(option, max_size=5), st.sampled_from(["train", "predict", "datasets", "bench", "trian"]))
+@given(st.lists(option, max_size=5), st.sampled_from(["train", "predict", "datasets", "trian"]))
 def test_command_lines_are_accepted_or_refused(options, command):
     with empty_folder():
         words = [word for option in options for word in option]
-        # A benchmark that starts takes minutes: give it one that does not exist.
-        rade(command, *words, *(["no-such-benchmark"] if command == "bench" else []), data=enough)
+        rade(command, *words, data=enough)
 
 
 @given(st.sampled_from(list(METHODS)), backbone, st.data())

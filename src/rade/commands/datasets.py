@@ -9,15 +9,13 @@ import typer
 
 app = typer.Typer(no_args_is_help=False)
 
-DataRoot = Annotated[Path | None, typer.Option("--data-root", help="Data folder; else $RADE_DATA, else data/.")]
+DataRoot = Annotated[Path | None, typer.Option("--data-root", help="Data folder; else $RADE_DATA, else ~/.cache/rade.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
 @app.callback(invoke_without_command=True)
 def datasets(context: typer.Context, data_root: DataRoot = None, json: Json = False) -> None:
     """List all data sets: task, sizes, metric, where the files are or what is missing, licence and source.
-
-    Perturbed graphs are listed by group, one line for all strengths of an attack; `--json` lists each.
 
     Examples:
 
@@ -49,7 +47,7 @@ def list_datasets(context: typer.Context, data_root: DataRoot = None, json: Json
 def import_datasets(
     context: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The mirror: a folder with Cora/, MUTAG/, …")],
-    names: Annotated[list[str] | None, typer.Argument(help="Data sets or groups of them; all by default.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Data sets; all by default.")] = None,
     data_root: DataRoot = None,
     json: Json = False,
 ) -> None:
@@ -60,11 +58,8 @@ def import_datasets(
         rade datasets import ../mirror
 
         rade datasets import ../mirror cora mutag --data-root ~/data
-
-        rade datasets import ../mirror cora-meta
     """
-    from rade.data.errors import DataError
-    from rade.data.files.mirror import import_mirror
+    from rade.data import DataError, import_mirror
 
     before = context.obj
     results = import_mirror(folder, data_root or before[0], names or ())
@@ -88,8 +83,8 @@ def _show(data_root: Path | None, json: bool) -> None:
 def describe(data_root: Path | None) -> list[dict[str, Any]]:
     """One record per data set: the catalogue's facts and the state of its files."""
     from rade.data.catalogue import catalogue
-    from rade.data.files.manifest import missing_files, required_files
-    from rade.data.files.root import data_root as resolve_root
+    from rade.data.files import data_root as resolve_root
+    from rade.data.files import missing_files, required_files
 
     root = resolve_root(data_root)
     rows = []
@@ -97,43 +92,21 @@ def describe(data_root: Path | None) -> list[dict[str, Any]]:
         missing = missing_files(entry.name, root)
         absent = len(missing) == len(required_files(entry.name))
         state = "embedded" if entry.embedded else "ready" if not missing else "absent" if absent else "incomplete"
-        facts = {key: value for key, value in vars(entry).items() if key not in ("family", "folder", "base", "roles")}
+        facts = {key: value for key, value in vars(entry).items() if key not in ("family", "folder", "url", "content")}
         folder = None if entry.embedded else str(root / entry.folder)
-        rows.append(facts | {"state": state, "files": folder, "missing": list(missing)})
+        rows.append(facts | {"state": state, "files": folder, "missing": [file.path for file in missing]})
     return rows
 
 
-def by_group(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same records with one for each group: names and edges from the first to the last, files of all together."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        found.setdefault(row["group"] or row["name"], []).append(row)
-    return [mine[0] if len(mine) == 1 else _together(mine) for mine in found.values()]
-
-
-def _together(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    first, last = rows[0], rows[-1]
-    edges = [row["edges"] for row in rows]
-    states = {row["state"] for row in rows}
-    return first | {
-        "name": f"{first['name']}..{last['name'].removeprefix(first['group'] + '-')}",
-        "edges": f"{min(edges):,}-{max(edges):,}",
-        "state": states.pop() if len(states) == 1 else "incomplete",
-        "missing": list(dict.fromkeys(path for row in rows for path in row["missing"])),
-    }
-
-
-def _print_table(every: list[dict[str, Any]]) -> None:
+def _print_table(rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
 
-    from rade.commands.narrow import fitting, printable
+    from rade.commands.display import fitting, printable
 
-    rows, console = by_group(every), printable(Console())
+    console = printable(Console())
     order = ("source", "licence", "split", "features", "metric", "classes")
     hidden = fitting(lambda hidden: _table(rows, hidden), order, console)
     console.print(_table(rows, hidden))
-    grouped = [row["name"] for row in every if row["group"] == every[-1]["group"]]
-    console.print(f".. stands for several data sets, as in {', '.join(grouped)}", highlight=False)
     if hidden:
         console.print(f"for {', '.join(reversed(hidden))}: a wider terminal, or rade datasets --json")
 
@@ -151,13 +124,9 @@ def _table(rows: list[dict[str, Any]], hidden: Collection[str]) -> Any:
         broken: Any = {"overflow": "fold", "min_width": 20} if column == "files" else {"no_wrap": True}
         table.add_column(column, justify=justify, **broken)
     for row in rows:
-        cells = {column: _number(row[column]) for column in numbers} | {"files": _files(row)}
+        cells = {column: f"{row[column]:,}" for column in numbers} | {"files": _files(row)}
         table.add_row(*(cells.get(column) or str(row[column]) for column in shown))
     return table
-
-
-def _number(value: int | str) -> str:
-    return f"{value:,}" if isinstance(value, int) else value
 
 
 def _files(row: dict[str, Any]) -> str:
@@ -167,11 +136,9 @@ def _files(row: dict[str, Any]) -> str:
 
 
 def _print_import(results: list[Any]) -> None:
-    from rade.data.catalogue import resolve
-
     lines: dict[str, list[Any]] = {}
     for result in results:
-        lines.setdefault(resolve(result.dataset).group or result.dataset, []).append(result)
+        lines.setdefault(result.dataset, []).append(result)
     for name, mine in lines.items():
         if mine[0].state == "generated":
             typer.echo(f"{name}: {mine[0].reason}")

@@ -1,9 +1,18 @@
 """`rade diagnose`: how RADE's inference changes the flow of information through a graph."""
 
+import hashlib
+import json as jsonlib
 from pathlib import Path
-from typing import Annotated
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from rade.diagnose import Diagnosis, Subject
+
+OPERATORS = {"clean": "clean", "rade-of": "RADE-OF", "rade-ofs": "RADE-OFS"}
+NOISE = {"drop": "edges lost", "add": "spurious edges", "both": "both"}
 
 
 def diagnose(
@@ -20,10 +29,9 @@ def diagnose(
     draws: Annotated[int, typer.Option(min=1, max=10**6, help="Noisy graphs per kind and share of noise.")] = 4,
     seed: Annotated[int, typer.Option(min=0, max=2**62, help="Seed of everything that is sampled.")] = 0,
     threads: Annotated[int | None, typer.Option(min=1, max=1024, help="CPU threads.")] = None,
-    data_root: Annotated[Path | None, typer.Option(help="Data folder; else $RADE_DATA, else data/.")] = None,
-    picture: Annotated[Path | None, typer.Option(help="Draw it into this file (png, svg or pdf).")] = None,
+    data_root: Annotated[Path | None, typer.Option(help="Data folder; else $RADE_DATA, else ~/.cache/rade.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="A store: keep the result in its folder diagnoses/, for rade report.")
+        Path | None, typer.Option(help="A folder of results: keep it in studies/diagnoses/ there, for rade report.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
@@ -37,16 +45,167 @@ def diagnose(
 
         rade diagnose csbm
 
-        rade diagnose cora --epochs 100 --picture cora.png
+        rade diagnose cora --epochs 100
 
         rade diagnose runs/mutag-gin/rade-ofs/run-0 --out results
     """
-    from rade.commands.diagnosing import Order, execute
+    import torch
 
-    execute(
-        Order(
-            subject=subject, backbone=backbone, method=method, epochs=epochs, p=p, rho=rho, anchors=anchors,
-            partners=partners, draws=draws, seed=seed, threads=threads, data_root=data_root, picture=picture, out=out,
-            json=json,
+    from rade.diagnose import Effort
+    from rade.diagnose import diagnose as measure
+    from rade.rates.rules import Constant
+    from rade.train.errors import SettingsError
+
+    try:
+        Constant(p, rho)  # checks both
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
+    if threads is not None:
+        torch.set_num_threads(threads)
+    place: dict[str, Any] = {"data_root": data_root, "p": p, "rho": rho, "seed": seed}
+    run = _run(subject)
+    model = _of_dataset(subject, backbone, method, epochs, **place) if run is None else _of_run(run, **place)
+    found = measure(model, Effort(anchors, partners, draws, seed))
+    files = [] if out is None else [_keep(found, out)]
+    if json:
+        typer.echo(jsonlib.dumps({**found.to_json(), "files": [str(file) for file in files]}, indent=1))
+        return
+    _show(found)
+    for file in files:
+        typer.echo(f"in {file}")
+
+
+def _run(subject: str) -> Path | None:
+    """The folder of a finished run, if that is what is meant."""
+    from rade.train.errors import RunError
+
+    folder = Path(subject)
+    if folder.is_dir() and not (folder / "model.pt").is_file():
+        raise RunError(
+            f"{folder} holds no model.pt; name the folder of one finished run of rade train, such as "
+            "runs/csbm-gcn/rade-of/run-0, or a data set"
         )
-    )  # fmt: skip
+    if not folder.is_dir() and ("/" in subject or subject.startswith(".")):
+        raise RunError(f"there is no folder {folder}; name a finished run of rade train, or a data set")
+    return folder if folder.is_dir() else None
+
+
+def _of_run(folder: Path, data_root: Path | None, **options: Any) -> "Subject":
+    from rade.data import load
+    from rade.diagnose import subject_of
+    from rade.train.run import load_run
+    from rade.train.stages import corrupted
+
+    trained = load_run(folder)
+    settings = trained.settings
+    words = f"{settings.backbone}, {settings.method}, {settings.layers} layers, from {folder}"
+    return subject_of(trained, corrupted(load(settings.dataset, data_root), settings), words, **options)
+
+
+def _of_dataset(
+    name: str, backbone: str, method: str, epochs: int, data_root: Path | None, seed: int, **options: Any
+) -> "Subject":
+    """A model that is trained now, or has its first parameters."""
+    from rade.data import load
+    from rade.data.catalogue import resolve as resolve_dataset
+    from rade.diagnose import subject_of
+    from rade.train.model import Shape, Trained, build_learner
+    from rade.train.run import load_run, train_run
+    from rade.train.settings import resolve
+
+    asked: dict[str, Any] = {} if epochs == 0 else {"epochs": epochs, "patience": 0}
+    settings = resolve(resolve_dataset(name).name, backbone, method, seed=seed, **asked)
+    dataset = load(name, data_root)
+    words = f"{settings.backbone}, {settings.method}, {settings.layers} layers, "
+    if epochs == 0:
+        shape = Shape.of(dataset)
+        trained = Trained(settings, shape, settings.seed, build_learner(settings, shape, settings.seed).eval())
+        return subject_of(trained, dataset, words + "not trained", seed=seed, **options)
+    with TemporaryDirectory() as folder:
+        train_run(dataset, settings, 0, Path(folder))
+        trained = load_run(folder)
+    return subject_of(trained, dataset, f"{words}trained for {settings.epochs} epochs", seed=seed, **options)
+
+
+def _keep(found: "Diagnosis", store: Path) -> Path:
+    """Write a diagnosis into a store, named by the data set and its content: an equal one replaces itself."""
+    from rade.train.files import save_json
+
+    record = {"format": 1, **found.to_json()}
+    name = hashlib.sha256(jsonlib.dumps(record, sort_keys=True).encode()).hexdigest()[:12]
+    path = store / "studies" / "diagnoses" / f"{found.dataset}-{name}.json"
+    save_json(path, record)
+    return path
+
+
+def _show(found: "Diagnosis") -> None:
+    """Two tables: the operators side by side, and sensitivity by distance."""
+    from rich.console import Console
+
+    from rade.commands.display import printable
+
+    console = printable(Console(highlight=False))
+    console.print(f"[bold]{found.dataset}[/]: {found.model}", markup=True, soft_wrap=True)
+    counts = {"node": found.nodes, "edge": found.edges, "graph": found.graphs, "component": found.components}
+    size = ", ".join(f"{count:,} {name}{'' if count == 1 else 's'}" for name, count in counts.items())
+    console.print(f"{size}; views with p = {found.p:.3g}, q = {found.q:.3g}", soft_wrap=True)
+    for note in found.notes:
+        console.print(f"note: {note}", soft_wrap=True)
+    weights = "" if found.weights == "aggregator" else " (weights of sums: the aggregator's are not symmetric)"
+    console.print(_table(f"inference operators{weights}", [("", *OPERATORS.values()), *_measures(found)]))
+    console.print(_table("mean ‖∂h_i/∂h⁰_j‖ by distance", _distances(found)))
+    console.print(
+        "κ: squared messages of non-neighbors over those of neighbors, per node (Prop. 4); one global rate could "
+        "replace drops by additions only if it were the same for all nodes.",
+        soft_wrap=True,
+    )
+
+
+def _measures(found: "Diagnosis") -> list[tuple[str, ...]]:
+    measured = [found.operators[name] for name in OPERATORS]
+    rows = [
+        ("spectral gap", *(_number(one.gap) for one in measured)),
+        ("spectral gap, largest component", *(_number(one.gap_largest) for one in measured)),
+        ("effective resistance, mean", *(_number(one.resistance) for one in measured)),
+        ("commute time, mean", *(_number(one.commute) for one in measured)),
+        (f"sensitivity from beyond {found.layers} edges", *(_percent(one.beyond) for one in measured)),
+    ]
+    if measured[0].gap_largest is None:
+        del rows[1]
+    for kind, words in NOISE.items():
+        for level in measured[0].flips[kind]:
+            shares = (_percent(one.flips[kind][level]) for one in measured)
+            rows.append((f"flips, {100 * float(level):g} % {words}", *shares))
+    ratio = [found.interchange[name] for name in list(OPERATORS)[1:]]
+    rows.append(("κ: 5 %, median, 95 %", "", *(f"{one.low:.3g}, {one.median:.3g}, {one.high:.3g}" for one in ratio)))
+    rows.append(("variance made by additions", "", *(_percent(one.added) for one in ratio)))
+    return rows
+
+
+def _distances(found: "Diagnosis") -> list[tuple[str, ...]]:
+    rows = [("distance", "pairs", *OPERATORS.values())]
+    for steps in zip(*(found.operators[name].steps for name in OPERATORS)):
+        distance = "no path" if steps[0].distance < 0 else str(steps[0].distance)
+        rows.append((distance, f"{steps[0].pairs:,}", *(_number(step.sensitivity) for step in steps)))
+    return rows
+
+
+def _table(title: str, rows: list[tuple[str, ...]]) -> Any:
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for heading in rows[0]:
+        table.add_column(heading, justify="right" if heading else "left")
+    for row in rows[1:]:
+        table.add_row(*row)
+    return table
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None or value != value else f"{100 * value:.1f} %"

@@ -1,13 +1,18 @@
-"""The one return type of all data sets."""
+"""The one return type of all data sets, and its graphs as PyG data, one at a time or as a batch at once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, overload
 
-from torch_geometric.data import Data
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data
 
-from rade.data.catalogue import Encoder, Level, Loss, Metric
+from rade.data.catalogue import Encoder, Entry, Level, Loss, Metric
 from rade.data.splits import Split, Splits
+from rade.data.tensors import Tables, pointer
+
+DATA_BATCH: Any = type(Batch(_base_cls=Data))  # PyG would make this class anew for every batch
 
 
 @dataclass(frozen=True)
@@ -59,3 +64,81 @@ class Dataset:
     def fold(self, k: int) -> Split:
         """Cross-validation fold k of a TU set; val and test are the held-out fold."""
         return self.splits.fold(k)
+
+
+def assemble(entry: Entry, tables: Tables, splits: Splits, provenance: Provenance, classes: int) -> Dataset:
+    """The data set of an entry from its tensors."""
+    return Dataset(
+        name=entry.name,
+        level=entry.level,
+        graphs=GraphList(tables) if entry.level == "graph" else (node_data(tables),),
+        metric=entry.metric,
+        loss=entry.loss,
+        classes=classes,
+        features=tables.x.size(1),
+        encoder=entry.encoder,
+        provenance=provenance,
+        splits=splits,
+        density=tables.density(),
+    )
+
+
+class GraphList(Sequence[Data]):
+    """The graphs of a graph-level data set; ``batch`` collates without building them one by one."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+
+    def __len__(self) -> int:
+        return self.tables.node_ptr.numel() - 1
+
+    @overload
+    def __getitem__(self, index: int) -> Data: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Data]: ...
+    def __getitem__(self, index: int | slice) -> Data | Sequence[Data]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"graph {index} of {len(self)}")
+        t, i = self.tables, int(index) % len(self)
+        begin, end = t.node_ptr[i : i + 2].tolist()
+        first, last = t.edge_ptr[i : i + 2].tolist()
+        edge_index, y = t.edge_index[:, first:last].long(), _widened(t.y[i : i + 1])
+        return Data(x=_widened(t.x[begin:end]), edge_index=edge_index, y=y, num_nodes=end - begin)
+
+    def batch(self, index: Tensor) -> Batch:
+        """The graphs ``index`` [B] as one PyG batch, the same as PyG's own collation, in a few tensor operations."""
+        t = self.tables
+        nodes, node_of = _pieces(t.node_ptr, index)
+        edges, edge_of = _pieces(t.edge_ptr, index)
+        ptr = pointer(t.node_ptr.diff()[index])
+        batch: Any = Batch(_base_cls=DATA_BATCH, batch=node_of, ptr=ptr)
+        batch.x = _widened(t.x[nodes])
+        batch.edge_index = t.edge_index[:, edges].long() + ptr[edge_of]
+        batch.y = _widened(t.y[index])
+        batch.num_nodes = nodes.numel()
+        return batch
+
+
+def node_data(tables: Tables) -> Data:
+    """The single graph of a node-level data set; a disjoint union of several also gets their ``batch`` vector."""
+    owner = torch.repeat_interleave(tables.edge_ptr.diff())
+    edge_index = tables.edge_index.long() + tables.node_ptr[owner]
+    data = Data(x=tables.x, edge_index=edge_index, y=_widened(tables.y), num_nodes=int(tables.node_ptr[-1]))
+    if tables.node_ptr.numel() > 2:
+        data.batch = torch.repeat_interleave(tables.node_ptr.diff())
+    return data
+
+
+def _widened(values: Tensor) -> Tensor:
+    """Integers stored in a narrow type as int64; floating point as it is."""
+    return values if values.is_floating_point() else values.long()
+
+
+def _pieces(ptr: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows of the pieces ``index``, laid end to end, and to which of them each row belongs."""
+    counts = ptr.diff()[index]
+    owner = torch.repeat_interleave(counts)
+    offset = ptr[:-1][index] - pointer(counts)[:-1]
+    return torch.arange(owner.numel()) + offset[owner], owner

@@ -1,33 +1,52 @@
-"""All measures of one subject, for the clean operator, RADE-OF's and RADE-OFS's."""
+"""All measures of one model on one graph, for the clean operator, RADE-OF's and RADE-OFS's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from functools import partial
+from copy import deepcopy
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import Any, cast
 
 import torch
+from torch import Tensor, nn
 
-from rade.diagnose.flips import flips
-from rade.diagnose.interchange import Interchange, interchange
-from rade.diagnose.network import Network, components, conductors, induced, largest_component, network
-from rade.diagnose.resistance import effective_resistance
-from rade.diagnose.sample import Sample, sample
-from rade.diagnose.sensitivity import beyond, by_distance, jacobian_norms, watching
-from rade.diagnose.spectrum import spectral_gap
-from rade.diagnose.subject import Subject
+from rade.correction import Adjacency
+from rade.data import Dataset
+from rade.diagnose.measures import (
+    Interchange,
+    Network,
+    Sample,
+    components,
+    conductors,
+    effective_resistance,
+    interchange,
+    is_local,
+    jacobian_norms,
+    largest_component,
+    passed,
+    spectral_gap,
+)
+from rade.distribution import Distribution, Rates, Variant, number
 from rade.graph.graph import Graph
 from rade.graph.sparse import rows_of
 from rade.moments import Coefficients
-from rade.nn.base import CorrectedConv
-from rade.view.law import Law
-from rade.view.rates import number
-from rade.view.view import MeanView
+from rade.nn.context import Context, Setting
+from rade.nn.trace import Trace
+from rade.rates.variance import LogitMessages
+from rade.train.backbones import Backbone
+from rade.train.errors import RunError
+from rade.train.model import Shape, Trained
+from rade.train.stages import Corruption
+from rade.wrapper.conversion import attach
+from rade.wrapper.module import RADE
 
 LARGE = 50_000  # nodes; beyond, fewer anchors are taken
 WIDEST = 2**28  # entries of dense features that derivatives may be taken in
+GRAPHS = 128  # of a data set of graphs, so many are looked at
+VARIANTS = {"rade-of": Variant.OF, "rade-ofs": Variant.OFS}
+LEVELS = (0.1, 0.3, 0.6)  # of edge noise
+KINDS = {"drop": (1, 0), "add": (0, 1), "both": (1, 1)}
 
 
 @dataclass(frozen=True)
@@ -40,9 +59,9 @@ class Effort:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("anchors", "partners", "draws"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name, value in vars(self).items():
+            if name != "seed" and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
 
 
 @dataclass(frozen=True)
@@ -64,7 +83,7 @@ class Measured:
     commute: float | None
     steps: tuple[Step, ...]
     beyond: float | None  # share of the sensitivity from further away than there are layers
-    flips: dict[str, dict[str, float]]
+    flips: dict[str, dict[str, float]]  # share of predictions that differ from those on the graph itself
 
 
 @dataclass(frozen=True)
@@ -91,29 +110,97 @@ class Diagnosis:
         return cast(dict[str, Any], _plain(asdict(self)))
 
 
-def diagnose(
-    subject: Subject,
-    effort: Effort = Effort(),  # noqa: B008 - a frozen value
-    told: Callable[[str], None] = lambda text: None,
-) -> Diagnosis:
-    """Measure a subject; ``told`` hears what is being done. RADE-OF's inference is the clean one: measured once."""
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A model in evaluation mode and double precision, its features and graph, and the distribution of views."""
+
+    dataset: str
+    model: str  # in words
+    net: Backbone
+    x: Tensor
+    graph: Graph
+    views_of: Callable[[Graph], Distribution]
+    loss: str
+    notes: tuple[str, ...] = ()
+
+    def operator(self, name: str, graph: Graph) -> Adjacency:
+        """What the clean model, RADE-OF or RADE-OFS aggregates over at inference."""
+        if name == "clean":
+            return Adjacency(graph)
+        return Adjacency(graph, replace(self.views_of(graph), variant=VARIANTS[name]))
+
+    def decisions(self, name: str, graph: Graph) -> Tensor:
+        """The class of every row, [k], or, where labels are yes or no, each of them, [k, C]."""
+        adjacency = self.operator(name, graph)
+        logits: Tensor = self.net(self.x, adjacency, batch=adjacency.graph.batch)
+        return logits.argmax(1) if self.loss == "multiclass" else logits > 0
+
+
+def subject_of(
+    trained: Trained, dataset: Dataset, words: str, p: float = 0.5, rho: float = 0.5, seed: int = 0
+) -> Subject:
+    """A trained model on a data set, at the rates that it ended with; one trained without RADE at p and rho."""
+    there, here = Shape.of(dataset), trained.shape
+    if (there.level, there.features, there.outputs) != (here.level, here.features, here.outputs):
+        raise RunError(
+            f"the model was trained on {trained.settings.dataset} ({here.level} level, {here.features} features, "
+            f"{here.outputs} outputs) and cannot be used on {dataset.name} ({there.level} level, {there.features} "
+            f"features, {there.outputs} outputs)"
+        )
+    model = trained.learner.net
+    base = model.wrapped if isinstance(model, RADE) else model
+    if not isinstance(base, Backbone):
+        raise RunError(f"{trained.settings.method} changes the backbone itself; diagnose a run of another method")
+    data: Any = dataset.graphs[0]
+    notes: tuple[str, ...] = ()
+    if dataset.level == "graph":
+        count = len(dataset.graphs)
+        order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))[:GRAPHS].sort().values
+        data = cast(Any, dataset.graphs).batch(order)
+        notes = (f"{len(order)} of {count:,} graphs, drawn at random",) if len(order) < count else ()
+    graph = Graph.from_edge_index(data.edge_index, data.num_nodes, data.batch, data.get("ptr"))
+    x = data.x.double() if data.x.is_floating_point() else data.x
+    net = deepcopy(base).double().eval()
+    attach(net, None)  # its layers take what they are given
+    return Subject(dataset.name, words, net, x, graph, _views(model, graph, p, rho), dataset.loss, notes)
+
+
+def _views(model: nn.Module, graph: Graph, p: float, rho: float) -> Callable[[Graph], Distribution]:
+    """The views that the model was trained with; else those of the rates asked for."""
+    if isinstance(model, RADE) and model.rade.variant.corrects:
+        own, state = model.rade, model.rate_state
+        rest = (own.variant, own.correction, own.views, own.noise.noise, own.noise.trust)
+        return lambda other: Distribution(other, state.rates_for(other), *rest)
+    rates = Rates(p, min(rho * graph.density, 1.0))
+    return lambda other: Distribution(other, rates)
+
+
+def _traced(net: nn.Module, layers: nn.Module, *args: Any, **kwargs: Any) -> Trace:
+    """What the layers of a network did in a call of some of them."""
+    trace, context = Trace(), Context(Setting(mode="clean"), lambda graph, training: Rates(0.0, 0.0))
+    attach(net, context)
+    try:
+        with context.using(trace):
+            layers(*args, **kwargs)
+    finally:
+        attach(net, None)
+    return trace
+
+
+def diagnose(subject: Subject, effort: Effort = Effort()) -> Diagnosis:  # noqa: B008 - a frozen value
+    """Measure a subject. RADE-OF's inference is the clean one: measured once."""
     graph, notes = subject.graph, list(subject.notes)
     anchors = effort.anchors if graph.num_nodes <= LARGE else max(effort.anchors // 4, 1)
     if graph.num_nodes > anchors:
         notes.append(f"sensitivity and resistance from {anchors} of {graph.num_nodes:,} nodes, drawn at random")
-    draws = torch.Generator().manual_seed(effort.seed)
-    chosen = sample(graph, anchors, effort.partners, draws)
-    operators = subject.operators(graph)
-    first = Flow.of(subject)
+    chosen = Sample.of(graph, anchors, effort.partners, torch.Generator().manual_seed(effort.seed))
+    flow = Flow.of(subject)
     found: dict[str, Measured] = {}
-    for name, adjacency in operators.items():
-        if adjacency.local and "clean" in found:
-            found[name] = found["clean"]
-            continue
-        told(f"{name}: spectral gap, resistances, sensitivities, flips")
-        found[name] = _measured(subject, name, first, chosen, effort, notes)
-    laws = {name: adjacency.law for name, adjacency in operators.items() if isinstance(adjacency, MeanView)}
-    law = subject.law_on(graph)
+    for name in ("clean", *VARIANTS):
+        local = is_local(subject.operator(name, graph)) and "clean" in found
+        found[name] = found["clean"] if local else _measured(subject, name, flow, chosen, effort, notes)
+    views = subject.views_of(graph)
+    pairs = int(chosen.inside.sum()) - chosen.anchors.numel()
     return Diagnosis(
         dataset=subject.dataset,
         model=subject.model,
@@ -122,12 +209,12 @@ def diagnose(
         graphs=graph.num_graphs,
         components=int(components(graph).max()) + 1,
         layers=len(subject.net.convolutions),
-        p=number(law.rates.p),
-        q=number(law.rates.q),
-        apart=chosen.apart,
-        weights="aggregator" if first.own else "sum",
+        p=number(views.rates.p),
+        q=number(views.rates.q),
+        apart=float((chosen.inside & (chosen.distance < 0)).sum()) / max(pairs, 1),
+        weights="aggregator" if flow.own else "sum",
         operators=found,
-        interchange={name: _interchange(subject, law) for name, law in laws.items()},
+        interchange={name: _interchange(subject, replace(views, variant=one)) for name, one in VARIANTS.items()},
         notes=tuple(dict.fromkeys(notes)),
     )
 
@@ -137,105 +224,107 @@ class Flow:
     """Where the networks of a subject come from: its first convolution, and what enters it."""
 
     subject: Subject
-    inputs: torch.Tensor
+    inputs: Tensor
     own: bool  # whether its weights are symmetric; else the sum's stand in
 
     @staticmethod
+    @torch.no_grad()
     def of(subject: Subject) -> Flow:
         """Ask the first convolution once."""
-        with torch.no_grad():
-            inputs = subject.net.before(subject.net.encoder(subject.x))
-            found = _coefficients(subject, subject.graph, inputs)
-            kept = conductors(subject.operators(subject.graph)["rade-ofs"], found)
-        return Flow(subject, inputs, kept is found)
+        inputs = subject.net.before(subject.net.encoder(subject.x))
+        found = _coefficients(subject, subject.graph, inputs)
+        return Flow(subject, inputs, conductors(subject.operator("rade-ofs", subject.graph), found) is found)
 
-    def network(self, name: str, graph: Graph, nodes: torch.Tensor) -> Network:
+    @torch.no_grad()
+    def network(self, name: str, graph: Graph, nodes: Tensor) -> Network:
         """The network of an operator on a graph made of these nodes."""
-        adjacency = self.subject.operators(graph)[name]
-        with torch.no_grad():
-            found = _coefficients(self.subject, graph, self.inputs.index_select(0, nodes))
-            return network(adjacency, found if self.own else conductors(adjacency, found))
+        adjacency = self.subject.operator(name, graph)
+        found = _coefficients(self.subject, graph, self.inputs.index_select(0, nodes))
+        return Network.of(adjacency, found if self.own else conductors(adjacency, found))
 
 
-def _coefficients(subject: Subject, graph: Graph, inputs: torch.Tensor) -> Coefficients:
-    return cast(CorrectedConv, subject.net.convolutions[0]).sent(None, graph, inputs).coefficients
+def _coefficients(subject: Subject, graph: Graph, inputs: Tensor) -> Coefficients:
+    return _traced(subject.net, subject.net.convolutions[0], inputs, graph).sums[0].coefficients
 
 
 def _measured(subject: Subject, name: str, flow: Flow, chosen: Sample, effort: Effort, notes: list[str]) -> Measured:
     graph = subject.graph
-    everybody = torch.arange(graph.num_nodes)
-    whole = flow.network(name, graph, everybody)
+    whole = flow.network(name, graph, torch.arange(graph.num_nodes))
     resistance = effective_resistance(whole, chosen.source, chosen.target)
     commute = resistance * whole.volume.expand(graph.num_nodes)[chosen.source]
-    steps, share = _sensitivity(subject, name, chosen, effort, notes)
-    predict = partial(_predict, subject, name)
-    return Measured(
-        gap=_mean_gap(flow, name, graph),
-        gap_largest=_largest_gap(flow, name, graph),
-        resistance=_mean(resistance),
-        commute=_mean(commute),
-        steps=steps,
-        beyond=share,
-        flips=flips(predict, graph, subject.loss, effort.draws, effort.seed),
-    )
+    gap, largest = _gaps(flow, name, graph)
+    steps, beyond = _sensitivity(subject, name, chosen, effort, notes)
+    return Measured(gap, largest, _mean(resistance), _mean(commute), steps, beyond, _flips(subject, name, effort))
 
 
-def _predict(subject: Subject, name: str, graph: Graph) -> torch.Tensor:
-    return subject.logits(subject.operators(graph)[name])
-
-
-def _mean_gap(flow: Flow, name: str, graph: Graph) -> float:
-    """Over the graphs of a batch that have at least two nodes."""
+def _gaps(flow: Flow, name: str, graph: Graph) -> tuple[float, float | None]:
+    """The mean gap over graphs that have at least two nodes; and, of one graph in pieces, that of the largest piece."""
     gaps = []
     for place in range(graph.num_graphs):
         begin, end = graph.ptr[place : place + 2].tolist()
         if end - begin > 1:
             one = graph if graph.num_graphs == 1 else graph.pick(torch.tensor([place]))
             gaps.append(spectral_gap(flow.network(name, one, torch.arange(begin, end))))
-    return sum(gaps) / len(gaps) if gaps else float("nan")
-
-
-def _largest_gap(flow: Flow, name: str, graph: Graph) -> float | None:
-    """Of the largest component of a single graph that has several."""
+    mean = sum(gaps) / len(gaps) if gaps else float("nan")
     if graph.num_graphs > 1:
-        return None
-    nodes = largest_component(graph)
-    if nodes.numel() == graph.num_nodes:
-        return None
-    return spectral_gap(flow.network(name, induced(graph, nodes), nodes))
+        return mean, None
+    largest, nodes = largest_component(graph)
+    return mean, None if nodes.numel() == graph.num_nodes else spectral_gap(flow.network(name, largest, nodes))
 
 
 def _sensitivity(
     subject: Subject, name: str, chosen: Sample, effort: Effort, notes: list[str]
 ) -> tuple[tuple[Step, ...], float | None]:
-    graph = subject.graph
-    width = subject.x.size(1)
+    """Pairs and mean ‖∂h_i/∂h⁰_j‖ by distance, and the share of the sum that comes from beyond the layers' reach."""
+    graph, width = subject.graph, subject.x.size(1)
     unprojected = subject.x.layout != torch.strided and not list(subject.net.encoder.children())
     if unprojected and graph.num_nodes * width > WIDEST:
         notes.append(f"no sensitivities: {width:,} sparse features enter the first layer as they are")
         return (), None
-    draws = torch.Generator().manual_seed(effort.seed)
     # Graphs of a batch do not hear each other: those without an anchor are left out.
     graphs = torch.unique(graph.batch[chosen.anchors])
     nodes = torch.isin(graph.batch, graphs).nonzero().squeeze(1)
     part = graph if graphs.numel() == graph.num_graphs else graph.pick(graphs)
     anchors, x = torch.searchsorted(nodes, chosen.anchors), rows_of(subject.x, nodes)
-    norms = jacobian_norms(subject.net, x, subject.operators(part)[name], anchors, draws)
+    draws = torch.Generator().manual_seed(effort.seed)
+    norms = jacobian_norms(subject.net, x, subject.operator(name, part), anchors, draws)
     distance, inside = chosen.distance[:, nodes], chosen.inside[:, nodes]
-    found = by_distance(norms, distance, inside)
-    steps = tuple(Step(far, pairs, mean) for far, (pairs, mean) in sorted(found.items()))
-    return steps, beyond(norms, distance, inside, len(subject.net.convolutions))
+    steps = []
+    for far in torch.unique(distance[inside]).tolist():
+        at = inside & (distance == far)
+        steps.append(Step(far, int(at.sum()), float(norms[at].mean())))
+    far_away = inside & ((distance > len(subject.net.convolutions)) | (distance < 0))
+    total = norms[inside].sum().clamp(min=torch.finfo(norms.dtype).tiny)
+    return tuple(steps), float(norms[far_away].sum() / total)
 
 
-def _interchange(subject: Subject, law: Law) -> Interchange:
+@torch.no_grad()
+def _flips(subject: Subject, name: str, effort: Effort) -> dict[str, dict[str, float]]:
+    """By kind and share of noise: edges lost, as many spurious, or both; the same noise for every operator."""
+    before = subject.decisions(name, subject.graph)
+
+    def changed(drop: float, add: float) -> float:
+        total = 0.0
+        for draw in range(effort.draws):
+            noisy = Corruption(drop, add, effort.seed + draw).of(subject.graph)
+            total += float((subject.decisions(name, noisy) != before).double().mean())
+        return total / effort.draws
+
+    return {
+        kind: {f"{level:g}": changed(drop * level, add * level) for level in LEVELS}
+        for kind, (drop, add) in KINDS.items()
+    }
+
+
+@torch.no_grad()
+def _interchange(subject: Subject, views: Distribution) -> Interchange:
     """By what the last convolution sends on the clean graph."""
-    with torch.no_grad(), watching(subject.net) as seen:
-        subject.logits(subject.graph)
-        last = cast(CorrectedConv, subject.net.convolutions[-1])
-        return interchange(last.sent(subject.net.head.weight, subject.graph, seen.last), law)
+    entered = passed(subject.net, subject.x, Adjacency(subject.graph))[1]
+    last = _traced(subject.net, subject.net.convolutions[-1], entered, subject.graph).last
+    return interchange(LogitMessages(last.coefficients, last.pushed(subject.net.head.weight)), views)
 
 
-def _mean(values: torch.Tensor) -> float | None:
+def _mean(values: Tensor) -> float | None:
     """Over the pairs that are solved; None without any."""
     kept = values[values.isfinite()]
     return float(kept.mean()) if kept.numel() else None

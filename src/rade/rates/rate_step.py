@@ -79,12 +79,11 @@ def rate_step(
 
 def _matching(trained: Tensor | None, scores: Tensor) -> Tensor:
     """The logits of the training step as a matrix, if they are of the same rows."""
-    if trained is None:
-        raise RuntimeError("this rule compares with the logits of the last training call, but there was none")
-    found = trained if trained.dim() == 2 else trained[:, None]
-    if found.shape != scores.shape:
+    found = trained if trained is None or trained.dim() == 2 else trained[:, None]
+    if found is None or found.shape != scores.shape:
         raise RuntimeError(
-            "this rule compares with the logits of the last training call: call adapt() with the arguments of that "
-            f"call; expected logits {list(scores.shape)}, got {list(found.shape)}"
+            "this rule compares with the logits of the last training call: call adapt() after one and with the "
+            f"arguments of that call; expected logits {list(scores.shape)}, "
+            f"got {'none' if found is None else list(found.shape)}"
         )
     return found

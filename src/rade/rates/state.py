@@ -128,14 +128,20 @@ class RateState(Module):
         Not so in evaluation: averages of a model are often written by ``.data.copy_``, which counts no change.
         """
         p, rho, density = self.p, self.rho, self.density
+        if not self.training:  # nor do tensors of inference mode count any
+            return _numbers(p, rho, density)
         versions, known = (p._version, rho._version, density._version), self._known
         same = known is not None and known[0][0] is p and known[0][1] is rho and known[0][2] is density
-        if known is None or not same or known[1] != versions or not self.training:
-            numbers: list[float] = torch.stack([p, rho, density]).tolist()
-            known = self._known = (p, rho, density), versions, (numbers[0], numbers[1], numbers[2])
+        if known is None or not same or known[1] != versions:
+            known = self._known = (p, rho, density), versions, _numbers(p, rho, density)
         return known[2]
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> RateState:
         """Follow the model to its device but keep double precision: in bfloat16 a step of 1e-3 would be lost."""
         super()._apply(lambda tensor: tensor.to(fn(tensor).device), recurse)  # type: ignore[no-untyped-call]
         return self
+
+
+def _numbers(p: Tensor, rho: Tensor, density: Tensor) -> tuple[float, float, float]:
+    found: list[float] = torch.stack([p, rho, density]).tolist()
+    return found[0], found[1], found[2]

@@ -5,12 +5,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rade.experiment.values import Experiment, Published, Row
+from rade.experiment.table import Experiment, Published, Row
 from rade.report.runs import Group, Scores
 from rade.statistics import Spread, spread
 from rade.train.measures import MEASURES, SCORE
 from rade.train.protocol import defaults
-from rade.train.row import LATER, NEUTRAL
+from rade.train.record import LATER, NEUTRAL
 
 PLAIN = "none"
 # A stage that changes labels or graphs is no reproduction of a table that does not ask for it.

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from rade.errors import RadeError
+from rade.experiment.store import existing
 from rade.statistics import Pair, averaged
 from rade.train.folds import best_common_epoch
-from rade.train.row import LATER, NEUTRAL, decode
-from rade.train.row_files import content_of, row_files
+from rade.train.record import LATER, NEUTRAL
 
 LAST = 10  # epochs that tell what is left of a score when training goes on
 POINTS = 120  # of a drawn curve
@@ -29,12 +29,7 @@ _SAME = (
     *("versions", "commit", "dirty", "machine", "threads", "command", "data"),
 )
 
-_FAILURE = frozenset({"key", "settings", "run", "reason", "when", "command"})
 _DIAGNOSIS = frozenset({*("dataset", "model", "notes", "p", "q", "layers", "nodes", "edges", "graphs"), "operators"})
-
-
-class StoreError(RadeError):
-    """A store that is not there or cannot be read."""
 
 
 class RowError(RadeError, ValueError):
@@ -110,26 +105,14 @@ class Store:
     diagnoses: tuple[Mapping[str, Any], ...] = ()
 
 
-def stored_rows(folder: Path) -> Iterator[tuple[str, Any]]:
-    """Every row of a store by the name of its file, or the error in its place. All that knows how rows are stored."""
-    if not folder.is_dir():
-        raise StoreError(f"there is no folder {folder}; name the store that rade train or rade reproduce filled")
-    for path in row_files(folder):
-        try:
-            yield path.name, decode(content_of(path))
-        except OSError as error:
-            yield path.name, RowError(f"cannot be read: {error.strerror}")
-        except ValueError as error:
-            yield path.name, RowError(str(error))
-
-
 def read_store(folder: Path) -> Store:
     """A store, ordered so that a report does not depend on the order of files; what cannot be used is named."""
-    found = read_rows(stored_rows(folder))
+    store = existing(folder)
+    found = read_rows((record.key, record.model_dump()) for record in store.records())
     problems, finished = list(found.problems), {run.key for run in found.runs}
-    failures = [one for one in _records(folder / "failures", _FAILURE, problems) if one["key"] not in finished]
+    failures = [one.model_dump() for one in store.failures() if one.key not in finished]
     failures.sort(key=lambda one: (*(one["settings"][name] for name in PLACE), one["run"], one["key"]))
-    diagnoses = tuple(_records(folder / "diagnoses", _DIAGNOSIS, problems))
+    diagnoses = tuple(_records(folder / "studies" / "diagnoses", _DIAGNOSIS, problems))
     return Store(found.runs, tuple(problems), tuple(failures), diagnoses)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rade.experiment.values import Experiment, Row
+from rade.experiment.table import Experiment, Row
 from rade.report.cells import PLAIN, Cell, Filled, fill, measured
 from rade.report.judge import Verdict, correct, judge
 from rade.report.runs import Group, Run, Store, group

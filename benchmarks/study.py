@@ -1,0 +1,50 @@
+"""What the studies share: one way to train, and lines of results, which are kept with what made them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch_geometric
+from torch import Tensor, nn
+
+import rade
+
+
+def fit(
+    model: nn.Module, optimizer: torch.optim.Optimizer, losses: Callable[[], Iterable[Tensor]], epochs: int
+) -> Iterator[int]:
+    """Train for some epochs, one step for each loss; after every epoch its number, the model in evaluation mode."""
+    for epoch in range(epochs):
+        model.train()
+        for loss in losses():
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        model.eval()
+        yield epoch
+
+
+def lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a file that may not exist."""
+    if path.exists():
+        yield from map(json.loads, path.read_text("utf-8").splitlines())
+
+
+def add(path: Path, line: dict[str, Any]) -> None:
+    """One more line, with commit and versions."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line | origin()) + "\n")
+
+
+def origin() -> dict[str, Any]:
+    """What made a line."""
+    asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"]
+    commit = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    versions = {"torch": torch.__version__, "torch_geometric": torch_geometric.__version__, "rade": rade.__version__}
+    return {"commit": commit, "versions": versions}

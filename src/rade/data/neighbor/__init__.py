@@ -1,1 +1,0 @@
-"""Mini-batches of sampled neighborhoods, without compiled extras."""

@@ -1,0 +1,251 @@
+"""Measures against graphs whose answer is known and against dense algebra; `rade diagnose` as a whole."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from rade.nn.backbones import build_backbone
+from rade.view.law import Law, Variant
+from rade.view.rates import Rates
+from rade.view.view import MeanView
+from torch.testing import assert_close
+
+from rade.cli import main
+from rade.correction import propagate
+from rade.data import load
+from rade.diagnose import Effort, diagnose, subject_of
+from rade.diagnose import measures as m
+from rade.graph.graph import Graph
+from rade.moments import Mean, Sum, Symmetric
+from rade.train.model import Shape, Trained, build_learner
+from rade.train.settings import resolve
+
+QUICK = ("--epochs", 1, "--anchors", 3, "--draws", 1, "--threads", 1)
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def undirected(pairs, nodes, batch=None):
+    edges = torch.tensor(pairs).t()
+    return Graph.from_edge_index(torch.cat([edges, edges.flip(0)], 1), nodes, batch)
+
+
+def path(nodes):
+    return undirected([(k, k + 1) for k in range(nodes - 1)], nodes)
+
+
+def random_graph(nodes, share):
+    """A path with further edges."""
+    pairs = torch.combinations(torch.arange(nodes))
+    kept = (torch.rand(len(pairs), generator=seeded()) < share) | (pairs[:, 1] == pairs[:, 0] + 1)
+    return undirected(pairs[kept].tolist(), nodes)
+
+
+def ofs(graph, p=0.4, q=0.1):
+    return MeanView(Law(graph, Rates(p, q), Variant.OFS))
+
+
+def network(adjacency, kind=Sum):
+    return m.Network.of(adjacency, kind(adjacency.graph, torch.double))
+
+
+def dense(adjacency, kind):
+    identity = torch.eye(adjacency.graph.num_nodes, dtype=torch.double)
+    return propagate(adjacency, kind(adjacency.graph, torch.double), identity)
+
+
+BOTH = pytest.mark.parametrize("operator", [lambda graph, q=0.1: graph, lambda graph, q=0.1: ofs(graph, q=q)])
+KIND = pytest.mark.parametrize("kind", [Sum, Symmetric])
+
+
+@pytest.mark.parametrize(
+    ("graph", "source", "target", "expected"),
+    [
+        (path(30), [0, 3, 7], [29, 4, 7], [29.0, 1.0, 0.0]),
+        (undirected([(k, (k + 1) % 12) for k in range(12)], 12), [0], [5], [5 * 7 / 12]),  # two ways in parallel
+        (undirected([(0, 1), (2, 3)], 4), [0, 0], [1, 2], [1.0, torch.inf]),
+    ],
+    ids=["path", "ring", "components"],
+)
+def test_resistance_of_simple_graphs(graph, source, target, expected):
+    found = m.effective_resistance(network(graph), torch.tensor(source), torch.tensor(target))
+    assert_close(found, torch.tensor(expected, dtype=torch.double))
+
+
+@KIND
+@BOTH
+def test_resistance_is_that_of_the_pseudo_inverse(kind, operator):
+    adjacency = operator(random_graph(20, 0.15))
+    weights = dense(adjacency, kind)
+    inverse = torch.linalg.pinv(torch.diag(weights.sum(1)) - weights)
+    source, target = torch.tensor([0, 4, 9]), torch.tensor([19, 13, 10])
+    expected = inverse[source, source] + inverse[target, target] - 2 * inverse[source, target]
+    assert_close(m.effective_resistance(network(adjacency, kind), source, target), expected)
+
+
+def test_commute_time_is_resistance_times_volume():
+    """Expected steps there and back of the walk P = D⁻¹W with loops, by first-step analysis."""
+    adjacency = ofs(random_graph(9, 0.2))
+    found = network(adjacency, Symmetric)
+    walk = dense(adjacency, Symmetric) / found.degree[:, None]
+    hitting = []
+    for start, end in ((0, 5), (5, 0)):
+        others = [k for k in range(9) if k != end]
+        times = torch.linalg.solve(torch.eye(8).double() - walk[others][:, others], torch.ones(8).double())
+        hitting.append(times[others.index(start)])
+    resistance = m.effective_resistance(found, torch.tensor([0]), torch.tensor([5]))
+    assert_close(resistance * found.volume[0], (hitting[0] + hitting[1])[None])
+
+
+@pytest.mark.parametrize("nodes", [20, m.DENSE + 40])
+@KIND
+@BOTH
+def test_spectral_gap_is_that_of_the_dense_matrix(nodes, kind, operator):
+    adjacency = operator(random_graph(nodes, 3 / nodes), q=0.5 / nodes)
+    weights = dense(adjacency, kind)
+    root = weights.sum(1).sqrt()
+    values = torch.linalg.eigvalsh(weights / root[:, None] / root)
+    assert m.spectral_gap(network(adjacency, kind)) == pytest.approx(1 - float(values[-2]), rel=1e-3, abs=1e-6)
+
+
+def test_gaps_and_parts_of_simple_graphs():
+    complete = undirected(torch.combinations(torch.arange(6)).tolist(), 6)
+    assert m.spectral_gap(network(complete)) == pytest.approx(1 + 1 / 5)
+    apart = undirected([(0, 1), (2, 4), (4, 5), (2, 5)], 6)
+    assert m.spectral_gap(network(apart)) == 0.0
+    assert m.spectral_gap(network(ofs(apart))) > 0.01
+    assert len(set(m.components(apart).tolist())) == 3
+    part, nodes = m.largest_component(apart)
+    assert (nodes.tolist(), part.degree.tolist()) == ([2, 4, 5], [2, 2, 2])
+
+
+def test_asymmetric_weights_give_way_to_sums():
+    graph = random_graph(15, 0.2)
+    mean, symmetric = Mean(graph, torch.double), Symmetric(graph, torch.double)
+    assert isinstance(m.conductors(ofs(graph), mean), Sum)
+    assert m.conductors(ofs(graph), symmetric) is symmetric
+
+
+@BOTH
+def test_jacobian_norms_are_those_of_the_whole_jacobian(operator):
+    torch.manual_seed(0)
+    net, adjacency = build_backbone("gcn", 3, 6, 2).double().eval(), operator(path(7))
+    x = torch.randn(7, 3, dtype=torch.double, generator=seeded())
+
+    def function(state):
+        for convolution in net.convolutions:
+            state = net.activation(convolution(state, adjacency))
+        return state[[0, 3]]
+
+    whole = torch.autograd.functional.jacobian(function, x)  # [2, H, n, F]
+    found = m.jacobian_norms(net, x, adjacency, torch.tensor([0, 3]), seeded())
+    assert_close(found, whole.square().sum((1, 3)).sqrt())
+
+
+@pytest.mark.parametrize("variant", [Variant.OF, Variant.OFS])
+def test_the_ratio_of_proposition_4_by_enumeration(variant):
+    graph = undirected([(0, 1), (1, 2), (2, 3), (0, 4)], 6)
+    messages = torch.randn(6, 2, dtype=torch.double, generator=seeded())
+    expected = []
+    for i in range(5):  # node 5 has no neighbor and no ratio
+        near = graph.pattern.source[graph.pattern.target == i].tolist()
+        far = [j for j in range(6) if j != i and j not in near]
+        centre = messages[far].mean(0) if variant.centres else 0.0
+        expected.append((messages[far] - centre).square().sum() / messages[near].square().sum())
+    assert_close(m.ratios(messages, Law(graph, Rates(0.3, 0.2), variant)), torch.stack(expected))
+
+
+def subject(name, backbone="gcn", **options):
+    torch.set_num_threads(1)
+    data, settings = load(name, **options), resolve(name, backbone, "none", hidden=8)
+    trained = Trained(settings, Shape.of(data), 0, build_learner(settings, Shape.of(data), 0).eval())
+    return subject_of(trained, data, "not trained", p=0.4, rho=1.0)
+
+
+@pytest.mark.parametrize("backbone", ["gcn", "gin", "gat", "sage"])
+def test_rade_of_is_the_clean_operator_and_rade_ofs_conducts_better(backbone):
+    found = diagnose(subject("csbm", backbone, nodes=240), Effort(anchors=4, draws=1))
+    clean, same, more = (found.operators[name] for name in ("clean", "rade-of", "rade-ofs"))
+    assert same == clean
+    assert more.resistance < clean.resistance
+    assert more.beyond > clean.beyond == 0.0
+    assert all((step.sensitivity > 0) == (0 <= step.distance <= found.layers) for step in clean.steps)
+    assert found.weights == ("aggregator" if backbone in ("gcn", "gin") else "sum")
+    json.dumps(found.to_json(), allow_nan=False)
+
+
+def test_without_additions_all_operators_agree():
+    given = subject("csbm", nodes=240)
+    law = given.law_on
+    still = replace(given, law_on=lambda graph: law(graph).at(replace(law(graph).rates, q=0.0)))
+    found = diagnose(still, Effort(anchors=3, draws=1))
+    clean, more = found.operators["clean"], found.operators["rade-ofs"]
+    assert more.resistance == pytest.approx(clean.resistance)
+    assert [step.sensitivity for step in more.steps] == pytest.approx([step.sensitivity for step in clean.steps])
+    assert more.flips == clean.flips
+    with pytest.raises(ValueError, match="draws must be at least 1, got 0"):
+        Effort(draws=0)
+
+
+def test_graphs_without_an_anchor_play_no_part():
+    given = subject("far-pair")
+    found = diagnose(given, Effort(anchors=2, draws=1))
+    chosen = m.Sample.of(given.graph, 2, 8, seeded())
+    norms = m.jacobian_norms(given.net, given.x, given.graph, chosen.anchors, seeded())
+    for step in found.operators["clean"].steps:
+        at = chosen.inside & (chosen.distance == step.distance)
+        assert (step.pairs, step.sensitivity) == (int(at.sum()), pytest.approx(float(norms[at].mean())))
+
+
+@pytest.fixture
+def rade(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as stopped:
+            main([str(argument) for argument in arguments])
+        return stopped.value.code, *capsys.readouterr()
+
+    return call
+
+
+def test_a_data_set_of_graphs(rade):
+    code, out, _ = rade("diagnose", "far-pair", *QUICK, "--json")
+    found = json.loads(out)
+    assert (code, found["graphs"]) == (0, 128)
+    assert any("graphs, drawn at random" in note for note in found["notes"])
+    assert found["operators"]["rade-ofs"]["gap"] > found["operators"]["clean"]["gap"] > 0
+
+
+def test_a_run_is_measured_at_its_own_rates_and_kept(rade):
+    rade("train", "--dataset", "csbm", "--method", "rade-ofs", "--runs", 1, "--epochs", 2, "--hidden", 4, "--out", "r",
+         "--fixed-rates", "--p", 0.25)  # fmt: skip
+    code, out, err = rade("diagnose", "r/rade-ofs/run-0", *QUICK, "--out", "store")
+    assert code == 0, err
+    assert "p = 0.25" in out
+    assert "rade-ofs, 2 layers, from r/rade-ofs/run-0" in out
+    (kept,) = Path("store/studies/diagnoses").glob("csbm-*.json")
+    assert json.loads(kept.read_text())["p"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("nosuch",), "nosuch"),
+        (("runs/none",), "there is no folder runs/none; name a finished run of rade train, or a data set"),
+        ((".",), "holds no model.pt; name the folder of one finished run"),
+        (("csbm", "--backbone", "gnc"), "unknown backbone 'gnc'; did you mean 'gcn'"),
+        (("csbm", "--p", 1.5), r"drop rate p must lie in [0, 1), got 1.5"),
+        (("csbm", "--rho", -1), "rho = q/density must be a finite number of at least 0, got -1"),
+        (("csbm", "--anchors", 0), "anchors"),
+    ],
+)
+def test_wrong_input_is_one_sentence(rade, arguments, sentence):
+    code, out, err = rade("diagnose", *arguments)
+    assert (code, out) == (2, "")
+    assert sentence in err
+    assert "Traceback" not in err
