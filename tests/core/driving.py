@@ -61,7 +61,7 @@ class AllDraws:
         self.graph, self.rates = base.graph, rates
         self.pairs, self.is_edge = pairs_of(self.graph)
         bits = ((torch.arange(2 ** len(self.is_edge))[:, None] >> torch.arange(len(self.is_edge))) & 1).bool()
-        rate = torch.where(self.is_edge, 1.0 - rates.p, torch.tensor(rates.q)).double()
+        rate = torch.tensor([rates.q, 1.0 - rates.p], dtype=torch.double)[self.is_edge.long()]
         chance = torch.where(bits, rate, 1.0 - rate).prod(1)
         bits, chance = bits[chance > 0], chance[chance > 0]
         self.choices = torch.cartesian_prod(*[torch.arange(len(bits))] * draws).view(-1, draws)
