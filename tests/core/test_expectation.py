@@ -40,15 +40,9 @@ variants = pytest.mark.parametrize("variant", ["of", "ofs"])
 
 
 def check(
-    monkeypatch: Any,
-    layer: Any,
-    data: Given,
-    rates: Rates,
-    draws: int,
-    variant: str,
-    *edges: Tensor,
-    exact: float = 1e-8,
+    patch: Any, layer: Any, data: Given, rates: Rates, draws: int, variant: str, *edges: Tensor, exact: float = 1e-8
 ) -> None:
+    """All outcomes of so many views: the mean in training, and what evaluation computes; RADE-OF is PyG there."""
     plain, x = layer.double(), normal(data.nodes, IN)
     trained, context = on_views(plain, rates, variant=variant)
     everything = AllDraws(data, rates, draws)

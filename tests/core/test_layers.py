@@ -18,6 +18,7 @@ from core.driving import on_views
 from rade import Graph, Rates, Variant
 from rade.correction import Adjacency
 from rade.distribution import Distribution
+from rade.nn.trace import Trace
 from rade.testing import GRAPHS as NAMED
 from rade.testing.aggregators import normal
 from rade.testing.oracle import error
@@ -256,3 +257,41 @@ def test_layers_compute_the_same_on_features_found_to_be_sparse(name, monkeypatc
 def test_features_of_another_number_of_nodes_are_refused():
     with pytest.raises(ValueError, match="GCNConv got features of 4 nodes on a graph of 5"):
         Case("GCNConv").pair()[0](torch.ones(4, IN).double(), ISOLATED)
+
+
+NOT_LINEAR = ("GatedGraphConv", "beta=True", "normalize=True", "num_stacks=2", "GINConv")
+LINEAR = [case for case in CASES if not any(word in str(case) for word in NOT_LINEAR) and str(case) != "ChebConv-K=1"]
+
+
+@pytest.mark.parametrize("case", [*LINEAR, gin(Linear(IN, OUT))], ids=str)
+def test_the_map_that_follows_the_last_sum_is_its_derivative(case):
+    """What rates are adapted by: a change of the last sum, pushed to the output, and to logits after a linear head."""
+    _, theirs = case.pair()
+    layer, context = on_views(theirs, Rates(0.3, 0.2))
+    head = normal(2, layer(*case.inputs(features(ISOLATED)), ISOLATED.edge_index).shape[1])
+    for mode in ("clean", "mean", "views"):
+        trace = Trace(with_gradients=True)
+        with context.using(trace=trace, mode=mode), context.running():
+            out = layer.eval()(*case.inputs(features(ISOLATED)), ISOLATED.edge_index)
+        last, direction = trace.last, normal(5, 2, seed=1)
+        (slope,) = torch.autograd.grad(((out @ head.t()) * direction).sum(), last.output)
+        matrix = last.after(head)
+        expected = torch.einsum("nc,hcf->nhf", direction, matrix) if matrix.dim() == 3 else direction @ matrix
+        assert error(slope, expected) <= 1e-10
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        (Case("GatedGraphConv", {"num_layers": 1}, (IN,)), r"gated unit of GatedGraphConv.*rade.NoiseRatio\(\)"),
+        (Case("TransformerConv", {"beta": True}), r"gate of TransformerConv\(beta=True\)"),
+    ],
+    ids=["gated unit", "gate"],
+)
+def test_what_has_no_linear_part_is_told(case, words):
+    layer, context = on_views(case.pair()[1], Rates(0.3, 0.2))
+    trace = Trace()
+    with context.using(trace=trace), context.running():
+        layer(features(ISOLATED), ISOLATED.edge_index)
+    with pytest.raises(ValueError, match=words):
+        trace.last.after(None)
