@@ -67,6 +67,7 @@ class Pass:
         self.targets: Tensor | None = None  # the nodes that the last layer was asked for, all if None
         self.views: dict[Hashable, View] = {}
         self.calls: Counter[Module] = Counter()
+        self.plain: set[str] = set()  # kinds of layers for whose edges there are neither views nor their mean
         self.within = torch._C._current_graph_task_id()  # the backward pass in which it was made, −1 outside of any
 
     def enter(self, layer: Module) -> int:
@@ -194,6 +195,11 @@ class Context:
             return Adjacency(graph, distribution, present.views[key])
 
         return adjacency
+
+    def note_plain(self, layer: Module) -> None:
+        """PyG's own aggregation ran in a layer where views, or their mean, were asked for."""
+        if self.current is not None:
+            self.current.plain.add(type(layer).__name__)
 
     def draw(self, distribution: Distribution) -> View:
         """A view by the model's own generator."""

@@ -202,11 +202,14 @@ class RADE(Module):
         if context.current is not None:  # part of a pass that has begun
             return run()
         with context.running(_batch_of(method, args, kwargs)) as present:
-            if not self.training:
-                return self.rade.inference(context, run)
-            self._look(args, kwargs)
-            output = run()
-        self._trained(run, present, output)
+            if self.training:
+                self._look(args, kwargs)
+                output = run()
+            else:
+                output = self.rade.inference(context, run)
+        self._meeting.warnings.plain(present.plain)
+        if self.training:
+            self._trained(run, present, output)
         return output
 
     def _look(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -223,7 +226,7 @@ class RADE(Module):
         """Remember a training call; one without gradients is only a look."""
         told, latest = self._meeting.warnings, self._latest
         if present.graph is None:
-            if run.func is self.wrapped:
+            if run.func is self.wrapped and not present.plain:
                 told.no_views()
             return
         if not torch.is_grad_enabled():
@@ -536,6 +539,8 @@ def _features(args: tuple[Any, ...], kwargs: dict[str, Any], nodes: int) -> Tens
 
 def _is_finite(x: Tensor) -> bool:
     """Whether features are; looked at once for each tensor in memory."""
+    if x.layout not in (torch.strided, torch.sparse_csr):  # no features, but the matrix of a graph
+        return True
     values = x.values() if is_sparse(x) else x
     # The sum alone tells almost always, in one pass and without a mask; finite values may still overflow it.
     return _finite.get(
