@@ -65,7 +65,7 @@ def test_averages_over_ranks_are_those_of_one_process(ranks):
     for _ in range(3):
         model.adapt(x, edges, labelled=rade.Labelled(loss=lambda logits: cross_entropy(logits, y)))
     for rank in ranks:
-        torch.testing.assert_close(torch.tensor(rank["same"]).double(), model.controller.first, rtol=1e-5, atol=0)
+        torch.testing.assert_close(torch.tensor(rank["same"]).double(), model.rate_state.first, rtol=1e-5, atol=0)
 
 
 def test_a_rule_of_ones_own_is_the_same_on_all_ranks(ranks):

@@ -36,7 +36,7 @@ def gradients(kind: type[Net], layer: str, **options: Any) -> list[Tensor]:
     x = X.clone().requires_grad_()
     cross_entropy(model.train()(x, EDGES), LABELS).backward()
     model.adapt(x.detach(), EDGES)
-    return [x.grad, *(parameter.grad for parameter in model.parameters()), model.controller.first]
+    return [x.grad, *(parameter.grad for parameter in model.parameters()), model.rate_state.first]
 
 
 FIXED = rade.Views(sampling="fixed")
@@ -81,12 +81,12 @@ def test_estimates_are_drawn_once_for_a_view_and_once_for_evaluation(layer, node
         one.train()(x, edges).square().sum().backward()
     for one, other in zip(plain.parameters(), again.parameters()):
         assert torch.equal(one.grad, other.grad)
-    before = plain.generator.get_state()
+    before = plain._context.generator.get_state()
     with torch.no_grad():
         assert torch.equal(plain.eval()(x, edges), plain(x, edges))
         assert torch.equal(plain(x, edges), again.eval()(x, edges))
     plain.explain(x, edges)
-    assert torch.equal(plain.generator.get_state(), before)
+    assert torch.equal(plain._context.generator.get_state(), before)
 
 
 def test_a_view_is_found_by_layer_and_step():
