@@ -186,10 +186,11 @@ class Context:
         distribution = self.distribution(graph, mode == "views")
         if mode == "mean":
             return lambda step, number=0: Adjacency(graph, distribution)
-        call = present.enter(layer)
+        shared = self.setting.views.shared
+        call = 0 if shared else present.enter(layer)
 
         def adjacency(step: int, number: int = 0) -> Adjacency:
-            key: Hashable = (graph, number) if self.setting.views.shared else (layer, call, step, number)
+            key: Hashable = (graph, number) if shared else (layer, call, step, number)
             if key not in present.views:
                 present.views[key] = self.draw(distribution)
             return Adjacency(graph, distribution, present.views[key])
