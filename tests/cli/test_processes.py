@@ -2,7 +2,6 @@
 
 import json
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -43,21 +42,6 @@ def test_a_killed_run_resumes_to_the_same_file(rade, tmp_path):
     assert rade(*RUN, "--out", "killed", "--resume")[0] == 0
     assert rade(*RUN, "--out", "whole")[0] == 0
     assert result(tmp_path / "killed/rade-of") == result(tmp_path / "whole/rade-of")
-
-
-@pytest.mark.slow
-def test_ctrl_c_saves_says_how_to_go_on_and_leaves_with_130(rade, tmp_path):
-    process = start(*RUN, "--out", "stopped", cwd=tmp_path)
-    wait_for(tmp_path / "stopped/rade-of/run-0/checkpoint.pt", process)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert err.startswith("stopped after epoch ")
-    assert err.endswith("; the same command with --resume continues\n")
-    assert err.count("\n") == 1
-    assert rade(*RUN, "--out", "stopped", "--resume")[0] == 0
-    assert rade(*RUN, "--out", "whole")[0] == 0
-    assert result(tmp_path / "stopped/rade-of") == result(tmp_path / "whole/rade-of")
 
 
 @pytest.mark.slow

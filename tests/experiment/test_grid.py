@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from command_line import start
+from rade.errors import EnvironmentFault
 from rade.experiment.grid import run_all
 from rade.experiment.store import Store, open_store
 
@@ -90,6 +91,20 @@ def test_a_grid_is_planned_run_and_not_run_again(rade, table, scheduler, tmp_pat
 def test_no_run_starts_after_the_budget(rade, table, scheduler):
     code, out, _ = rade("reproduce", table(), "--scheduler", scheduler, "--budget", 0)
     assert (code, "0 runs done, 0 failed, 6 left" in out) == (0, True)
+
+
+def test_a_full_disk_is_the_machines_refusal_and_loses_nothing(rade, table, scheduler, monkeypatch):
+    def full(store, record):
+        raise EnvironmentFault("cannot use the store: database or disk is full")
+
+    command = ("reproduce", table(), "--methods", "none", "--scheduler", scheduler)
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "put", full)
+        code, _, err = rade(*command)
+    assert (code, err) == (3, "error: cannot use the store: database or disk is full\n")
+    assert stored("results.sqlite") == {}
+    assert rade(*command)[0] == 0
+    assert len(stored("results.sqlite")) == 2
 
 
 LONG = ("--methods", "none", "--set", "epochs=150", "--set", "patience=0", "--checkpoint-every", "3", "--seeds", "2")

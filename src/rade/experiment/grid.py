@@ -221,26 +221,21 @@ class Grid:
             job = outcome.argument
             if outcome.value is None:
                 self.failed[job.key] = (job, outcome.failure)
-                store.fail(_failure(job, outcome.failure, place.threads))
+                store.fail(
+                    Failure(
+                        key=job.key,
+                        settings=job.settings.model_dump(mode="json"),
+                        run=job.run,
+                        reason=outcome.failure,
+                        when=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+                        commit=commit()[0],
+                        command=job.settings.command(job.run, place.threads),
+                    )
+                )
             else:
                 store.put(outcome.value)
                 self.done.add(job.key)
             yield outcome
-
-
-def _failure(job: Job, reason: str, threads: int) -> Failure:
-    revision, dirty = commit()
-    return Failure(
-        key=job.key,
-        settings=job.settings.model_dump(mode="json"),
-        protocol=job.settings.protocol,
-        run=job.run,
-        reason=reason,
-        when=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        commit=revision,
-        dirty=dirty,
-        command=job.settings.command(job.run, threads),
-    )
 
 
 def perform(place: Place, job: Job) -> RunRecord:

@@ -44,12 +44,6 @@ class Task:
     jobs: tuple[Job, ...]
     candidates: int
 
-    @property
-    def name(self) -> str:
-        """Table, data set, backbone and row."""
-        cell = self.cell
-        return f"{cell.experiment.name}: {cell.dataset} {cell.backbone} {cell.row.name}"
-
 
 @dataclass(frozen=True)
 class Facts:
