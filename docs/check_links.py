@@ -1,6 +1,6 @@
 """Every link between the built pages, and every anchor, leads somewhere.
 
-python docs/check_links.py docs/_build/html
+    python docs/check_links.py docs/_build/html
 """
 
 import sys

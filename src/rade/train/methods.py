@@ -40,8 +40,8 @@ from rade.nn import CorrectedConv, GINConv
 from rade.nn.linear import linear
 from rade.train.backbones import Backbone
 from rade.train.errors import SettingsError, unknown
-from rade.train.flat import KINDS, flat, from_flat
 from rade.train.learner import Cadence, Context, Method
+from rade.wrapper.settings import KINDS, flat, from_flat
 
 # Below this share of non-zeros, messages are thinned entry by entry: input features of GIN are wide and mostly zero.
 SPARSE_BELOW = 0.1
@@ -277,7 +277,7 @@ class VirtualNode(Method):
 class RandomAddDrop(Method):
     """Random Add-Drop Edge: the values of `rade.RADE`, and after which steps the rates adapt.
 
-    Its settings have the flat names of `rade.train.flat`; those that the chosen values lack are not offered.
+    Its settings have the flat names of `rade.wrapper.settings`; those that the chosen values lack are not offered.
     """
 
     variant: Variant | str = Variant.OF
