@@ -29,11 +29,11 @@ from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.graph.sparse import rows_of
 from rade.moments import Coefficients
-from rade.train.backbones import Backbone
 from rade.nn.base import CorrectedConv
-from rade.train.stages import Corruption
+from rade.train.backbones import Backbone
 from rade.train.errors import RunError
 from rade.train.model import Shape, Trained
+from rade.train.stages import Corruption
 from rade.view.law import Law, Variant
 from rade.view.rates import Rates, number
 from rade.view.view import MeanView
