@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import signal
 import sys
@@ -96,6 +97,8 @@ def run_all(
                         yield _outcome(future, argument)
                 if not ended:
                     time.sleep(_TICK)
+        except OSError:
+            raise RunError(f"the Dask scheduler {scheduler} is gone; once it is back, call again") from None
         finally:
             client.cancel(list(running), force=True)
 
@@ -106,6 +109,8 @@ def _client(workers: int, scheduler: str) -> Iterator[Client]:
     import dask
     from distributed import Client, LocalCluster
 
+    for name in ("distributed", "distributed.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is told in a sentence
     if scheduler:
         try:
             client = Client(scheduler, timeout=_PATIENCE, set_as_default=False)
