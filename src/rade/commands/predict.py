@@ -10,7 +10,7 @@ def predict(
     run: Annotated[Path, typer.Argument(help="Folder of a finished run, e.g. runs/csbm-gcn/rade-of/run-0.")],
     dataset: Annotated[str | None, typer.Option(help="Data set to predict; default: the one of the run.")] = None,
     out: Annotated[Path, typer.Option(help="CSV file to write.")] = Path("predictions.csv"),
-    data_root: Annotated[Path | None, typer.Option(help="Data folder; else $RADE_DATA, else data/.")] = None,
+    data_root: Annotated[Path | None, typer.Option(help="Data folder; else $RADE_DATA, else ~/.cache/rade.")] = None,
     noise: Annotated[
         str | None,
         typer.Option(

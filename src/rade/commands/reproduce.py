@@ -40,7 +40,7 @@ def reproduce(
         str | None, typer.Option(help="Run on the workers of this Dask scheduler, e.g. tcp://head:8786.")
     ] = None,
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Epochs between checkpoints.")] = 50,
-    data_root: Annotated[Path | None, typer.Option(help="Data folder; else $RADE_DATA, else data/.")] = None,
+    data_root: Annotated[Path | None, typer.Option(help="Data folder; else $RADE_DATA, else ~/.cache/rade.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be run, and stop.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:

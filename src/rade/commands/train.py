@@ -59,7 +59,7 @@ def train(
     ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, …")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with any of these settings; options win.")] = None,
-    data_root: Annotated[Path | None, typer.Option(help="Data folder; else $RADE_DATA, else data/.")] = None,
+    data_root: Annotated[Path | None, typer.Option(help="Data folder; else $RADE_DATA, else ~/.cache/rade.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for results; default runs/DATASET-BACKBONE.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Skip finished runs, continue unfinished ones.")] = False,
     overwrite: Annotated[
