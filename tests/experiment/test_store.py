@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import shutil
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -133,6 +135,19 @@ def test_a_full_disk_leaves_what_was_there(store, record, monkeypatch):
             store.put(full)
     assert store.records() == [record(1)]
     assert store.put(full)
+
+
+def test_a_writer_that_was_killed_in_the_midst_leaves_what_was_there(store, record, tmp_path):
+    """The files as they lie on the disk while a transaction has begun to change them."""
+    store.merge(record(number) for number in range(3))
+    torn = tmp_path / "torn.sqlite"
+    with closing(sqlite3.connect(store.path)) as base:
+        base.execute("PRAGMA cache_size = 1")
+        base.execute("UPDATE runs SET curves = ?", ("x" * 100_000,))
+        shutil.copy(store.path, torn)
+        shutil.copy(f"{store.path}-journal", f"{torn}-journal")
+    assert torn.stat().st_size > 100_000
+    assert Store(torn).records() == store.records() == [record(number) for number in range(3)]
 
 
 def _damage(name, change):

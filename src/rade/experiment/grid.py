@@ -81,8 +81,8 @@ def run_all(
     with _client(workers, scheduler) as client:
         try:
             while not stop_asked():
-                room = 1 if alone else max(1, len(client.nthreads())) if scheduler else workers
-                for argument in islice(queue, max(0, room - len(running))):
+                there = max(1, len(client.nthreads())) if scheduler else workers
+                for argument in islice(queue, max(0, (1 if alone else there) - len(running))):
                     running[client.submit(attempt, function, argument, pure=False)] = argument
                 if not running and (alone or not suspects):
                     return

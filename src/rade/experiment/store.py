@@ -128,7 +128,8 @@ class Store:
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
         if not self.path.exists():
             return []
-        with self._translated(), closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as base:
+        # Not read-only: a reader must be able to take back what a killed writer left half-done.
+        with self._translated(), closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=rw", uri=True)) as base:
             return base.execute(query).fetchall()
 
     @contextmanager
