@@ -181,6 +181,12 @@ def test_what_is_no_store_is_a_sentence(store, tmp_path):
     store.path.write_text("notes " * 1000)
     with pytest.raises(RunError, match=r"runs.sqlite is damaged or no store of rade; name another file"):
         store.records()
+    store.path.write_bytes(b"")
+    assert store.records() == []  # its first writer was killed at once
+    with closing(sqlite3.connect(store.path)) as base:
+        base.execute("CREATE TABLE mine (x)")
+    with pytest.raises(RunError, match="is damaged or no store of rade"):
+        store.writing().__enter__()
     with pytest.raises(RunError, match=r"is a folder without runs.csv; a store is one file"):
         open_store(tmp_path)
     with pytest.raises(RunError, match=r"there is no store at .*nowhere; rade reproduce makes one"):
