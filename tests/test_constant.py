@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
-
-from rade.correction import shared_aggregation
 from rade.graph.constant import Constants
 from rade.graph.nodes import Nodes
 from rade.graph.operator import Diagonal, Operator, Sparse
-from rade.moments import Mean, Symmetric
-from rade.testing import GRAPHS
 from rade.view import Law, MeanView, Rates
 from rade.view.rows import Restricted
 from rade.view.sampling import sample
+from torch import Tensor
+
+from rade.correction import shared_aggregation
+from rade.moments import Mean, Symmetric
+from rade.testing import GRAPHS
 
 ADJACENCIES = ("clean", "view", "mean", "some rows")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from rade.view import Correction, Law, Rates
 from scipy.stats import binom
 from torch import Tensor
 
@@ -20,7 +21,6 @@ from rade.moments.degrees import (
     monte_carlo,
 )
 from rade.testing import GRAPHS
-from rade.view import Correction, Law, Rates
 
 POWERS = (0.5, 1.0, 2.0)
 DEGREES = (1, 2, 3, 10, 100, 1_000, 10_000)

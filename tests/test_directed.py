@@ -6,19 +6,19 @@ import copy
 
 import pytest
 import torch
+from rade.control.all_layers import AllLayers
+from rade.control.recording import Recorded
+from rade.view import MeanView, sample
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import global_mean_pool
 
 import rade
 from adapting import adapting
 from rade import Graph, Law, Rates, Views
-from rade.control.all_layers import AllLayers
-from rade.control.recording import Recorded
 from rade.correction import propagate
 from rade.moments import Sum, Symmetric
 from rade.testing import AllViews
 from rade.testing.oracle import GRAPHS, adjacency, error
-from rade.view import MeanView, sample
 from zoo import ATTENTION, LAYERS, Net, normal, random_edges, seeded, training_step
 
 NODES = 40

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from rade.wrapper.doubts import looks_like_a_batch
 from torch import Tensor
 from torch.nn.functional import (
     binary_cross_entropy,
@@ -21,7 +22,6 @@ from torch_geometric.nn import GCNConv, GraphConv
 
 import rade
 from adapting import adapting
-from rade.wrapper.doubts import looks_like_a_batch
 from zoo import LAYERS, Net, normal, random_edges, seeded
 
 NODES = 40

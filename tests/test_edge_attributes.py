@@ -8,6 +8,10 @@ from typing import Any
 import pytest
 import torch
 import torch_geometric.nn as pyg
+from rade.graph.nodes import nodes_of
+from rade.nn.attributes import imputed
+from rade.view import sample
+from rade.view.rows import Restricted
 from torch import Tensor
 from torch.nn import Embedding, Linear, ReLU, Sequential
 from torch.nn.functional import cross_entropy
@@ -16,15 +20,11 @@ import rade
 from adapting import adapting
 from rade import Graph, Law, MeanView, Rates
 from rade.graph import Messages
-from rade.graph.nodes import nodes_of
 from rade.moments import Sent, Sum, Symmetric
 from rade.moments.attention import denominator
-from rade.nn.attributes import imputed
 from rade.nn.base import linear_part
 from rade.testing import GRAPHS
 from rade.testing.oracle import error
-from rade.view import sample
-from rade.view.rows import Restricted
 from rade.wrapper.conversion import PLAIN, TWINS
 from zoo import normal, random_edges, seeded
 

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 import torch
+from rade.control.labelled import Labelled
+from rade.control.regulariser import regulariser
+from rade.wrapper.clean import clean_pass
+from rade.wrapper.running import Running
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from torch_geometric.nn import GINConv, GraphConv, SGConv
 
 import rade
 from looping import looped
-from rade.control.labelled import Labelled
-from rade.control.regulariser import regulariser
 from rade.testing.oracle import copies
-from rade.wrapper.clean import clean_pass
-from rade.wrapper.running import Running
 from zoo import ATTENTION, LAYERS, normal, random_edges, seeded
 
 NODES, FEATURES, OUT = 200, 5, 3

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 
 import pytest
 import torch
-from torch import Tensor
-
 from rade.memory import Memo, Recall, remembered
+from torch import Tensor
 
 
 class Counter:

@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 import torch
+from rade.control import CleanPass, pooled_variance, regulariser, variance
+from rade.control.gradients import clean_gradient_norm
+from rade.wrapper.clean import clean_pass
+from rade.wrapper.running import Running
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from torch_geometric.nn import GCNConv, GINConv
@@ -14,11 +18,7 @@ from torch_geometric.nn import GCNConv, GINConv
 import rade
 from adapting import adapting
 from looping import looped
-from rade.control import CleanPass, pooled_variance, regulariser, variance
-from rade.control.gradients import clean_gradient_norm
 from rade.moments.base import Sent
-from rade.wrapper.clean import clean_pass
-from rade.wrapper.running import Running
 from zoo import ATTENTION, LAYERS, GraphNet, Net, normal, random_edges, seeded, training_step
 
 NODES, CLASSES = 30, 3

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch_geometric.nn as pyg
+from rade.view import View, sample
 from torch import Tensor
 from torch.nn import Linear, ReLU, Sequential
 
@@ -19,7 +20,6 @@ from rade.nn.linear import lean
 from rade.testing import GRAPHS as NAMED
 from rade.testing.aggregators import normal
 from rade.testing.oracle import error
-from rade.view import View, sample
 from zoo import LAYERS, random_edges, seeded
 
 IN, OUT = 6, 4

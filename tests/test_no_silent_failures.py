@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 import torch
+from rade.control.pooled import pooled_variance
+from rade.view import Law, Rates
+from rade.view.randomness import packed, unpack
 from torch_geometric.nn import GCN, GraphSAGE
 
 import rade
-from rade.control.pooled import pooled_variance
 from rade.correction import propagate
 from rade.moments import Sum, Weighted
 from rade.moments.base import Sent
 from rade.testing import GRAPHS
-from rade.view import Law, Rates
-from rade.view.randomness import packed, unpack
 
 PATH = GRAPHS["path"]
 EDGES = PATH.edge_index

@@ -7,17 +7,17 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch_geometric
+from rade.graph.constant import Matrix
+from rade.view import Law, Observed, Rates, Trust
 from torch import Tensor
 
 import rade
 from rade.correction import propagate
-from rade.graph.constant import Matrix
 from rade.moments import Attention, Coefficients, Mean, Sum, Symmetric
 from rade.moments.weighted import Weighted
 from rade.testing import GRAPHS, AllViews, undirected
 from rade.testing.aggregators import normal
 from rade.testing.oracle import adjacency, copies, error, one_hot
-from rade.view import Law, Observed, Rates, Trust
 from zoo import LAYERS, Net, random_edges, seeded
 
 NAMES = ("path", "star", "near-clique", "two-components", "batch", "cycle-chord")

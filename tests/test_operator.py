@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from rade.graph.operator import AllPairs, Diagonal, LowRank, Operator, Sparse, over_nonedges
 from torch import Tensor
 
 from rade.graph.graph import Graph
-from rade.graph.operator import AllPairs, Diagonal, LowRank, Operator, Sparse, over_nonedges
 from rade.testing import GRAPHS
 from rade.testing.aggregators import normal
 from rade.testing.oracle import error, nonedges, one_hot

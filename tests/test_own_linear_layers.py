@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import torch
 import torch_geometric.nn as pyg
+from rade.nn.plain import weight_of
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import parametrizations, prune, spectral_norm
 from torch_geometric.nn import GATConv, GCNConv, GINConv, GraphConv, SAGEConv, SGConv, TAGConv
 
 import rade
-from rade.nn.plain import weight_of
 from zoo import normal, random_edges, seeded
 
 NODES, WIDE, NARROW = 60, 24, 6

@@ -7,14 +7,14 @@ import weakref
 
 import pytest
 import torch
+from rade.graph.nodes import Nodes, nodes_of
+from rade.nn.rows import Wanted, plan
+from rade.view import FreshViews, Law, MeanView, Rates, Variant, sample
 
 from looping import looped
 from rade.graph import Graph
-from rade.graph.nodes import Nodes, nodes_of
 from rade.graph.sparse import product, rows_of
-from rade.nn.backbones import BACKBONES, build_backbone
-from rade.nn.rows import Wanted, plan
-from rade.view import FreshViews, Law, MeanView, Rates, Variant, sample
+from rade.train.backbones import BACKBONES, build_backbone
 
 NODES, FEATURES = 60, 7
 

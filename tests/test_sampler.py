@@ -6,12 +6,12 @@ from itertools import combinations
 
 import pytest
 import torch
+from rade.view import sample
 from scipy.stats import chi2
 from torch import Tensor
 
 from rade import Graph, Law, Rates, View, Views, sample_view
 from rade.testing.oracle import GRAPHS, adjacency, copies, nonedges, pairs_of, undirected
-from rade.view import sample
 
 VIEWS = 100_000
 BATCH, ISOLATED, STAR = GRAPHS["batch"], GRAPHS["isolated"], GRAPHS["star"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from rade.nn.head import head_matrix
 from torch import Tensor
 from torch.nn.functional import dropout, elu
 from torch_geometric import EdgeIndex
@@ -30,7 +31,6 @@ from torch_geometric.nn import (
 
 import rade
 from adapting import adapting
-from rade.nn.head import head_matrix
 from rade.nn.trace import tracing
 from zoo import Net, normal, random_edges, seeded
 

@@ -6,6 +6,7 @@ import random
 
 import pytest
 import torch
+from rade.view import sample
 from torch_geometric.nn import GATConv as PyGGATConv
 from torch_geometric.nn import GCNConv as PyGGCNConv
 from torch_geometric.utils import add_random_edge, dropout_edge
@@ -15,7 +16,6 @@ from rade import Graph, Law, Rates, sample_view
 from rade.testing import GRAPHS
 from rade.testing.aggregators import normal
 from rade.testing.oracle import copies, error
-from rade.view import sample
 
 PATH, ISOLATED = GRAPHS["path"], GRAPHS["isolated"]
 DIRECTED = torch.tensor([[1, 2, 3], [0, 1, 2]])  # all row > column

@@ -6,6 +6,7 @@ import copy
 
 import pytest
 import torch
+from rade.view import FreshViews, Law, MeanView, Rates, Variant, sample_view
 
 from looping import looped
 from rade.correction import propagate
@@ -13,7 +14,6 @@ from rade.nn import GCNConv
 from rade.testing import AllViews, undirected
 from rade.testing.aggregators import EXACT, normal
 from rade.testing.oracle import error, one_hot
-from rade.view import FreshViews, Law, MeanView, Rates, Variant, sample_view
 
 SQUARE_TAIL = undirected([(0, 1), (1, 2), (2, 0), (2, 3)], 4)  # 64 views: small enough to enumerate pairs of views
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import torch
+from rade.wrapper.settings import FLAT, HOMES, KINDS, flat, from_flat
 
 import rade
-from rade.augment.random_add_drop import RandomAddDrop
-from rade.wrapper.settings import FLAT, HOMES, KINDS, flat, from_flat
+from rade.train.methods import RandomAddDrop
 from zoo import LAYERS, Net
 
 VALUES: dict[str, tuple[Any, Any, str]] = {  # a value, one that differs, how the first prints

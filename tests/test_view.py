@@ -7,16 +7,16 @@ import pickle
 
 import pytest
 import torch
+from rade.graph.constant import Matrix
+from rade.moments.inverse import Integral
+from rade.view import FreshViews, draw, sample
 
 from rade import Adjacency, Correction, Graph, Law, MeanView, Rates, Variant, View, Views, sample_view
 from rade.correction import propagate
-from rade.graph.constant import Matrix
 from rade.moments import Mean, Sum, Symmetric
-from rade.moments.inverse import Integral
 from rade.nn import GCNConv
 from rade.testing import GRAPHS, undirected
 from rade.testing.oracle import error
-from rade.view import FreshViews, draw, sample
 
 PATH, ISOLATED = GRAPHS["path"], GRAPHS["isolated"]
 EYE = torch.eye(5).double()

@@ -2,7 +2,6 @@
 
 import json
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -46,21 +45,6 @@ def test_a_killed_run_resumes_to_the_same_file(rade, tmp_path):
 
 
 @pytest.mark.slow
-def test_ctrl_c_saves_says_how_to_go_on_and_leaves_with_130(rade, tmp_path):
-    process = start(*RUN, "--out", "stopped", cwd=tmp_path)
-    wait_for(tmp_path / "stopped/rade-of/run-0/checkpoint.pt", process)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert err.startswith("stopped after epoch ")
-    assert err.endswith("; the same command with --resume continues\n")
-    assert err.count("\n") == 1
-    assert rade(*RUN, "--out", "stopped", "--resume")[0] == 0
-    assert rade(*RUN, "--out", "whole")[0] == 0
-    assert result(tmp_path / "stopped/rade-of") == result(tmp_path / "whole/rade-of")
-
-
-@pytest.mark.slow
 def test_two_processes_have_the_numbers_of_one(rade, tmp_path):
     """1,200 graphs in batches of 63 leave parts of 32, 31 and, at the end, 2 and 1; only the order of sums differs."""
     options = (
@@ -83,11 +67,3 @@ def test_two_processes_have_the_numbers_of_one(rade, tmp_path):
     shared, alone = (result(tmp_path / name / "none")["history"] for name in ("shared", "alone"))
     assert shared["loss"] == pytest.approx(alone["loss"], rel=1e-4)
     assert shared["val_loss"] == pytest.approx(alone["val_loss"], rel=1e-3)
-
-
-@pytest.mark.slow
-def test_two_processes_adapt_their_rates(tmp_path):
-    """Neighbor-sampled, 75 seeds in batches of 37: one process has no seed in the last batch."""
-    options = ("train", "--method", "rade-of", "--runs", "1", "--epochs", "3", "--batch-size", "37", "--fanouts", "5,5")
-    torchrun(*options, "--out", "shared", cwd=tmp_path)
-    assert len(set(result(tmp_path / "shared/rade-of")["history"]["p"])) == 3

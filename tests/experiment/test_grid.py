@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from command_line import start
+from rade.errors import EnvironmentFault
 from rade.experiment.grid import run_all
 from rade.experiment.store import Store, open_store
 
@@ -72,7 +73,7 @@ def test_a_grid_is_planned_run_and_not_run_again(rade, table, scheduler, tmp_pat
     assert all("loss became nan" in one.reason and "--set lr=1e+30" in one.command for one in failures)
     assert runs[plan["cells"][0]["keys"][0]]["command"] == (
         "rade train --dataset csbm --backbone gcn --method none --protocol released --run 0 --seed 0 --threads 1 "
-        "--set hidden=4 --set epochs=4"
+        "--set epochs=4 --set hidden=4"
     )
     assert os.listdir(tmp_path / "results.sqlite.work") == ["writer"]
 
@@ -90,6 +91,20 @@ def test_a_grid_is_planned_run_and_not_run_again(rade, table, scheduler, tmp_pat
 def test_no_run_starts_after_the_budget(rade, table, scheduler):
     code, out, _ = rade("reproduce", table(), "--scheduler", scheduler, "--budget", 0)
     assert (code, "0 runs done, 0 failed, 6 left" in out) == (0, True)
+
+
+def test_a_full_disk_is_the_machines_refusal_and_loses_nothing(rade, table, scheduler, monkeypatch):
+    def full(store, record):
+        raise EnvironmentFault("cannot use the store: database or disk is full")
+
+    command = ("reproduce", table(), "--methods", "none", "--scheduler", scheduler)
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "put", full)
+        code, _, err = rade(*command)
+    assert (code, err) == (3, "error: cannot use the store: database or disk is full\n")
+    assert stored("results.sqlite") == {}
+    assert rade(*command)[0] == 0
+    assert len(stored("results.sqlite")) == 2
 
 
 LONG = ("--methods", "none", "--set", "epochs=150", "--set", "patience=0", "--checkpoint-every", "3", "--seeds", "2")

@@ -7,16 +7,16 @@ pytest.importorskip("hypothesis")
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from rade.control.variance import variance
+from rade.view.sampling import sample
 
 import rade
 from properties.strategies import SEEDS, VARIANTS, graphs, rates, tried
-from rade.control.variance import variance
 from rade.correction import propagate, terms
 from rade.graph.pairs import pair_count, rank_pairs, unrank_pairs
 from rade.moments import Sent, Symmetric
 from rade.testing.aggregators import ALL, EXACT
 from rade.testing.oracle import AllViews, adjacency, error, one_hot
-from rade.view.sampling import sample
 
 AGGREGATORS = st.sampled_from(list(ALL))
 EXACTLY = st.sampled_from(list(EXACT))

@@ -28,7 +28,7 @@ DIAGNOSIS = {
     "p": 0.5, "q": 0.00072, "notes": ["16 <nodes>"], "operators": {"clean": MEASURED, "rade-ofs": MEASURED},
 }  # fmt: skip
 FAILURE = {"settings": settings(), "run": 3, "reason": "the loss became <nan>", "when": "now", "command": "rade train"}
-FAILURE |= {"protocol": "released", "commit": "", "dirty": False}
+FAILURE["commit"] = ""
 
 
 def poisoned(value):

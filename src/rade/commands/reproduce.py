@@ -40,7 +40,7 @@ def reproduce(
         str | None, typer.Option(help="Run on the workers of this Dask scheduler, e.g. tcp://head:8786.")
     ] = None,
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Epochs between checkpoints.")] = 50,
-    data_root: Annotated[Path | None, typer.Option(help="Data folder; else $RADE_DATA, else data/.")] = None,
+    data_root: Annotated[Path | None, typer.Option(help="Data folder; else $RADE_DATA, else ~/.cache/rade.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be run, and stop.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
@@ -65,8 +65,8 @@ def reproduce(
     from rade.experiment.grid import Grid, Place
     from rade.experiment.plan import Wish
     from rade.experiment.store import open_store
-    from rade.train.plan import parse_assignment
-    from rade.train.stop import stop_on_signal
+    from rade.train.process import stop_on_signal
+    from rade.train.settings import parse_assignment
 
     overrides = {name: value for text in set_ or () for name, value in parse_assignment(text).items()}
     wish = Wish(names(datasets), names(methods), names(backbones), seeds, protocol or "", overrides)

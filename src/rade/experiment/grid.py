@@ -25,12 +25,10 @@ from rade.data import Dataset, load
 from rade.errors import RadeError
 from rade.experiment.plan import Job, Task
 from rade.experiment.store import Failure, Store
-from rade.train.checkpoint import Keeping, StopAsked, never
-from rade.train.command import repeat_command
-from rade.train.denoising import corrupted
 from rade.train.errors import RunError
 from rade.train.record import RunRecord, commit, origin
-from rade.train.run import run_key, train_run
+from rade.train.run import Keeping, StopAsked, never, run_key, train_run
+from rade.train.stages import corrupted
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -223,26 +221,21 @@ class Grid:
             job = outcome.argument
             if outcome.value is None:
                 self.failed[job.key] = (job, outcome.failure)
-                store.fail(_failure(job, outcome.failure, place.threads))
+                store.fail(
+                    Failure(
+                        key=job.key,
+                        settings=job.settings.model_dump(mode="json"),
+                        run=job.run,
+                        reason=outcome.failure,
+                        when=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+                        commit=commit()[0],
+                        command=job.settings.command(job.run, place.threads),
+                    )
+                )
             else:
                 store.put(outcome.value)
                 self.done.add(job.key)
             yield outcome
-
-
-def _failure(job: Job, reason: str, threads: int) -> Failure:
-    revision, dirty = commit()
-    return Failure(
-        key=job.key,
-        settings=job.settings.model_dump(mode="json"),
-        protocol=job.settings.protocol,
-        run=job.run,
-        reason=reason,
-        when=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        commit=revision,
-        dirty=dirty,
-        command=repeat_command(job.settings, job.run, threads),
-    )
 
 
 def perform(place: Place, job: Job) -> RunRecord:

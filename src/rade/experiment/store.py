@@ -38,6 +38,7 @@ _TIMING = ("seconds", "seconds_per_epoch", "finished")
 _JSON = ("quality", "variance")
 _MADE = ("versions", "commit", "dirty", "machine")
 _NAMES = ("dataset", "backbone", "method")
+_TEXT = ("key", *_NAMES, "protocol", "metric", "finished", "made", "data", "command")
 COLUMNS = ("key", *_NAMES, *_PLAIN, *_TIMING, *_JSON, "numerics", "threads", "made", "data", "settings", "command")
 
 
@@ -46,12 +47,10 @@ class Failure(BaseModel):
 
     key: str
     settings: dict[str, Any]
-    protocol: str
     run: int
     reason: str
     when: str
     commit: str
-    dirty: bool
     command: str
 
 
@@ -174,41 +173,38 @@ class TextStore(Store):
         )
 
     def _read(self, curves: bool) -> Iterator[RunRecord]:
-        known = self._json("provenance.json")
+        with self._whole("provenance.json") as content:
+            known = json.loads(content)
         histories = dict(self._histories()) if curves else {}
         for number, line in enumerate(self._lines(), start=2):
-            try:
-                values = _record_values(line, known)
-                yield RunRecord.of({**values, "history": histories[line["key"]] if curves else {}})
-            except RecordError as error:
-                raise RunError(f"{self.path / 'runs.csv'}, line {number}: {error}") from None
-            except (LookupError, ValueError, TypeError):
-                raise RunError(f"{self.path / 'runs.csv'}, line {number} is torn, or its curves are missing") from None
+            with self._whole("runs.csv", f", line {number},"):
+                history = histories[line["key"]] if curves else {}
+                record = RunRecord.of({**_record_values(line, known), "history": history})
+            yield record
 
     def _lines(self) -> list[dict[str, str]]:
-        text = self._open("runs.csv").decode("utf-8", "replace")
-        return list(csv.DictReader(io.StringIO(text, newline="")))
+        with self._whole("runs.csv") as content:
+            return list(csv.DictReader(io.StringIO(content.decode(), newline="")))
 
     def _histories(self) -> Iterator[tuple[str, dict[str, list[float]]]]:
         for path in sorted((self.path / "curves").glob("*.jsonl.gz")):
-            try:
-                for line in gzip.decompress(path.read_bytes()).splitlines():
-                    curves = json.loads(line)
-                    yield curves.pop("key"), curves
-            except (OSError, EOFError, ValueError, LookupError, zlib.error):
-                raise RunError(f"{path} is torn or not what rade writes") from None
+            with self._whole(f"curves/{path.name}") as content:
+                lines = [json.loads(line) for line in gzip.decompress(content).splitlines()]
+                found = [(curves.pop("key"), curves) for curves in lines]
+            yield from found
 
-    def _json(self, name: str) -> dict[str, Any]:
+    @contextmanager
+    def _whole(self, name: str, place: str = "") -> Iterator[bytes]:
+        """The content of a file; what it holds that rade does not write is told with its place."""
+        path = self.path / name
         try:
-            return dict(json.loads(self._open(name)))
-        except (ValueError, TypeError):
-            raise RunError(f"{self.path / name} is torn or not what rade writes") from None
-
-    def _open(self, name: str) -> bytes:
-        try:
-            return (self.path / name).read_bytes()
+            yield b"" if place else path.read_bytes()
+        except RecordError as error:
+            raise RunError(f"{path}{place} {error}") from None
         except OSError as error:
-            raise RunError(f"cannot read {self.path / name}: {error.strerror}") from None
+            raise RunError(f"cannot read {path}: {error.strerror or error}") from None
+        except (EOFError, ValueError, LookupError, TypeError, AttributeError, zlib.error):
+            raise RunError(f"{path}{place} is torn, lacks what it should hold, or was not written by rade") from None
 
 
 def open_store(path: str | Path) -> Store:
@@ -286,14 +282,10 @@ def _line(record: RunRecord, known: dict[str, dict[str, Any]]) -> dict[str, Any]
 
 def _record_values(line: dict[str, str], known: dict[str, Any]) -> dict[str, Any]:
     """The values of a record from its line."""
-    values: dict[str, Any] = {name: line[name] for name in ("key", "protocol", "metric", "command")}
-    for name in ("run", "seed", "folds", "best_epoch", "epochs", "skipped", "numerics", "threads"):
-        values[name] = int(line[name])
-    values |= {"val": float(line["val"]), "test": float(line["test"])}
-    values |= {name: json.loads(line[name] or "{}") for name in _JSON}
-    values["settings"] = {**json.loads(line["settings"]), **{name: line[name] for name in _NAMES}}
-    values["timing"] = {name: float(line[name]) for name in _TIMING[:2]} | {"finished": line["finished"]}
-    return {**values, **known["made"][line["made"]], "data": known["data"][line["data"]]}
+    values: dict[str, Any] = {name: text if name in _TEXT else json.loads(text or "{}") for name, text in line.items()}
+    values["settings"] |= {name: values.pop(name) for name in _NAMES}
+    values["timing"] = {name: values.pop(name) for name in _TIMING}
+    return {**values, **known["made"][values.pop("made")], "data": known["data"][values["data"]]}
 
 
 def _digest(value: Any) -> str:
