@@ -64,7 +64,11 @@ class Warnings:
 
     def no_views(self) -> None:
         """A training call in which no layer aggregated."""
-        self.say("views", "no graph convolution of the model was called, so training is as without RADE")
+        self.say(
+            "views",
+            "no graph convolution of the model drew a view, so training is as without RADE: none was called, or the "
+            "graph came as a sparse matrix (adj_t) and not as edge_index [2, E]",
+        )
 
     def left_out(self, refusal: Exception) -> None:
         """A rate step that could not be made."""
