@@ -114,7 +114,7 @@ def test_prediction_undoes_noise(rade, tmp_path, method):
     [
         (("--noise", "1"), "noise is P,Q, the rates of missing and of spurious edges"),
         (("--noise", "0,2"), "noise is P,Q"),
-        (("--noise", "0,0.001,colour"), "KIND features, common-neighbors, degrees; or auto; got '0,0.001,colour'"),
+        (("--noise", "0,0.001,colour"), "or auto; got '0,0.001,colour'"),
         (("--noise", "0,0.001,features", "--batch-size", 64), "noise is undone on the whole graph: leave batch_size"),
         (("--noise", "0,0.001", "--batch-size", 64), "noise is undone on the whole graph: leave batch_size at 0"),
         (("--noise", "auto", "--batch-size", 64), "noise is undone on the whole graph: leave batch_size at 0"),
