@@ -55,8 +55,7 @@ def test_noise_is_found_where_single_edges_cannot_be_trusted(rade):
     assert "features" not in err
 
 
-@pytest.mark.parametrize("similarity", ["features"])
-def test_edges_are_trusted_in_training_and_in_prediction(rade, tmp_path, similarity):
+def test_edges_are_trusted_in_training_and_in_prediction(rade, tmp_path, similarity="features"):
     options = ("--method", "rade-of", "--corrupt", "0,1", "--epochs", 12, "--hidden", 16, "--runs", 1)
     assert rade("train", *options, "--noise", f"0,0.003,{similarity}", "--out", "told")[0] == 0
     assert rade("train", *options, "--noise", "0,0.003", "--out", "alike")[0] == 0
