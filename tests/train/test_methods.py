@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch.testing import assert_close
 from torch_geometric.data import Data
-from torch_geometric.nn import GCNConv as PyGGCNConv
 from torch_geometric.nn import global_add_pool, global_mean_pool
 from torch_geometric.utils import erdos_renyi_graph
 
@@ -94,17 +93,12 @@ def test_rate_zero_is_the_plain_backbone(method, backbone, graph, x):
     assert_close(perturbed(x, graph), plain(x, graph))
 
 
-def test_drop_edge_is_the_plain_convolution_on_the_subgraph(graph, x):
-    learner = learner_of("drop-edge", graph, rate=0.4).train()
-    first = learner.net.wrapped.convolutions[0]
-    learner(x, graph)
-    (view,) = first._context.reached.views.values()  # one for all layers
+@pytest.mark.parametrize("backbone", ["gcn", "gin", "gat"])
+def test_drop_edge_is_the_plain_backbone_on_one_subgraph(backbone, graph, x):
+    view = rade.sample_view(graph, rade.Rates(0.4, 0.0), seeded())
     assert 0 < view.edge_index.size(1) < graph.edge_index.size(1)
-    assert view.added.size == 0
-    torch.manual_seed(1)
-    plain = PyGGCNConv(FEATURES, 4)
-    torch.manual_seed(1)
-    assert_close(GCNConv(FEATURES, 4)(x, view), plain(x, view.edge_index))
+    plain, subgraph = learner_of("none", graph, backbone), Graph.from_edge_index(view.edge_index, NODES)
+    assert_close(learner_of("drop-edge", graph, backbone, rate=0.4).train()(x, graph), plain(x, subgraph))
 
 
 @pytest.mark.parametrize("layout", ["dense", "sparse"])
@@ -194,10 +188,12 @@ def test_a_virtual_node_gives_the_same_rows_as_all_rows(layout, graph, x):
     assert_close(learner(inputs, graph, rows), learner(inputs, graph)[rows])
 
 
-def test_rade_is_the_wrapper_as_it_comes():
-    method, model = make("rade"), rade.RADE(build_backbone("gcn", FEATURES, 8, 3))
-    own = model.rade
-    assert (method.rule, method.views, method.variant) == (own.rule, own.views, own.variant)
+def test_rade_is_the_wrapper_as_it_comes(graph, x):
+    """Equal views and equal corrections for equal generators."""
+    learner = learner_of("rade", graph).train()
+    torch.manual_seed(0)
+    model = rade.RADE(build_backbone("gcn", FEATURES, 8, 3), generator=seeded(), density=graph.density).train()
+    assert_close(learner(x, graph), model(x, graph.edge_index))
 
 
 @pytest.mark.parametrize("method", ["dropout", "drop-node", "drop-message", "virtual-node"])
