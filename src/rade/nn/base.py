@@ -204,6 +204,8 @@ class CorrectedConv:
             given = {**given, "edge_index": edge_index.given}
         if mode == "views":
             return aggregate_pairs(self, context, graph, given)
+        if mode == "mean":
+            context.note_plain(cast(Module, self))
         return self._plain.forward(cast(Any, self), **given)
 
     def _graph(self, context: Context, edge_index: Any, x: Any, mode: Mode) -> Graph | None:
@@ -214,14 +216,17 @@ class CorrectedConv:
             return None
         if x.dim() != 2 or edge_index.dtype != torch.long:
             return None
+        traced = torch._C._get_tracing_state() is not None
         if mode == "clean" and context.trace is None:
-            fixed = (
-                torch._C._get_tracing_state() is not None
-                or torch.compiler.is_compiling()
-                or self._option("cached", False)
-            )
+            fixed = traced or torch.compiler.is_compiling() or self._option("cached", False) or _is_short(x)
             if fixed or not context.knows(edge_index, x.shape[0]):
                 return None
+        elif traced or _exporting():
+            raise RuntimeError(
+                "only PyG's own layers can be traced or exported, as RADE-OF runs them in evaluation: views, and the "
+                "additions that RADE-OFS expects, are found for each graph anew; predict with this model as it is, or "
+                "trace rade.revert(model), which lacks them"
+            )
         return context.graph_of(edge_index, x.shape[0])
 
     def _has_moments(self, graph: Graph, given: dict[str, Any], context: Context) -> bool:
@@ -255,7 +260,7 @@ class CorrectedConv:
         if isinstance(x, Tensor) and torch.is_autocast_enabled(x.device.type):
             with without_autocast(x.device):
                 return self.on(**{name: _whole(value) for name, value in given.items()})
-        if isinstance(x, Tensor) and x.dtype in SHORT and x.device.type == "cpu":
+        if isinstance(x, Tensor) and _is_short(x):
             raise ValueError(
                 "views are summed in float32 or float64 on a CPU, got features in "
                 f"{str(x.dtype).removeprefix('torch.')}; keep the model in float32 and train under torch.autocast"
@@ -285,6 +290,15 @@ def _propagate(self: Any, edge_index: Any, size: Any = None, **inputs: Any) -> T
     flat = x.transpose(0, 1).flatten(1)
     out = self.send(edge_index, self.coefficients(edge_index.graph, flat, **inputs), flat)
     return cast(Tensor, out.view(out.shape[0], x.shape[0], -1).transpose(0, 1))
+
+
+def _is_short(x: Tensor) -> bool:
+    """Whether numbers are too short for sums by RADE, where there are no kernels for them."""
+    return x.dtype in SHORT and x.device.type == "cpu"
+
+
+def _exporting() -> bool:
+    return bool(getattr(torch.compiler, "is_exporting", bool)())  # PyTorch before 2.7 has no such question
 
 
 def _whole(value: Any) -> Any:

@@ -33,6 +33,7 @@ def aggregate_pairs(conv: CorrectedConv, context: Context, graph: Graph | None, 
     """The layer's output with every sum corrected by a pair of views; PyG's own where it has no edges to draw."""
     draw = _drawing(conv, context, graph, given)
     if draw is None:
+        context.note_plain(conv)  # type: ignore[arg-type]
         return conv._plain.forward(conv, **given)
     layer: Any = conv
     steps: list[Tensor] = []

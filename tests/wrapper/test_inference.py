@@ -27,7 +27,7 @@ def trained(name: str = "GCNConv", variant: str = "ofs", **options: Any) -> rade
 
 def test_at_the_models_own_rates_nothing_changes():
     model = trained()
-    assert torch.equal(model.at(model.rates)(X, EDGES), model(X, EDGES))
+    assert torch.equal(model.by(rade.Expected(rates=model.rates))(X, EDGES), model(X, EDGES))
 
 
 class OneSum(torch.nn.Module):
@@ -46,9 +46,9 @@ def test_additions_of_ofs_scale_with_q():
     x = X.double()
     clean = model.wrapped(x, GRAPH)
     added = model(x, EDGES) - clean
-    half = model.at(model.rates.scaled(0.5))(x, EDGES) - clean
+    half = model.by(rade.Expected(rates=model.rates.scaled(0.5)))(x, EDGES) - clean
     torch.testing.assert_close(half, 0.5 * added)
-    torch.testing.assert_close(model.at(rade.Rates(0.9, model.rates.q))(x, EDGES) - clean, added)
+    torch.testing.assert_close(model.by(rade.Expected(rates=rade.Rates(0.9, model.rates.q)))(x, EDGES) - clean, added)
     others = 1.0 - torch.eye(NODES).double()
     others[EDGES[1], EDGES[0]] = 0.0
     messages = x @ model.wrapped.conv.nn.weight.t()
@@ -57,13 +57,13 @@ def test_additions_of_ofs_scale_with_q():
 
 def test_of_is_clean_at_any_rates():
     model = trained(variant="of")
-    assert torch.equal(model.at(rade.Rates(0.9, 0.5))(X, EDGES), model(X, EDGES))
+    assert torch.equal(model.by(rade.Expected(rates=rade.Rates(0.9, 0.5)))(X, EDGES), model(X, EDGES))
 
 
 def test_predictions_at_other_rates_leave_the_model_alone():
     model = trained()
     before, rates = model(X, EDGES), model.rates
-    assert not torch.allclose(model.at(rates.scaled(5.0))(X, edge_index=EDGES), before)
+    assert not torch.allclose(model.by(rade.Expected(rates=rates.scaled(5.0)))(X, edge_index=EDGES), before)
     assert model.rates == rates
     assert torch.equal(model(X, EDGES), before)
 
@@ -74,8 +74,8 @@ def test_rates_of_an_inference_last():
     twice = rade.Expected(rates=model.rates.scaled(2.0))
     other = trained(inference=twice)
     assert other.rates == model.rates
-    torch.testing.assert_close(other(X, EDGES), model.at(twice.rates)(X, EDGES))
-    torch.testing.assert_close(other.at(model.rates)(X, EDGES), model(X, EDGES))
+    torch.testing.assert_close(other(X, EDGES), model.by(rade.Expected(rates=twice.rates))(X, EDGES))
+    torch.testing.assert_close(other.by(rade.Expected(rates=model.rates))(X, EDGES), model(X, EDGES))
     assert torch.equal(*(m.train()(X, EDGES) for m in (model, other)))
 
 
@@ -83,13 +83,13 @@ def test_an_ensemble_draws_at_its_rates():
     still = rade.Ensemble(size=2, rates=rade.Rates(0.0, 0.0))
     model = trained(variant="of", inference=still)
     torch.testing.assert_close(model(X, EDGES), model.wrapped(X, GRAPH))
-    assert not torch.allclose(model.at(rade.Rates(0.5, 0.1))(X, EDGES), model(X, EDGES))
+    assert not torch.allclose(model.by(rade.Expected(rates=rade.Rates(0.5, 0.1)))(X, EDGES), model(X, EDGES))
 
 
 def test_at_is_refused_in_training():
     model = trained().train()
     with pytest.raises(RuntimeError, match=r"model.at\(rates\) is for evaluation: call model.eval\(\) first"):
-        model.at(rade.Rates(0.1))(X, EDGES)
+        model.by(rade.Expected(rates=rade.Rates(0.1)))(X, EDGES)
 
 
 def test_a_second_pass_at_the_same_rates_computes_no_moments(monkeypatch):
@@ -103,7 +103,7 @@ def test_a_second_pass_at_the_same_rates_computes_no_moments(monkeypatch):
     for _ in range(3):
         model(X, EDGES)
     assert len(asked) == 1
-    model.at(model.rates.scaled(2.0))(X, EDGES)
+    model.by(rade.Expected(rates=model.rates.scaled(2.0)))(X, EDGES)
     assert len(asked) == 2
 
 
@@ -117,9 +117,9 @@ def test_training_on_the_mean_over_views_is_what_inference_does(name, variant):
     net = seeded(lambda: Net((LAYERS | ATTENTION)[name]))
     model = rade.RADE(net, variant, rule=rade.Constant(0.3, 0.5), views=EXPECTED)
     model(X, EDGES)  # the density is seen
-    before = model.generator.get_state()
+    before = model._context.generator.get_state()
     output = model(X, EDGES)
-    assert torch.equal(model.generator.get_state(), before)
+    assert torch.equal(model._context.generator.get_state(), before)
     torch.testing.assert_close(output, model.eval()(X, EDGES))
     output.square().sum().backward()
     assert all(parameter.grad.isfinite().all() for parameter in net.parameters() if parameter.grad is not None)
@@ -140,7 +140,7 @@ def test_an_ensemble_of_outputs_some_of_which_are_missing():
 def test_who_trains_on_the_mean_can_still_look_at_views():
     model = trained(variant="ofs", rule=rade.Constant(0.5, 0.5), views=EXPECTED)
     assert model.uncertainty(X, EDGES, views=8).sampled_std.max() > 0
-    assert model.noise(X, EDGES, views=8).sampled > 0
+    assert model.noise_report(X, EDGES, views=8).sampled > 0
     assert not torch.equal(model.by(rade.Ensemble(2))(X, EDGES), model(X, EDGES))
 
 

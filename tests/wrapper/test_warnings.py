@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from rade.wrapper.doubts import looks_like_a_batch
 from torch import Tensor
 from torch.nn.functional import (
     binary_cross_entropy,
@@ -22,6 +21,7 @@ from torch_geometric.nn import GCNConv, GraphConv
 
 import rade
 from adapting import adapting
+from rade.wrapper.warn import looks_like_a_batch
 from zoo import LAYERS, Net, normal, random_edges, seeded
 
 NODES = 40
@@ -138,7 +138,7 @@ def test_losses_of_class_logits_pass(loss):
     model = wrapped()
     loss(model.train()(X, EDGES)).backward()
     model.adapt()
-    assert int(model.controller.steps) == 1
+    assert int(model.rate_state.steps) == 1
 
 
 def test_log_probabilities_pass_and_probabilities_do_not():
@@ -241,7 +241,7 @@ def test_rates_that_nobody_moves_are_noticed():
     for _ in range(2):
         cross_entropy(model.train()(X, EDGES), LABELS).backward()
         model.adapt()
-    assert model._doubts._unfollowed == 0
+    assert model._meeting.warnings._unfollowed == 0
 
 
 def test_batches_may_wait_an_epoch_for_their_rate_step(monkeypatch):
@@ -252,7 +252,7 @@ def test_batches_may_wait_an_epoch_for_their_rate_step(monkeypatch):
         for step in range(60):
             cross_entropy(model.train()(X, batches[step % 2]), LABELS).backward()
         assert not [one for one in said if "and no rate step" in str(one.message)]
-        monkeypatch.setattr("rade.wrapper.doubts.LONG_EPOCH", 62)
+        monkeypatch.setattr("rade.wrapper.warn.LONG_EPOCH", 62)
         for step in range(4):
             cross_entropy(model.train()(X, batches[step % 2]), LABELS).backward()
     assert len([one for one in said if "62 training calls and no rate step" in str(one.message)]) == 1
@@ -275,7 +275,7 @@ def test_any_loss_has_its_curvature_by_differentiation():
             model.zero_grad()
             cross_entropy(model.train()(X, EDGES), LABELS).backward()
             model.adapt()
-        return [float(value) for value in model.controller.first]
+        return [float(value) for value in model.rate_state.first]
 
     closed = steps(rade.Readout(task="multiclass"))
     found = steps(rade.Readout(loss=lambda logits, rows: cross_entropy(logits, LABELS[rows], reduction="sum")))
@@ -314,7 +314,7 @@ def test_added_edges_weigh_what_edges_do_on_average():
 
 
 def rate(model: rade.RADE, graph: rade.Graph) -> float:
-    return float(model.controller.rates_for(graph).q)
+    return float(model.rate_state.rates_for(graph).q)
 
 
 def test_additions_per_node_follow_to_a_graph_of_another_size():
@@ -326,8 +326,8 @@ def test_additions_per_node_follow_to_a_graph_of_another_size():
     graph = rade.Graph.from_edge_index(large, 10 * NODES)
     assert rate(model, graph) == pytest.approx(q / 10)
     assert rate(model, rade.Graph.from_edge_index(EDGES, NODES)) == q
-    torch.testing.assert_close(model(large_x, graph), model.at(model.rates.scaled(0.1))(large_x, graph))
-    assert torch.equal(model(large_x, graph), model.by(model.inference)(large_x, graph))
+    torch.testing.assert_close(model(large_x, graph), model.by(rade.Expected(rates=model.rates.scaled(0.1)))(large_x, graph))
+    assert torch.equal(model(large_x, graph), model.by(model.rade.inference)(large_x, graph))
     assert rate(model, two_graphs()) == q
 
 
@@ -354,10 +354,10 @@ def test_states_of_before_load():
     model.train()(X, EDGES)
     state = {key: value for key, value in model.state_dict().items() if key.split(".")[-1] not in ("nodes", "calls")}
     model.load_state_dict(state)
-    assert torch.isnan(model.controller.nodes)
+    assert torch.isnan(model.rate_state.nodes)
 
 
-def test_doubts_do_not_travel():
+def test_meeting.warnings_do_not_travel():
     model = wrapped()
     model.train()(X, EDGES)
-    assert pickle.loads(pickle.dumps(model))._doubts._said == set()
+    assert pickle.loads(pickle.dumps(model))._meeting.warnings._said == set()

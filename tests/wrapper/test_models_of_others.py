@@ -60,7 +60,7 @@ def run(
         assert not clean.requires_grad
         assert all(torch.isfinite(p.grad).all() for p in net.parameters() if p.grad is not None)
     assert model.rates.p != rates.p
-    assert int(model.controller.skipped) == 0
+    assert int(model.rate_state.skipped) == 0
     plain.load_state_dict(net.state_dict())
     with torch.no_grad():
         torch.testing.assert_close(model.eval()(*args, **kwargs), plain(*args, **kwargs), rtol=1e-4, atol=1e-5)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from rade.wrapper.explain import LayerReport
 
 import rade
 from adapting import adapting
 from looping import looped
+from rade.wrapper.reports import LayerReport
 from zoo import ATTENTION, LAYERS, Net, normal, random_edges, seeded, training_step
 
 NODES = 40

@@ -79,11 +79,11 @@ def test_nothing_else_is_touched():
     net = seeded(lambda: Net(LAYERS["GCNConv"]))
     model = model_of(net).train()
     net.head.eval()
-    state = model.generator.get_state()
+    state = model._context.generator.get_state()
     found = model.uncertainty(X, EDGES, views=4)
     assert model.training
     assert not net.head.training
-    assert torch.equal(state, model.generator.get_state())
+    assert torch.equal(state, model._context.generator.get_state())
     assert not found.std.requires_grad
     assert all(parameter.grad is None for parameter in model.parameters())
 
@@ -139,11 +139,11 @@ def test_sigmoids_and_regression(task):
         assert bool((spread[:-1] >= spread[1:]).all())
         return
     law = model.law(model.graph_of(X, EDGES)[1])
-    generator = copy.deepcopy(model.generator.get_state())
+    generator = copy.deepcopy(model._context.generator.get_state())
     with torch.no_grad():
         seen = torch.stack([model.wrapped(X, draw(law)) for _ in range(16)])
         clean = model(X, EDGES)
-    model.generator.set_state(generator)
+    model._context.generator.set_state(generator)
     torch.testing.assert_close(found.flips, ((seen > 0) != (clean > 0)).any(2).float().mean(0))
 
 

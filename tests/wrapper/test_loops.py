@@ -235,7 +235,7 @@ def wraps(**options: Any) -> Wrap:
     return lambda net, optimizer: adapting(net, **options).follow(optimizer)
 
 
-KEEPS = {"rule": rade.Constant(0.2, 0.1), "methods": ["encode"]}
+KEEPS = {"rule": rade.Constant(0.2, 0.1)}
 LOOPS: dict[str, tuple[Callable[[Wrap], tuple[Any, float]], dict[str, Any], float]] = {
     "gcn": (lambda wrap: node_loop(GCN, wrap), {}, 0.6),
     "gat": (lambda wrap: node_loop(GAT, wrap), {}, 0.6),
@@ -255,12 +255,12 @@ def test_the_loop_with_one_line_more(name):
     torch.manual_seed(0)
     model, score = loop(wraps(**options, generator=torch.Generator().manual_seed(0)))
     assert score > enough
-    if model.rule.adapts:
-        assert int(model.controller.steps) == {"mutag_gin": 24}.get(name, 30)
+    if model.rade.rule.adapts:
+        assert int(model.rate_state.steps) == {"mutag_gin": 24}.get(name, 30)
         assert model.rates.p != 0.5
-        assert int(model.controller.skipped) == 0
+        assert int(model.rate_state.skipped) == 0
     untouched = torch.Generator().manual_seed(0).get_state()
-    assert not torch.equal(model.generator.get_state(), untouched)  # views were drawn
+    assert not torch.equal(model._context.generator.get_state(), untouched)  # views were drawn
 
 
 @pytest.mark.parametrize("name", ["link_pred", "autoencoder"])
@@ -268,7 +268,7 @@ def test_a_loop_over_pairs_is_told_to_keep_its_rates(name):
     """Embeddings are no class scores: the sentence comes at the first step."""
     loop, _, _ = LOOPS[name]
     with pytest.warns(UserWarning, match=r"does not treat the model's outputs as class logits.*rule=rade.Constant\(\)"):
-        loop(wraps(methods=["encode"]))
+        loop(wraps())
 
 
 def test_lightning_follows_the_optimizer():
@@ -296,7 +296,7 @@ def test_lightning_follows_the_optimizer():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some versions of lightning advise on numbers of workers
         trainer.fit(module, DataLoader([citations(), citations()], 1))
-    assert int(module.model.controller.steps) == 4
+    assert int(module.model.rate_state.steps) == 4
     assert module.model.rates.p != 0.5
     other = Module()
     other.load_state_dict(module.state_dict())

@@ -256,7 +256,7 @@ def test_missing_gradients():
     model.train()(X, EDGES)
     with pytest.raises(RuntimeError, match=r"call it after loss.backward\(\) and before zero_grad\(\)"):
         model.adapt(X, EDGES)
-    assert int(model.controller.steps) == 0
+    assert int(model.rate_state.steps) == 0
     assert model.training
 
 
@@ -337,7 +337,7 @@ def test_an_ambiguous_head_asks_for_the_layer():
         model.adapt(X, EDGES)
     named = adapting(net, readout=rade.Readout(head=net.head))
     named.adapt(X, EDGES)
-    assert int(named.controller.steps) == 1
+    assert int(named.rate_state.steps) == 1
 
 
 def test_no_head_where_the_widths_differ():
@@ -379,11 +379,11 @@ def test_gradients_that_are_not_finite_are_skipped_and_counted():
     rates = model.rates
     model.adapt(X, EDGES)
     assert model.rates == rates
-    assert (int(model.controller.skipped), int(model.controller.steps)) == (1, 0)
+    assert (int(model.rate_state.skipped), int(model.rate_state.steps)) == (1, 0)
     model.zero_grad()
     training_step(model, X, EDGES, labels=LABELS)
     model.adapt(X, EDGES)
-    assert (int(model.controller.skipped), int(model.controller.steps)) == (1, 1)
+    assert (int(model.rate_state.skipped), int(model.rate_state.steps)) == (1, 1)
 
 
 def test_parameters_that_are_not_finite_leave_the_rates_alone():
@@ -394,7 +394,7 @@ def test_parameters_that_are_not_finite_leave_the_rates_alone():
     rates = model.rates
     model.adapt(X, EDGES)
     assert model.rates == rates
-    assert int(model.controller.skipped) == 1
+    assert int(model.rate_state.skipped) == 1
 
 
 def test_graphs_at_the_edge():

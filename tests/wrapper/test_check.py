@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 import torch
-from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, SAGEConv, TransformerConv
+from torch_geometric.nn import EdgeConv, SAGEConv, TransformerConv
 
 import rade
 from zoo import LAYERS, Net, normal, random_edges
@@ -25,18 +25,6 @@ def test_check_tells_of_few_labels():
     assert not wrong.works
     assert "labelled must be rows (int64 ids or a bool mask) or a rade.Labelled, got list" in str(wrong)
     assert "labelled" not in str(rade.check(Net(LAYERS["GCNConv"]), x, edges))
-
-
-@pytest.mark.parametrize(("net", "told"), [(GATv2Conv, True), (GATConv, False), (GCNConv, False)])
-def test_check_tells_where_correction_is_an_estimate(net, told):
-    """Scores of pairs of features can be listed up to 2^18 of them."""
-    large, small = (rade.check(Net(net), normal(n, 8), random_edges(n, 2 * n)) for n in (600, 100))
-    assert large.works
-    assert ("correction" in [line.what for line in large.lines]) == told
-    assert "correction" not in [line.what for line in small.lines]
-    asked = {"correction": rade.Correction(moments="delta")}
-    lines = rade.check(Net(net), normal(600, 8), random_edges(600, 1200), options=asked).lines
-    assert "correction" not in [line.what for line in lines]
 
 
 def test_check_tells_probabilities_and_marks_what_should_be_known():
@@ -64,8 +52,33 @@ def test_what_is_not_linear_in_its_sum_is_told(layer, option):
     x, edges = normal(40, 8), random_edges(40, 80)
     found = rade.check(Net(layer), x, edges)
     assert found.works
-    assert f"what {option} makes of it does not" in str(found)
-    assert "makes of it" not in str(rade.check(Net(layer.func), x, edges))
+    assert f"only its sum keeps the expectation ({option} is not linear in it)" in str(found)
+    assert "keeps the expectation" not in str(rade.check(Net(layer.func), x, edges))
     spread = rade.RADE(Net(layer)).uncertainty(x, edges, views=4)
     assert f"{layer.func.__name__}({option}) is not linear" in spread.note
     assert torch.equal(spread.std, spread.sampled_std)
+
+
+def test_check_says_how_each_layer_is_corrected_and_why():
+    x, edges = normal(40, 8), random_edges(40, 80)
+    told = str(rade.check(SAGEConv(8, 3, aggr="max"), x, edges))
+    assert "layer (top)" in told
+    assert "SAGEConv: by pairs of views (MaxAggregation is no weighted sum with moments)" in told
+    assert "by moments" in str(rade.check(SAGEConv(8, 3), x, edges))
+    edge = rade.check(EdgeConv(torch.nn.Linear(16, 3)), x, edges)
+    assert edge.works
+    assert not edge.adapts
+    refused = rade.check(EdgeConv(torch.nn.Linear(16, 3)), x, edges, options={"variant": "ofs"})
+    assert not refused.works
+    assert "use RADE-OF, variant='of'" in str(refused)
+
+
+def test_check_leaves_the_model_and_the_seed_alone():
+    net, state = Net(LAYERS["GCNConv"]), torch.get_rng_state()
+    classes = [type(module) for module in net.modules()]
+    found = rade.check(net, normal(40, 8), random_edges(40, 80), options={"rule": rade.GradNorm()})
+    assert found.works
+    assert found.adapts
+    assert torch.equal(torch.get_rng_state(), state)
+    assert [type(module) for module in net.modules()] == classes
+    assert all(parameter.grad is None for parameter in net.parameters())

@@ -103,7 +103,7 @@ def test_outputs_of_several_parts():
         logits, hidden = model(X, EDGES)
         (cross_entropy(logits[:20], LABELS[:20]) + 0.1 * hidden.square().mean()).backward()
         optimizer.step()
-    assert int(model.controller.steps) == 2
+    assert int(model.rate_state.steps) == 2
     many = adapting(rade.revert(model), inference=rade.Ensemble(3)).eval()
     assert [part.shape for part in many(X, EDGES)] == [(NODES, 3), (NODES, 6)]
 
@@ -127,7 +127,7 @@ def test_a_compiled_model_can_be_wrapped():
     assert not torch.allclose(*different)
     cross_entropy(different[1], LABELS).backward()
     model.adapt()
-    assert int(model.controller.steps) == 1
+    assert int(model.rate_state.steps) == 1
     torch.testing.assert_close(model.eval()(X, EDGES), expected)
 
 

@@ -12,6 +12,8 @@ import torch.distributed as dist
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # a process of its own, which pytest tells no path
+
 import rade
 from adapting import adapting
 from own_rule import Slow
@@ -33,8 +35,9 @@ def train(layer: str, part: int) -> dict[str, Any]:
     model = adapting(seeded(lambda: Net(LAYERS[layer])), views=rade.Views(shared=True))
     net = DistributedDataParallel(model)
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
-    views: list[Any] = []
-    model.wrapped.convs[0].register_forward_pre_hook(lambda _, args: views.append(args[1]))
+    views: list[rade.View] = []
+    draw = model._context.draw
+    model._context.draw = lambda distribution: views.append(draw(distribution)) or views[-1]  # type: ignore
     trajectory = []
     for _ in range(STEPS):
         net.train()
@@ -46,12 +49,12 @@ def train(layer: str, part: int) -> dict[str, Any]:
     state = [model.state_dict()]
     dist.broadcast_object_list(state, src=0)
     model.load_state_dict(state[0])
-    resumed = [rade.sample_view(rade.Graph.from_edge_index(inputs(0)[1], 30), model.rates, model.generator)]
+    resumed = [rade.sample_view(rade.Graph.from_edge_index(inputs(0)[1], 30), model.rates, model._context.generator)]
     return {
         "trajectory": trajectory,
-        "density": float(model.controller.density),
+        "density": float(model.rate_state.density),
         "weights": [float(p.sum()) for p in model.parameters()],
-        "views": [int(view.kept.sum()) for view in views if isinstance(view, rade.View)],
+        "views": [int(view.kept.sum()) for view in views],
         "resumed": resumed[0].edge_index.tolist(),
     }
 
@@ -62,7 +65,7 @@ def same_data() -> list[float]:
     model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rade.GradNorm(data_gradient="clean"))
     for _ in range(3):
         model.adapt(x, edges, labelled=rade.Labelled(loss=lambda logits: cross_entropy(logits, y)))
-    return [float(value) for value in model.controller.first]
+    return [float(value) for value in model.rate_state.first]
 
 
 def own_rule(rank: int) -> list[float]:
@@ -75,7 +78,7 @@ def own_rule(rank: int) -> list[float]:
         net.zero_grad()
         cross_entropy(net(x, edges), y).backward()
         model.adapt(x, edges)
-        found += [float(model.controller.average), model.rates.p, model.rates.q]
+        found += [float(model.rate_state.average), model.rates.p, model.rates.q]
     return found
 
 
@@ -100,7 +103,7 @@ def different_clean_gradients(rank: int) -> list[float]:
     x, edges, y = inputs(rank)
     model = rade.RADE(seeded(lambda: Net(LAYERS["GINConv"])), rule=rade.GradNorm(data_gradient="clean"))
     model.adapt(x, edges, labelled=rade.Labelled(loss=lambda logits: cross_entropy(logits, y)))
-    return [float(value) for value in model.controller.first]
+    return [float(value) for value in model.rate_state.first]
 
 
 def main(folder: Path) -> None:
@@ -111,7 +114,7 @@ def main(folder: Path) -> None:
     result["own rule"], result["followed"] = own_rule(rank), followed(rank)
     torch.manual_seed(0)
     first = adapting(seeded(lambda: Net(LAYERS["GCNConv"])))
-    result["seeds"] = first.generator.initial_seed()
+    result["seeds"] = first._context.generator.initial_seed()
     (folder / f"{rank}.json").write_text(json.dumps(result))
     dist.destroy_process_group()
 

@@ -41,8 +41,8 @@ def by_hand(before_step: Callable[[rade.RADE], None] = lambda _: None, passes: i
 
 
 def assert_same(model: rade.RADE, other: rade.RADE, steps: int = 3) -> None:
-    assert int(model.controller.steps) == steps
-    torch.testing.assert_close(model.controller.first, other.controller.first, rtol=1e-6, atol=0)
+    assert int(model.rate_state.steps) == steps
+    torch.testing.assert_close(model.rate_state.first, other.rate_state.first, rtol=1e-6, atol=0)
     assert model.rates.p == pytest.approx(other.rates.p, rel=1e-9)
 
 
@@ -94,7 +94,7 @@ def test_closures_are_followed_once_per_step():
 
     for _ in range(2):
         optimizer.step(closure)
-    assert int(model.controller.steps) == 2
+    assert int(model.rate_state.steps) == 2
     assert model.rates.p != 0.5
 
 
@@ -117,7 +117,7 @@ def test_a_step_that_the_scaler_skips_moves_no_rates():
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
     scaler.scale(loss_of(model) * float("inf")).backward()
     scaler.step(optimizer)
-    assert int(model.controller.steps) == 0
+    assert int(model.rate_state.steps) == 0
 
 
 class LightningLike(torch.nn.Module):
@@ -174,7 +174,7 @@ def test_a_step_without_a_training_call_moves_nothing():
     model.eval()
     loss_of(model).backward()
     optimizer.step()
-    assert int(model.controller.steps) == 0
+    assert int(model.rate_state.steps) == 0
 
 
 def test_an_optimizer_of_another_model_is_refused():

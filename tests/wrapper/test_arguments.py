@@ -46,7 +46,7 @@ def test_arguments_arrive_everywhere(positional):
     clean = model.adapt(*args, labelled=torch.arange(10), **rest)
     torch.testing.assert_close(model.eval()(*args, **rest), clean)
     model.explain(*args, **rest)
-    model.at(rade.Rates(0.1))(*args, **rest)
+    model.by(rade.Expected(rates=rade.Rates(0.1)))(*args, **rest)
     assert len(net.seen) == 5
     for seen in net.seen:
         assert seen["mask"] is MINE["mask"]
@@ -62,7 +62,7 @@ def test_the_mask_of_a_model_is_not_the_known_labels():
         model = rade.RADE(seeded(Greedy), rule=rade.GradNorm(data_gradient="clean"), density=0.2)
         labelled = rade.Labelled(torch.arange(10), loss=lambda logits: cross_entropy(logits[:10], LABELS[:10]))
         model.adapt(x, EDGES, labelled=labelled, **options)
-        first.append(model.controller.first.clone())
+        first.append(model.rate_state.first.clone())
     torch.testing.assert_close(*first)
 
 
