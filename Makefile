@@ -35,7 +35,7 @@ test: check                ## everything that CI runs
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 fuzz: $(STAMP)             ## random configurations, command lines, damaged files, and laws of the core, for minutes
-	RADE_FUZZ=$${RADE_FUZZ:-300} $(BIN)/pytest -n 2 tests/fuzz tests/properties
+	RADE_FUZZ=$${RADE_FUZZ:-300} $(BIN)/pytest -n 2 tests/fuzz tests/core/test_properties.py
 
 bench: $(STAMP)            ## speed as ratios, on an otherwise idle machine
 	$(BIN)/python benchmarks/speed.py
@@ -76,7 +76,7 @@ OLDEST_TESTS  ?= tests src
 $(OLDEST_VENV)/.ready: pyproject.toml constraints-oldest.txt
 	$(OLDEST_PYTHON) -m venv $(OLDEST_VENV)
 	$(OLDEST_VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints-oldest.txt $(OLDEST_INDEX) \
-		-e ".[ogb,tensorboard,cluster,lightning,tune]" pytest pytest-xdist hypothesis nbformat nbclient ipykernel "setuptools>=77" wheel
+		-e ".[ogb,tensorboard,lightning,tune]" pytest pytest-xdist hypothesis nbformat nbclient ipykernel "setuptools>=77" wheel
 	touch $@
 
 test-oldest: $(OLDEST_VENV)/.ready  ## the tests, all but the slow ones, with the lowest promised versions

@@ -1,7 +1,7 @@
 """How near the formulas for the variance of logits are to what is sampled: one JSON line per network.
 
-    python benchmarks/logit_variance.py --networks 5 --out results/logit-variance/ratios.jsonl
-    python benchmarks/logit_variance.py --show results/logit-variance/ratios.jsonl
+    python benchmarks/logit_variance.py --networks 5 --out results/studies/logit-variance/ratios.jsonl
+    python benchmarks/logit_variance.py --show results/studies/logit-variance/ratios.jsonl
 
 Random networks of width 16 at p = ρ = 0.5 with an independent view per layer, their heads scaled to logits of order
 one: node level on a random graph of 200 nodes and mean degree 4, and sum pooling over 16 random graphs of 18 nodes.
@@ -21,7 +21,7 @@ from study import add, lines
 from torch import Tensor
 
 import rade
-from rade.nn.backbones import build_backbone
+from rade.train.backbones import build_backbone
 
 BACKBONES, LAYERS, POOLS, VARIANTS = ("gcn", "gin", "sage", "gat"), (1, 2, 4), ("none", "sum"), ("of", "ofs")
 FEATURES, WIDTH, CLASSES, DEGREE = 8, 16, 4, 4.0

@@ -26,6 +26,7 @@ def test_there_are_no_pictures_without_a_script():
         {path.stem.rsplit("-", 1)[0] for path in FOLDER.glob("*.svg")}
         == set(SCRIPTS)
         == {
+            "diagnose",
             "jacobian",
             "noise",
             "rates",

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rade.compare import Comparison, Training, compare
+    from rade.comparison import Comparison, Training, compare
     from rade.distribution import Correction, Rates, Trust, Variant, Views
     from rade.graph import Graph
     from rade.noise import NoiseEstimate, estimate_noise
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES = {
-    "compare": ("Comparison", "Training", "compare"),
+    "comparison": ("Comparison", "Training", "compare"),
     "distribution": ("Correction", "Rates", "Trust", "Variant", "Views"),
     "graph": ("Graph",),
     "noise": ("NoiseEstimate", "estimate_noise"),

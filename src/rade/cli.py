@@ -1,5 +1,7 @@
 """The `rade` command: mounts the commands of `rade.commands` and turns user errors into one sentence."""
 
+import io
+import os
 import sys
 from importlib import import_module
 from importlib.util import find_spec
@@ -7,7 +9,6 @@ from typing import Any
 
 import typer
 
-from rade.commands.output import tolerant_output
 from rade.errors import RadeError, is_machine
 
 COMMANDS = ("demo", "train", "predict", "reproduce", "results", "report", "diagnose", "datasets")
@@ -62,11 +63,14 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line; errors meant for the user become one sentence and an exit code (see `EXIT_CODES`)."""
     if not app.registered_commands:
         mount()
-    with tolerant_output() as streams:
-        code = _run(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # what an old terminal cannot show must not end a training
+    code = _run(arguments)
+    try:
         sys.stdout.flush()
-        if code == 0 and streams.lost is not None:
-            code = _fail(f"standard output could not be written: {streams.lost.strerror}; the work is done", 3)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python tries again when it leaves
+        code = code or _fail(f"standard output could not be written: {error.strerror}", 3)
     sys.exit(code)
 
 

@@ -72,7 +72,7 @@ def training_sums(coefficients: Coefficients, view: View) -> Sums:
     if variant.corrects:
         found = factors(coefficients, distribution)
         weights = Weights(weights.edges * found.edges, weights.loop * found.loop, weights.added)
-    sums = Sums(view.graph, weights.edges, weights.loop, ((view.added, weights.added),))
+    sums = Sums(distribution.graph, weights.edges, weights.loop, ((view.added, weights.added),))
     if distribution.noisy:
         sums = sums + _denoising(coefficients, distribution)
     if not variant.centres or view.added.size == 0:
@@ -141,7 +141,8 @@ class Adjacency:
                 "messages of single edges (edge_attr) are not told apart where noise in the graph is undone; leave out "
                 "edge_attr or noise"
             )
-        return self.sums(coefficients).at(self.targets).apply(messages)
+        sums = self.sums(coefficients)
+        return sums.apply(messages) if self.targets is None else sums.at(self.targets).apply(messages)
 
     def sums(self, coefficients: Coefficients) -> Sums:
         """How messages are summed; layers whose coefficients have equal keys share it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -43,6 +44,11 @@ def ordinary_tensors() -> Iterator[None]:
         yield
 
 
+def by_fields(value: Any) -> tuple[Any, tuple[Any, ...]]:
+    """How to copy and pickle a dataclass, for its ``__reduce__``: what it has computed since stays behind."""
+    return type(value), tuple(getattr(value, field.name) for field in fields(value) if field.init)
+
+
 class Recall(Generic[T]):
     """What was computed from tensors, as long as their memory lives unchanged; copies and pickles start empty.
 
@@ -60,7 +66,7 @@ class Recall(Generic[T]):
         if versions is None:  # an inference tensor counts no versions: build, do not keep
             return build()
         found = self._kept.get(key)
-        if found is not None and found[0] == versions and None not in [ref() for ref in found[1]]:
+        if found is not None and found[0] == versions and _alive(found[1]):
             return found[2]
         with ordinary_tensors():
             value = build()
@@ -73,13 +79,17 @@ class Recall(Generic[T]):
         """Whether `get` would find a value."""
         key, versions, _ = _place(tensors, extra)
         found = None if versions is None else self._kept.get(key)
-        return found is not None and found[0] == versions and None not in [ref() for ref in found[1]]
+        return found is not None and found[0] == versions and _alive(found[1])
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def __reduce__(self) -> tuple[type[Recall[T]], tuple[()]]:
         return type(self), ()
+
+
+def _alive(refs: list[weakref.ref[Any]]) -> bool:
+    return None not in [ref() for ref in refs]
 
 
 def _place(tensors: Sequence[Tensor | None], extra: Hashable) -> tuple[Hashable, list[int] | None, list[Tensor]]:

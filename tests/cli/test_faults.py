@@ -2,68 +2,15 @@
 
 import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
-from rade.commands import training
+from rade import data as data_sets
 from rade.commands.display import Lines
-from rade.train.compare import Comparison
-from rade.train.summary import Summary
+from rade.train.folder import Summaries, Summary
 
 QUICK = ("--epochs", 2, "--hidden", 8, "--runs", 1)
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("method = 1", "method must be a name or a list of names, got 1"),
-        ("method = [0]", "method must be a name or a list of names, got [0]"),
-        ('method = ""', "method must name at least one method, got ''; known: none"),
-        ("method = []", "method must name at least one method, got []; known: none"),
-        ("runs = true", "runs must be a whole number of at least 1, got True"),
-        ("runs = 99999999999", "runs must be at most 1000000, got 99999999999"),
-        ("rho = inf", "rho must be a finite number of at most 1e+09, got inf"),
-        ("penalty = nan", "penalty must be a finite number of at most 1e+09, got nan"),
-        ("samples = 99999999999999999999", "samples must be a finite number of at most 1e+09"),
-        ("lr = inf", "lr must be a finite number, got inf"),
-        ("lr = 1e39", "lr must be less than or equal to 1"),
-        ("hidden = 9223372036854775807", "hidden must be less than or equal to 1000000000, got 9223372036854775807"),
-        ("hidden = " + "9" * 5000, "file.toml is not valid TOML"),
-        ("layers = -9223372036854775809", "layers must be greater than or equal to 1, got -9223372036854775809"),
-        ("threads = 99999999999", "threads must be less than or equal to 1024"),
-        ("seed = 18446744073709551616", "seed must be less than or equal to 4611686018427387904"),
-        ('device = "meta"', "device must name a device that PyTorch can use here, got 'meta'"),
-        ("a = " + "[" * 3000, "file.toml is not valid TOML"),
-    ],
-    ids=lambda text: text[:40],
-)
-def test_settings_that_cannot_be_meant(text, sentence, rade, tmp_path):
-    (tmp_path / "file.toml").write_text(text)
-    code, _, err = rade("train", "--config", "file.toml")
-    assert (code, err.count("\n")) == (2, 1)
-    assert sentence in err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("train", *QUICK, "--lr", "1e39"), "lr must be less than or equal to"),
-        (("train", *QUICK, "--out", "x" * 300), "File name too long; choose another folder with --out"),
-        (("train", *QUICK, "--config", "x" * 300), "File name too long"),
-        (("train", *QUICK, "--tensorboard", "a\udcff"), "choose another folder with --tensorboard"),
-        (("predict", "x" * 300), "File name too long"),
-        (("datasets", "--data-root", "~nosuchuser"), "names a user that this machine does not know"),
-        (("diagnose", "csbm", "--seed", "9" * 21), "Invalid value for '--seed'"),
-        (("diagnose", "csbm", "--threads", "9" * 21), "Invalid value for '--threads'"),
-    ],
-    ids=lambda value: str(value)[:40],
-)
-def test_options_that_cannot_be_meant(arguments, sentence, rade):
-    code, _, err = rade(*arguments)
-    assert (code, err.count("\n")) == (2, 1)
-    assert sentence in err
 
 
 @pytest.mark.parametrize("missing", ["RANK", "MASTER_ADDR"])
@@ -109,7 +56,7 @@ def test_refusals_of_the_machine_have_a_code_of_their_own(rade, monkeypatch):
     def refused(*arguments):
         raise PermissionError(13, "Permission denied", "out")
 
-    monkeypatch.setattr(training, "load", refused)
+    monkeypatch.setattr(data_sets, "load", refused)
     code, _, err = rade("train", *QUICK)
     assert (code, err) == (3, "error: cannot go on: out: Permission denied\n")
 
@@ -124,7 +71,7 @@ def test_defects_stay_visible(rade, monkeypatch):
     def broken(*arguments):
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr(training, "load", broken)
+    monkeypatch.setattr(data_sets, "load", broken)
     with pytest.raises(RuntimeError, match="a defect"):
         rade("train", *QUICK)
 
@@ -163,20 +110,11 @@ def test_scores_are_whole_at_any_width(width, terminal, monkeypatch, capsys, tmp
     if terminal:
         monkeypatch.setenv("FORCE_COLOR", "1")
         monkeypatch.setenv("TERM", "xterm")  # a dumb one has 80 columns, whatever is said
-    both = [Summary(name, "accuracy", (0.81, 0.83), "best", 1.0) for name in ("none", "rade-of-uncorrected")]
-    Lines().comparison(Comparison(tuple(both), {}, tmp_path, tmp_path))
+    methods, values = ("none", "rade-of-uncorrected"), {(0, 0): 0.81, (0, 1): 0.83}
+    both = [Summary(name, "accuracy", values, "best", 1.0) for name in methods]
+    found = Summaries({}, tmp_path)
+    vars(found)["each"] = both
+    Lines().comparison(found)
     out = capsys.readouterr().out
     assert out.count("82.00 ± 1.41") == 2
     assert ("seconds" in out) == (width >= 80 or not terminal)
-
-
-def test_without_standard_output_there_is_a_display(monkeypatch):
-    from rade.commands.display import choose_display
-    from rade.commands.output import tolerant_output
-    from rade.train.process import Solo
-
-    monkeypatch.setattr(sys, "stdout", None)
-    monkeypatch.setattr(sys, "__stdout__", None)
-    with tolerant_output() as streams:
-        assert choose_display(False, Solo()).visible
-        assert streams.lost is None

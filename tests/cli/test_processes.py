@@ -2,12 +2,10 @@
 
 import json
 import random
-import signal
 import subprocess
 import sys
 import time
 
-import psutil
 import pytest
 
 from command_line import ENVIRONMENT, start, wait_for
@@ -29,7 +27,7 @@ def torchrun(*arguments, cwd):
 def result(folder):
     """A result file without what may differ: the times, and the commit, which an edit changes."""
     content = json.loads((folder / "run-0/result.json").read_text())
-    return {name: value for name, value in content.items() if name not in ("timing", "commit", "dirty", "checksum")}
+    return {name: value for name, value in content.items() if name not in ("timing", "commit", "dirty")}
 
 
 @pytest.mark.slow
@@ -44,21 +42,6 @@ def test_a_killed_run_resumes_to_the_same_file(rade, tmp_path):
     assert rade(*RUN, "--out", "killed", "--resume")[0] == 0
     assert rade(*RUN, "--out", "whole")[0] == 0
     assert result(tmp_path / "killed/rade-of") == result(tmp_path / "whole/rade-of")
-
-
-@pytest.mark.slow
-def test_ctrl_c_saves_says_how_to_go_on_and_leaves_with_130(rade, tmp_path):
-    process = start(*RUN, "--out", "stopped", cwd=tmp_path)
-    wait_for(tmp_path / "stopped/rade-of/run-0/checkpoint.pt", process)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert err.startswith("stopped after epoch ")
-    assert err.endswith("; the same command with --resume continues\n")
-    assert err.count("\n") == 1
-    assert rade(*RUN, "--out", "stopped", "--resume")[0] == 0
-    assert rade(*RUN, "--out", "whole")[0] == 0
-    assert result(tmp_path / "stopped/rade-of") == result(tmp_path / "whole/rade-of")
 
 
 @pytest.mark.slow
@@ -84,30 +67,3 @@ def test_two_processes_have_the_numbers_of_one(rade, tmp_path):
     shared, alone = (result(tmp_path / name / "none")["history"] for name in ("shared", "alone"))
     assert shared["loss"] == pytest.approx(alone["loss"], rel=1e-4)
     assert shared["val_loss"] == pytest.approx(alone["val_loss"], rel=1e-3)
-
-
-@pytest.mark.slow
-def test_two_processes_adapt_their_rates(tmp_path):
-    """Neighbor-sampled, 75 seeds in batches of 37: one process has no seed in the last batch."""
-    options = ("train", "--method", "rade-of", "--runs", "1", "--epochs", "3", "--batch-size", "37", "--fanouts", "5,5")
-    torchrun(*options, "--out", "shared", cwd=tmp_path)
-    assert len(set(result(tmp_path / "shared/rade-of")["history"]["p"])) == 3
-
-
-@pytest.mark.slow
-def test_two_killed_processes_resume_to_the_same_file(tmp_path):
-    """Both processes and their launcher die at once; each goes on with its own stream of views."""
-    options = ("train", "--dataset", "far-pair", "--method", "rade-of", "--runs", "1", "--epochs", "6")
-    options += ("--batch-size", "200", "--layers", "2", "--hidden", "8", "--checkpoint-every", "1")
-    command = [*TORCHRUN, *options, "--out", "killed"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, cwd=tmp_path, env=ENVIRONMENT, text=True, **pipes)
-    wait_for(tmp_path / "killed/rade-of/run-0/checkpoint.pt", process)
-    for worker in psutil.Process(process.pid).children(recursive=True):  # they are in sessions of their own
-        worker.kill()
-    process.kill()
-    process.communicate()
-    assert not (tmp_path / "killed/rade-of/run-0/result.json").exists()
-    torchrun(*options, "--out", "killed", "--resume", cwd=tmp_path)
-    torchrun(*options, "--out", "whole", cwd=tmp_path)
-    assert result(tmp_path / "killed/rade-of") == result(tmp_path / "whole/rade-of")

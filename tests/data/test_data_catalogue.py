@@ -9,7 +9,7 @@ import pytest
 
 import rade.data
 from rade.cli import main
-from rade.data.catalogue import _plain, catalogue
+from rade.data.catalogue import catalogue
 from rade.data.fetching import _address
 from rade.data.files import raw_files, required_files
 from rade.errors import RadeError
@@ -21,26 +21,11 @@ def run(*arguments: object) -> int:
     return int(stopped.value.code or 0)
 
 
-def test_no_two_data_sets_share_a_spelling():
-    entries = catalogue().values()
-    spellings = [_plain(text) for e in entries for text in {_plain(t): t for t in (e.name, e.title, *e.aliases)}]
-    assert len(spellings) == len(set(spellings))
-
-
-@pytest.mark.parametrize(
-    ("spelling", "name"),
-    [
-        ("CITESEER", "citeseer"),
-        ("Amazon-Computers", "computer"),
-        ("Coauthor CS", "cs"),
-        ("IMDB_MULTI", "imdb-m"),
-        ("molhiv", "ogbg-molhiv"),
-        ("PeptidesFunc", "peptides-func"),
-        ("Chameleon (filtered)", "chameleon-filtered"),
-    ],
-)
-def test_case_punctuation_and_aliases_do_not_matter(spelling: str, name: str):
-    assert rade.data.resolve(spelling).name == name
+def test_case_punctuation_and_aliases_do_not_matter_and_none_stands_for_two():
+    assert rade.data.resolve("Chameleon (filtered)").name == "chameleon-filtered"
+    for entry in catalogue().values():
+        for spelling in (entry.name.upper(), entry.title.replace("-", "_"), *entry.aliases):
+            assert rade.data.resolve(spelling) is entry
 
 
 @pytest.mark.parametrize(

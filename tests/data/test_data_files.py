@@ -23,8 +23,6 @@ from rade.data.readers import read_peptides
 
 KINDS = {
     "pickle": ("cora", "Cora/raw/ind.cora.allx"),
-    "pickle that is not needed": ("cora", "Cora/raw/ind.cora.x"),
-    "index": ("pubmed", "PubMed/raw/ind.pubmed.test.index"),
     "npz": ("cs", "CS/raw/ms_academic_cs.npz"),
     "json": ("flickr", "Flickr/raw/role.json"),
     "text": ("mutag", "MUTAG/raw/MUTAG_A.txt"),
@@ -125,26 +123,6 @@ def test_another_packing_is_accepted_with_the_same_content_only(key, change, sen
     assert not Path("mark").exists()
 
 
-def test_the_order_of_graphs_may_differ_between_packings(mirror: Path, tmp_path: Path):
-    """LRGB's own files hold the three parts one after another; a split beyond the last graph is refused."""
-    place = copy_of("peptides-func", mirror, tmp_path) / "peptides-func/source/peptides_func_graphs.npz"
-    with np.load(place) as archive:
-        arrays = dict(archive)
-    parts = ("train", "val", "test")
-    order = np.concatenate([arrays[part] for part in parts])
-    for key, counts in (("x", "num_nodes"), ("edge", "num_edges")):
-        pieces = np.split(arrays[key], arrays[counts].astype(np.int64).cumsum()[:-1])
-        arrays[key] = np.concatenate([pieces[i] for i in order])
-    ends = np.cumsum([len(arrays[part]) for part in parts])
-    arrays |= {part: np.arange(end - len(arrays[part]), end) for part, end in zip(parts, ends)}
-    arrays |= {key: arrays[key][order] for key in ("num_nodes", "num_edges", "y")}
-    np.savez(place, **arrays)
-    assert len(rade.data.load("peptides-func", tmp_path, download=False).graphs) == 15535
-    np.savez(place, **arrays | {"test": arrays["test"] + 1})
-    with pytest.raises(rade.data.DataError, match="other labels, degrees or splits; delete the file"):
-        rade.data.load("peptides-func", tmp_path, download=False)
-
-
 def test_importing_twice_changes_nothing_and_replaces_an_altered_file(mirror: Path, tmp_path: Path):
     def states() -> dict[str, int]:
         return {path: (tmp_path / path).stat().st_ino for path in files_below(tmp_path)}
@@ -183,19 +161,6 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing_half_written(mirror: Pat
         signal.signal(signal.SIGXFSZ, before)
     assert all((mirror / path).read_bytes() == (tmp_path / path).read_bytes() for path in files_below(tmp_path))
     assert "MUTAG/raw/MUTAG_A.txt" not in files_below(tmp_path)
-
-
-def refused(*arguments) -> None:
-    raise PermissionError(13, "Permission denied")
-
-
-@pytest.mark.parametrize(("method", "task"), [("open", "import"), ("read_bytes", "load")])
-def test_a_file_that_may_not_be_read_is_named(method: str, task: str, mirror: Path, tmp_path: Path, monkeypatch):
-    if task == "load":
-        rade.data.import_mirror(mirror, tmp_path, ["mutag"])
-    monkeypatch.setattr(Path, method, refused)
-    with pytest.raises(rade.data.DataError, match=r"cannot read .*MUTAG_.*\.txt: Permission denied; make it readable"):
-        rade.data.import_mirror(mirror, tmp_path, ["mutag"]) if task == "import" else rade.data.load("mutag", tmp_path)
 
 
 @pytest.fixture

@@ -107,25 +107,6 @@ def test_subsets_are_uniform(replace: bool):
     assert ((found[upper] - expected) ** 2 / expected).sum() < chi2.isf(FALSE_ALARM, len(weight) - 1)
 
 
-def test_every_edge_is_drawn_equally_often():
-    """Through the loader, at many degrees: inclusions of each edge against fan-out/degree."""
-    passes, fanout = 300, 3
-    batches = loader([fanout], batch_size=400, bidirectional=False)
-    counts = np.zeros(DATA.num_nodes**2)
-    for _ in range(passes):
-        for batch in batches:
-            counts[keys(batch.edge_index, batch.n_id).numpy()] += 1
-    edge = (DATA.edge_index[0] * DATA.num_nodes + DATA.edge_index[1]).numpy()
-    degree = torch.bincount(DATA.edge_index[1], minlength=DATA.num_nodes).numpy()[DATA.edge_index[1]]
-    chance = np.minimum(fanout / degree, 1)
-    random = chance < 1
-    expected = passes * chance[random]
-    # Each edge's count is binomial; within a node they add up, which takes one degree of freedom per node.
-    scores = (counts[edge][random] - expected) ** 2 / expected * (degree[random] - 1) / (degree[random] - fanout)
-    freedom = random.sum() - np.unique(DATA.edge_index[1].numpy()[random]).size
-    assert chi2.ppf(FALSE_ALARM, freedom) < scores.sum() < chi2.isf(FALSE_ALARM, freedom)
-
-
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # PyTorch's own way of unpacking a CSR matrix
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_worker_processes_give_the_same_batches(start: str):
@@ -166,17 +147,6 @@ def test_wrong_arguments_are_explained(change: dict, sentence: str, monkeypatch:
     monkeypatch.setattr(neighbor.torch_geometric.typing, "WITH_PYG_LIB", False)
     with pytest.raises(rade.data.DataError, match=sentence):
         next(iter(loader(**change)))
-
-
-def test_pyg_libs_loader_is_taken_where_it_is_installed(monkeypatch: pytest.MonkeyPatch):
-    """pyg-lib itself has no wheel here; what is checked is how it would be called."""
-    calls = []
-    monkeypatch.setattr(neighbor.torch_geometric.typing, "WITH_PYG_LIB", True)
-    monkeypatch.setattr(neighbor, "NeighborLoader", lambda *args, **options: calls.append((args, options)))
-    rade.data.neighbor_loader(DATA, [2, 1], 5, shuffle=True)
-    ((data, fanouts, _), options) = calls[0]
-    assert (data is DATA, fanouts) == (True, [2, 1])
-    assert (options["subgraph_type"], options["batch_size"], len(options["sampler"])) == ("bidirectional", 5, 400)
 
 
 def test_masks_transforms_changed_graphs_and_isolated_nodes():

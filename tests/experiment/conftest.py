@@ -1,10 +1,10 @@
-"""Rows and tables small enough for seconds."""
+"""Records, tables and a cluster small enough for seconds."""
 
 import pytest
 import torch
 
 from command_line import caller
-from rade.train.row import key_of, sealed
+from rade.train.record import RunRecord, key_of
 
 TABLE = """
 title = "Tiny"
@@ -33,38 +33,23 @@ settings = { hidden = 4, epochs = 4, lr = 1e30 }
 
 
 @pytest.fixture
-def row():
-    """Builds valid rows by number."""
+def record():
+    """Builds valid records by number."""
 
     def build(number=0, **changes):
         settings = {"dataset": "cora", "backbone": "gcn", "method": "none", "options": {}, "seed": 0, "device": "cpu"}
         settings |= changes.pop("settings", {})
         data = {"name": "cora", "source": "", "licence": "", "files": {}, "options": {}}
         values = {
-            "format": 1,
-            "key": key_of(settings, {"number": number}, number, data),
-            "numerics": 1,
-            "settings": settings,
-            "protocol": "released",
-            "run": number,
-            "seed": number,
-            "metric": "accuracy",
-            "folds": 0,
-            "val": 0.5,
-            "test": 0.25 + number / 1000,
-            "best_epoch": 1,
-            "epochs": 2,
-            "history": {"loss": [1.0, 0.1 + number], "val": [0.5, 0.4]},
-            "timing": {"seconds": 2.0, "seconds_per_epoch": 1.0, "finished": "2026-01-01T00:00:00+00:00"},
-            "versions": {},
-            "commit": "",
-            "dirty": False,
-            "machine": {},
-            "threads": 1,
-            "command": "rade train",
-            "data": data,
+            **{"key": key_of(settings, {"number": number}, number, data), "numerics": 1, "settings": settings},
+            **{"protocol": "released", "run": number, "seed": number, "metric": "accuracy", "folds": 0},
+            **{"val": 0.5, "test": 0.25 + number / 1000, "quality": {"log_loss": 1 / 3}, "best_epoch": 1, "epochs": 2},
+            **{"history": {"loss": [1.0, 0.1 + number], "val": [0.5, 0.4]}},
+            **{"timing": {"seconds": 2.0, "seconds_per_epoch": 1.0, "finished": "2026-01-01T00:00:00+00:00"}},
+            **{"versions": {"torch": "2"}, "commit": "0123", "dirty": False, "machine": {"cores": 2}, "threads": 1},
+            **{"command": 'rade train --set "x=1,\n2"', "data": data},
         }
-        return sealed(values | changes)
+        return RunRecord.of(values | changes)
 
     return build
 
@@ -87,3 +72,13 @@ def rade(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     torch.set_num_threads(1)
     return caller(capsys)
+
+
+@pytest.fixture(scope="session")
+def scheduler():
+    """The address of a Dask scheduler with one worker, which all tests share."""
+    from distributed import LocalCluster
+
+    options = {"n_workers": 1, "threads_per_worker": 1, "memory_limit": 0, "dashboard_address": ":0"}
+    with LocalCluster(**options, silence_logs=60, host="127.0.0.1") as cluster:
+        yield cluster.scheduler_address

@@ -1,204 +1,201 @@
-"""The store: nothing torn, nothing lost, nothing twice, and damage told."""
+"""The store and its text form: nothing torn, nothing lost, nothing twice, one writer, and damage told."""
 
 import gzip
 import json
-import os
-import subprocess
-import sys
-from multiprocessing import get_context
+import shutil
+import sqlite3
+from contextlib import closing
 
 import pytest
 
 from rade.errors import EnvironmentFault
-from rade.experiment.store import Store
+from rade.experiment.store import Failure, Store, existing, export, open_store, records_below
 from rade.train.errors import RunError
-from rade.train.row import decode, encode, key_of, sealed
-
-DATA = {"name": "cora", "files": {"x": "1"}, "options": {}}
-SETTINGS = {"dataset": "cora", "seed": 0, "lr": 0.1, "threads": 0, "device": "cpu", "options": {}}
 
 
-def test_a_row_survives_writing_and_reading(row, tmp_path):
-    store = Store(tmp_path / "store")
-    first = row(1)
-    assert store.put(first)
-    assert store.rows() == ([first], [])
-    assert store.rows(curves=False).rows == [{name: first[name] for name in first if name != "history"}]
-    assert store.history(first["key"]) == first["history"]
-    assert json.loads(store.path(first["key"]).read_text()) == first
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "runs.sqlite")
 
 
-def test_a_run_that_is_there_stays(row, tmp_path):
-    store = Store(tmp_path)
-    store.put(row(1))
-    assert not store.put(sealed(row(1) | {"val": 0.9}))
-    assert store.rows().rows[0]["val"] == 0.5
+@pytest.fixture
+def text(store, record, tmp_path):
+    """The text form of a store with three runs."""
+    store.merge(record(number, settings={"method": ("none", "rade-of")[number % 2]}) for number in (2, 0, 1))
+    export(store, tmp_path / "text")
+    return tmp_path / "text"
 
 
-def test_what_decides_the_numbers_decides_the_key():
-    """Every change but those of threads and of the number of the device."""
-    base = key_of(SETTINGS, {"rate": 0.5}, 0, DATA)
-    same = [key_of(SETTINGS | {"threads": 4}, {"rate": 0.5}, 0, DATA | {"source": "elsewhere"})]
-    other = [
-        key_of(SETTINGS | {"lr": 0.2}, {"rate": 0.5}, 0, DATA),
-        key_of(SETTINGS | {"seed": 1}, {"rate": 0.5}, 0, DATA),
-        key_of(SETTINGS | {"device": "cuda:1"}, {"rate": 0.5}, 0, DATA),
-        key_of(SETTINGS, {"rate": 0.6}, 0, DATA),
-        key_of(SETTINGS, {"rate": 0.5}, 1, DATA),
-        key_of(SETTINGS, {"rate": 0.5}, 0, DATA | {"files": {"x": "2"}}),
-        key_of(SETTINGS, {"rate": 0.5}, 0, DATA, processes=2),
+def failure(key, **changes):
+    told = {"key": key, "settings": {}, "run": 0, "reason": "tired", "when": "now", "commit": ""}
+    return Failure(**{**told, "command": "rade train", **changes})
+
+
+def test_a_run_survives_writing_and_reading(store, record):
+    assert store.records() == []
+    assert store.put(record(1))
+    assert store.records() == [record(1)]
+    assert store.records(curves=False) == [record(1, history={})]
+    assert store.keys() == {record(1).key}
+    assert not store.put(record(1, val=0.9))  # one that is there stays as it is
+    assert store.records() == [record(1)]
+
+
+def test_the_text_form_holds_the_same_to_the_last_bit(store, text, record, tmp_path):
+    assert open_store(text).records() == store.records()
+    assert open_store(text).records(curves=False) == store.records(curves=False)
+    assert open_store(text).keys() == store.keys()
+    assert [line.split(",")[3:6] for line in (text / "runs.csv").read_text().splitlines() if "gcn" in line] == [
+        ["none", "released", "0"],
+        ["none", "released", "2"],
+        ["rade-of", "released", "1"],
     ]
-    assert set(same) == {base}
-    assert len({base, *other}) == 8
-    cuda = [key_of(SETTINGS | {"device": name}, {}, 0, DATA) for name in ("cuda", "cuda:1")]
-    assert cuda[0] == cuda[1]
+    before = {path: path.read_bytes() for path in sorted(text.rglob("*")) if path.is_file()}
+    export(open_store(text), text)  # also from itself
+    export(store, tmp_path / "again")
+    assert {path: path.read_bytes() for path in before} == before
+    assert [(tmp_path / "again" / path.relative_to(text)).read_bytes() for path in before] == list(before.values())
 
 
-def test_the_numerical_version_is_part_of_the_key(monkeypatch):
-    before = key_of(SETTINGS, {}, 0, DATA)
-    monkeypatch.setattr("rade.train.row.NUMERICS", 10**6)
-    assert key_of(SETTINGS, {}, 0, DATA) != before
+@pytest.mark.parametrize(
+    ("wanted", "count"),
+    [
+        ({"method": "rade-of"}, 1),
+        ({"method": ("none", "rade-of")}, 3),
+        ({"dataset": "cora", "protocol": "released"}, 3),
+        ({"backbone": "gat"}, 0),
+        ({"protocol": {"paper"}}, 0),
+    ],
+    ids=str,
+)
+def test_runs_are_chosen_by_their_settings(wanted, count, store, text):
+    assert len(store.records(**wanted)) == len(open_store(text).records(**wanted)) == count
 
 
-def test_rows_are_chosen_by_their_settings(row, tmp_path):
-    store = Store(tmp_path)
-    for number, method in enumerate(("none", "rade-of", "drop-edge")):
-        store.put(row(number, settings={"method": method}, protocol=("released", "paper")[number % 2]))
-    assert [r["settings"]["method"] for r in store.rows(method="rade-of").rows] == ["rade-of"]
-    assert len(store.rows(method=("none", "rade-of")).rows) == 2
-    assert len(store.rows(dataset="cora", protocol="released").rows) == 2
-    assert store.rows(backbone="gat").rows == []
+def test_a_run_that_finishes_after_all_has_not_failed(store, record, tmp_path):
+    store.fail(failure(record(1).key))
+    store.fail(failure(record(1).key, reason="<tired>"))
+    store.fail(failure(record(2).key))
+    assert [one.reason for one in store.failures()].count("<tired>") == 1
+    store.put(record(2))
+    export(store, tmp_path / "text")
+    assert open_store(tmp_path / "text").failures() == store.failures() == [failure(record(1).key, reason="<tired>")]
+    store.put(record(1))
+    export(store, tmp_path / "text")
+    assert open_store(tmp_path / "text").failures() == store.failures() == []
 
 
-def test_damaged_and_foreign_files_are_named_and_skipped(row, tmp_path):
-    store = Store(tmp_path)
-    for number in range(6):
-        store.put(row(number))
-    paths = [store.path(row(number)["key"]) for number in range(6)]
-    paths[0].write_bytes(paths[0].read_bytes()[:100])  # torn
-    paths[1].write_bytes(paths[1].read_bytes().replace(b'"val":0.5', b'"val":0.9'))  # edited
-    paths[2].write_bytes(encode(row(2) | {"format": 2}))
-    paths[3].rename(tmp_path / "other.json")
-    (tmp_path / "notes.json").write_text('{"note": 1}')
-    (tmp_path / "list.json").write_text("[]")
-    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe")
-    (tmp_path / "folder.json").mkdir()
-    rows, problems = store.rows(curves=False)
-    assert sorted(r["run"] for r in rows) == [4, 5]
-    told = {problem.split(" ", 1)[0].rsplit("/", 1)[1]: problem for problem in problems}
-    assert "is torn or no JSON" in told[paths[0].name]
-    assert "its checksum does not match" in told[paths[1].name]
-    assert "has format 2, and this version of rade reads format 1" in told[paths[2].name]
-    assert "a file of the store is named by its key" in told["other.json"]
-    assert "is not a run of rade" in told["notes.json"]
-    assert "is not a run of rade" in told["list.json"]
-    assert "is torn or no JSON" in told["bytes.json"]
-    assert "cannot be read: Is a directory" in told["folder.json"]
-    assert len(problems) == 8
-    assert store.put(row(0))  # a torn file is no run: it is written again
-    assert store.has(row(0)["key"])
+def test_a_second_writer_is_told_and_readers_are_not(store, record):
+    with store.writing():
+        store.put(record(1))
+        with pytest.raises(RunError, match=r"somebody else writes to .*runs.sqlite; wait for that, or choose another"):
+            Store(store.path).writing().__enter__()
+        assert Store(store.path).records() == [record(1)]
+    with Store(store.path).writing() as again:
+        assert again.put(record(2))
 
 
-def test_a_row_may_be_reformatted_but_not_changed(row):
-    text = json.dumps(row(3), indent=4).encode()
-    assert decode(text) == row(3)
-    assert "history" not in decode(text, curves=False)
-    with pytest.raises(ValueError, match="its checksum does not match"):
-        decode(text.replace(b'"epochs": 2', b'"epochs": 3'))
+def test_the_text_form_is_not_written_to(text):
+    with pytest.raises(RunError, match=r"text is the text form .*; rade results NEW.sqlite merge .*text makes a store"):
+        open_store(text).writing()
 
 
-def test_rows_may_be_compressed(row, tmp_path):
-    store, other = Store(tmp_path / "one"), Store(tmp_path / "two")
-    for number in range(3):
-        store.put(row(number))
-    whole = store.rows()
-    packed = [store.path(row(number)["key"]) for number in range(2)]
-    for path in packed:
-        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
-        path.unlink()
-    assert store.rows() == whole
-    assert store.history(row(0)["key"]) == row(0)["history"]
-    assert not store.put(row(1))  # it is there
-    assert other.merge(store.folder) == (3, [])
-    packed[0].write_bytes(encode(row(0)))  # both are there: one row
-    assert store.rows() == whole
-    torn = packed[1].with_name(f"{packed[1].name}.gz")
-    torn.write_bytes(torn.read_bytes()[:-20])
-    assert store.rows().problems == [f"{torn} is torn or not compressed by gzip"]
-    assert store.put(row(1))
-    assert store.rows() == whole
+def test_an_export_loses_nothing(text, record, tmp_path):
+    other = Store(tmp_path / "other.sqlite")
+    other.put(record(7))
+    with pytest.raises(RunError, match=r"text holds 3 runs that .*other.sqlite lacks, and they would be lost"):
+        export(other, text)
+    other.merge(records_below(text))
+    assert export(other, text) == 4
 
 
-def test_stores_and_folders_of_rade_train_merge(row, tmp_path):
-    one, two = Store(tmp_path / "one"), Store(tmp_path / "two")
-    for number in range(3):
-        one.put(row(number))
-    two.put(row(2))
+def test_what_rade_train_left_is_merged(store, record, tmp_path):
     folder = tmp_path / "runs" / "none" / "run-7"
     folder.mkdir(parents=True)
-    (folder / "result.json").write_bytes(encode(row(7)))
-    (tmp_path / "runs" / "summary.json").write_text("{}")
-    (tmp_path / "one" / "broken.json").write_text("{")
-    new, problems = two.merge(tmp_path / "one")
-    assert (new, len(problems)) == (2, 1)
-    assert two.merge(tmp_path / "runs") == (1, [])
-    assert sorted(r["run"] for r in two.rows().rows) == [0, 1, 2, 7]
-    with pytest.raises(RunError, match=r"there is no folder .*nowhere to merge"):
-        two.merge(tmp_path / "nowhere")
+    (folder / "result.json").write_text(record(7).to_json())
+    assert [store.merge(records_below(tmp_path / "runs")) for _ in range(2)] == [1, 0]
+    (folder / "result.json").write_text("{")
+    with pytest.raises(RunError, match=r"result.json is torn or no JSON"):
+        records_below(tmp_path / "runs")
 
 
-def test_a_store_that_cannot_be_written_is_a_sentence(row, tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match=r"cannot write to .*file/store: Not a directory; choose another folder"):
-        Store(tmp_path / "file" / "store").open()
+def test_a_full_disk_leaves_what_was_there(store, record, monkeypatch):
+    """SQLite meets the limit of pages in the midst of a write, as it would a full disk."""
+    store.put(record(1))
+    connect, full = sqlite3.connect, record(2, epochs=9999, history={"val": [0.1] * 9999})
 
-    def full(descriptor):
-        raise OSError(28, "No space left on device")
+    def limited(*arguments, **options):
+        found = connect(*arguments, **options)
+        found.execute("PRAGMA max_page_count = 8")
+        return found
 
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(EnvironmentFault, match=r"cannot write to .*store: No space left on device; choose another"):
-        Store(tmp_path / "store").put(row(1))
-    assert list((tmp_path / "store").iterdir()) == []
-
-
-def test_what_killed_writers_left_is_cleared_after_a_day(tmp_path):
-    old, young = tmp_path / ".a.json.x1", tmp_path / ".b.json.x2"
-    for path in (old, young):
-        path.write_text("half")
-    os.utime(old, (0, 0))
-    Store(tmp_path).open()
-    assert (old.exists(), young.exists()) == (False, True)
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite3, "connect", limited)
+        with pytest.raises(EnvironmentFault, match=r"cannot use the store .*: database or disk is full; what it held"):
+            store.put(full)
+    assert store.records() == [record(1)]
+    assert store.put(full)
 
 
-def test_files_can_be_read_by_others(row, tmp_path):
-    store = Store(tmp_path)
-    store.put(row(1))
-    assert store.path(row(1)["key"]).stat().st_mode & 0o044 == 0o044
+def test_a_writer_that_was_killed_in_the_midst_leaves_what_was_there(store, record, tmp_path):
+    """The files as they lie on the disk while a transaction has begun to change them."""
+    store.merge(record(number) for number in range(3))
+    torn = tmp_path / "torn.sqlite"
+    with closing(sqlite3.connect(store.path)) as base:
+        base.execute("PRAGMA cache_size = 1")
+        base.execute("UPDATE runs SET curves = ?", ("x" * 100_000,))
+        shutil.copy(store.path, torn)
+        shutil.copy(f"{store.path}-journal", f"{torn}-journal")
+    assert torn.stat().st_size > 100_000
+    assert Store(torn).records() == store.records() == [record(number) for number in range(3)]
 
 
-def _write(folder, first, rows):
-    """A writer: its own rows, and row 0, which all of them write."""
-    store = Store(folder)
-    for row in (rows[0], *rows[first : first + 50]):
-        store.put(row)
+def _damage(name, change):
+    def act(folder):
+        path = folder / name
+        path.write_bytes(change(path.read_bytes()))
+
+    return act
 
 
-def test_eight_writers_lose_nothing(row, tmp_path):
-    rows = [row(number) for number in range(401)]
-    context = get_context("spawn")
-    writers = [context.Process(target=_write, args=(tmp_path, 1 + 50 * k, rows)) for k in range(8)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-        assert writer.exitcode == 0
-    found, problems = Store(tmp_path).rows()
-    assert problems == []
-    assert sorted(found, key=lambda r: r["run"]) == rows
-    assert len(list(tmp_path.iterdir())) == 401
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (_damage("runs.csv", lambda content: content.replace(b",0.5,", b",high,", 1)), "runs.csv, line 2, is torn"),
+        (_damage("runs.csv", lambda content: content.replace(b",0.5,", b",nan,", 1)), "line 2, is torn"),
+        (_damage("runs.csv", lambda content: content[:-60]), "runs.csv, line 4, is torn"),
+        (_damage("curves/cora.jsonl.gz", lambda content: content[:-9]), "cora.jsonl.gz is torn"),
+        (_damage("curves/cora.jsonl.gz", lambda content: gzip.compress(b"{}\n")), "cora.jsonl.gz is torn"),
+        (_damage("curves/cora.jsonl.gz", lambda content: gzip.compress(b"")), "line 2, is torn, lacks"),
+        (_damage("provenance.json", lambda content: b"["), "provenance.json is torn"),
+        (lambda folder: (folder / "provenance.json").unlink(), "cannot read .*provenance.json: No such file"),
+    ],
+)
+def test_damage_to_the_text_form_is_a_sentence(damage, sentence, text):
+    damage(text)
+    with pytest.raises(RunError, match=sentence):
+        open_store(text).records()
 
 
-def test_the_store_does_not_need_torch():
-    code = "import sys, rade.experiment.store; print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+def test_what_is_no_store_is_a_sentence(store, tmp_path):
+    store.path.write_text("notes " * 1000)
+    with pytest.raises(RunError, match=r"runs.sqlite is damaged or no store of rade; name another file"):
+        store.records()
+    store.path.write_bytes(b"")
+    assert store.records() == []  # its first writer was killed at once
+    with closing(sqlite3.connect(store.path)) as base:
+        base.execute("CREATE TABLE mine (x)")
+    with pytest.raises(RunError, match="is damaged or no store of rade"):
+        store.writing().__enter__()
+    with pytest.raises(RunError, match=r"is a folder without runs.csv; a store is one file"):
+        open_store(tmp_path)
+    with pytest.raises(RunError, match=r"there is no store at .*nowhere; rade reproduce makes one"):
+        existing(tmp_path / "nowhere")
+
+
+def test_a_row_of_another_program_is_a_sentence(store, record):
+    store.put(record(1))
+    with sqlite3.connect(store.path) as base:
+        base.execute("UPDATE runs SET record = ?", (json.dumps({"format": 2}),))
+    with pytest.raises(RunError, match="is damaged or no store of rade"):
+        store.records()

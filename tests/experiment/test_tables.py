@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import pickle
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from experiment.own import written
-from looping import looped
 from rade import experiment
 from rade.data.catalogue import catalogue
 from rade.experiment import Published
@@ -20,9 +16,34 @@ from rade.train.settings import BACKBONES, METHODS, Settings, resolve
 
 DOCS = Path(__file__).parents[2] / "docs" / "experiments.md"
 TABLES = [experiment.load(name) for name in experiment.names()]
-named = looped("table", TABLES, ids=lambda table: table.name)
+named = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 # Data sets that a table may name before the catalogue has them.
 AWAITED = {"minesweeper", "tolokers", "chameleon-filtered", "squirrel-filtered", "nci1"}
+
+
+GOOD = """
+title = "Mine"
+seeds = 3
+backbones = ["gcn", "gin"]
+datasets = ["cora", "pubmed"]
+
+[[rows]]
+name = "Plain"
+method = "none"
+settings = { layers = 3, hidden = { cora = 16 } }
+published.gcn.cora = [81, 0.5]
+
+[[rows]]
+name = "Linear"
+method = "rade-of-fixed"
+backbones = ["sgc"]
+search = { p = [0.1, 0.2], rho = [0.5, 1.0] }
+"""
+
+
+def written(folder: Path, text: str = GOOD) -> Path:
+    (folder / "mine.toml").write_text(text, encoding="utf-8")
+    return folder / "mine.toml"
 
 
 @named
@@ -105,14 +126,16 @@ def test_depth_is_varied_at_equal_rates():
     assert rows["Uncorrected, layers 8"].settings == rows["Corrected, layers 8"].settings == {"layers": 8}
 
 
-def test_reading_needs_no_torch():
-    """Reports read tables where there is no torch."""
-    code = (
-        "import sys; sys.modules.update(dict.fromkeys(['torch', 'torch_geometric', 'pydantic', 'numpy'])); "
-        "import rade.experiment as e; print(sum(len(list(e.cells(e.load(n)))) for n in e.names()))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert int(done.stdout) == sum(len(list(experiment.cells(table))) for table in TABLES)
+def test_a_setting_is_varied_or_set(tmp_path):
+    text = GOOD.replace("published.gcn.cora = [81, 0.5]\n", "").replace("[[rows]]", "[vary]\n{} = [1]\n[[rows]]", 1)
+    for name, row in (("layers", "Plain"), ("rho", "Linear")):
+        with pytest.raises(experiment.TableError, match=f"row '{row}': '{name}' is varied by the table and set by"):
+            experiment.read(written(tmp_path, text.replace("{}", name)))
+
+
+def test_values_made_in_python_check_themselves():
+    with pytest.raises(ValueError, match="at least 1 item"):
+        experiment.Row("Plain", "dropout", ("gcn",), search={"rate": ()})
 
 
 def test_a_table_of_ones_own(tmp_path):

@@ -5,9 +5,10 @@ import json
 import random
 from itertools import chain
 
-from rade.experiment.values import Experiment, Published, Row
+from rade.experiment.store import Store, export
+from rade.experiment.table import Experiment, Published, Row
 from rade.report import build, read_rows
-from rade.train.row import encode
+from rade.train.record import RunRecord
 
 METHODS = {"GCN": "none", "DropEdge": "drop-edge", "DropNode": "drop-node"}
 METHODS |= {"RADE-OF": "rade-of", "RADE-OFS": "rade-ofs"}
@@ -87,7 +88,9 @@ def report(rows, *experiments, **others):
 
 
 def save(rows, folder):
-    folder.mkdir(parents=True, exist_ok=True)
-    for one in rows:
-        (folder / f"{one['key']}.json").write_bytes(encode(one))
+    """A store with these rows, in its text form."""
+    file = Store(folder / "runs.sqlite")
+    with file.writing():
+        file.merge(RunRecord.of(one) for one in rows)
+    export(file, folder)
     return folder

@@ -28,6 +28,7 @@ DIAGNOSIS = {
     "p": 0.5, "q": 0.00072, "notes": ["16 <nodes>"], "operators": {"clean": MEASURED, "rade-ofs": MEASURED},
 }  # fmt: skip
 FAILURE = {"settings": settings(), "run": 3, "reason": "the loss became <nan>", "when": "now", "command": "rade train"}
+FAILURE["commit"] = ""
 
 
 def poisoned(value):
@@ -41,7 +42,7 @@ def poisoned(value):
 
 
 def test_everything_is_escaped_and_nothing_comes_from_elsewhere():
-    bad = [poisoned(one) | {"key": one["key"] + "x"} for one in store(3)]
+    bad = [poisoned(one) | {"key": one["key"][::-1]} for one in store(3)]
     rows = tuple(replace(one, name=one.name + ATTACK) for one in MAIN.rows)
     named = replace(MAIN, title=ATTACK, note=ATTACK, rows=rows)
     found = report(store(3) + bad, named, title=ATTACK)
@@ -125,18 +126,15 @@ def test_a_store_tells_of_failures_diagnoses_and_damage(tmp_path):
     save(store(2), tmp_path)
     finished = read_store(tmp_path).runs[0].key
     for name, content in {
-        "torn.json": '{"format": 1, "key"', "foreign.json": "[]", "notes.txt": "not mine",
-        "failures/a.json": json.dumps({**FAILURE, "key": "a"}), "failures/torn.json": "{",
-        "failures/b.json": json.dumps({**FAILURE, "key": finished}), "diagnoses/cora.json": json.dumps(DIAGNOSIS),
+        "notes.txt": "not mine", "studies/diagnoses/torn.json": "{", "studies/diagnoses/x.json": json.dumps(DIAGNOSIS),
+        "failures.json": json.dumps([{**FAILURE, "key": "a"}, {**FAILURE, "key": finished}]),
     }.items():  # fmt: skip
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text(content)
     found = read_store(tmp_path)
-    assert [one["key"] for one in found.failures] == ["a"]  # b has finished since
+    assert [one["key"] for one in found.failures] == ["a"]  # the other has finished since
     assert [(one.name, one.reason) for one in found.problems] == [
-        ("foreign.json", "is not a run of rade"),
-        ("torn.json", "is torn or no JSON"),
-        ("failures/torn.json", "is torn, or not what rade writes into failures"),
+        ("diagnoses/torn.json", "is torn, or not what rade writes into diagnoses"),
     ]
     told = replace(report(store(2)), store=found)
     for text in (page(told), markdown(told)):
@@ -150,15 +148,14 @@ def test_a_store_tells_of_failures_diagnoses_and_damage(tmp_path):
 
 def test_the_command_writes_and_tells(rade, tmp_path):
     save(store(4, rade_of=0.02) + cell(0.7, 0.01, 2, dataset="citeseer", method="none"), tmp_path / "results")
-    (tmp_path / "results" / "torn.json").write_text("{")
     code, out, err = rade("report", "--tables", "main.toml", "--datasets", "cora")
-    assert (code, err) == (0, "skipped torn.json: is torn or no JSON\n")
+    assert (code, err) == (0, "")
     assert out.startswith("20 runs on 1 data set; 5 of 5 cells in 1 table have runs.")
     assert "in report: report.html, results.md" in out
     assert "citeseer" not in (tmp_path / "report/results.md").read_text()
     _, out, _ = rade("report", "--tables", "main.toml", "--format", "md,csv", "--title", "Mine", "--json")
     document = json.loads(out)
-    assert (document["runs"], len(document["problems"])) == (22, 1)
+    assert (document["runs"], len(document["problems"])) == (22, 0)
     assert {Path(file).name for file in document["files"]} == set(FILES) - {"report.html", "tables.tex"}
     assert (tmp_path / "report/results.md").read_text().startswith("# Mine\n")
 
@@ -166,7 +163,7 @@ def test_the_command_writes_and_tells(rade, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["nowhere"], "error: there is no folder nowhere; name the store"),
+        (["nowhere"], "error: there is no store at nowhere; rade reproduce makes one"),
         ([".", "--format", "pdf"], "error: unknown format 'pdf'; there are html, md, tex, csv"),
         ([".", "--tables", "nodes"], "error: unknown table 'nodes'"),
         (["store", "--datasets", "coar"], "error: unknown data set 'coar'; did you mean 'cora'?"),
@@ -177,7 +174,7 @@ def test_the_command_writes_and_tells(rade, tmp_path):
 )
 def test_wrong_input_is_one_sentence_and_keeps_the_last_report(rade, tmp_path, arguments, sentence):
     (tmp_path / "file").write_text("")
-    (tmp_path / "empty").mkdir()
+    save([], tmp_path / "empty")
     (tmp_path / "report").mkdir()
     (tmp_path / "report/results.md").write_text("the last one")
     save(store(2), tmp_path / "store")

@@ -6,11 +6,11 @@ import copy
 
 import pytest
 import torch
+from rade.view.sampling import draw
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv, SAGEConv, global_add_pool
 
 import rade
-from rade.view.sampling import draw
 from zoo import LAYERS, Net, normal, random_edges, seeded
 
 NODES = 30

@@ -101,7 +101,7 @@ def describe(data_root: Path | None) -> list[dict[str, Any]]:
 def _print_table(rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
 
-    from rade.commands.narrow import fitting, printable
+    from rade.commands.display import fitting, printable
 
     console = printable(Console())
     order = ("source", "licence", "split", "features", "metric", "classes")

@@ -31,7 +31,7 @@ def diagnose(
     threads: Annotated[int | None, typer.Option(min=1, max=1024, help="CPU threads.")] = None,
     data_root: Annotated[Path | None, typer.Option(help="Data folder; else $RADE_DATA, else ~/.cache/rade.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="A store: keep the result in its folder diagnoses/, for rade report.")
+        Path | None, typer.Option(help="A folder of results: keep it in studies/diagnoses/ there, for rade report.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
@@ -51,9 +51,9 @@ def diagnose(
     """
     import torch
 
-    from rade.rates.rules import Constant
     from rade.diagnose import Effort
     from rade.diagnose import diagnose as measure
+    from rade.rates.rules import Constant
     from rade.train.errors import SettingsError
 
     try:
@@ -93,8 +93,8 @@ def _run(subject: str) -> Path | None:
 def _of_run(folder: Path, data_root: Path | None, **options: Any) -> "Subject":
     from rade.data import load
     from rade.diagnose import subject_of
-    from rade.train.denoising import corrupted
     from rade.train.run import load_run
+    from rade.train.stages import corrupted
 
     trained = load_run(folder)
     settings = trained.settings
@@ -129,12 +129,12 @@ def _of_dataset(
 
 def _keep(found: "Diagnosis", store: Path) -> Path:
     """Write a diagnosis into a store, named by the data set and its content: an equal one replaces itself."""
-    from rade.train.files import save_record
+    from rade.train.files import save_json
 
     record = {"format": 1, **found.to_json()}
     name = hashlib.sha256(jsonlib.dumps(record, sort_keys=True).encode()).hexdigest()[:12]
-    path = store / "diagnoses" / f"{found.dataset}-{name}.json"
-    save_record(path, record)
+    path = store / "studies" / "diagnoses" / f"{found.dataset}-{name}.json"
+    save_json(path, record)
     return path
 
 
@@ -142,7 +142,7 @@ def _show(found: "Diagnosis") -> None:
     """Two tables: the operators side by side, and sensitivity by distance."""
     from rich.console import Console
 
-    from rade.commands.narrow import printable
+    from rade.commands.display import printable
 
     console = printable(Console(highlight=False))
     console.print(f"[bold]{found.dataset}[/]: {found.model}", markup=True, soft_wrap=True)

@@ -1,29 +1,31 @@
-"""How training shows itself: live on a terminal, in plain lines elsewhere, silent for machines."""
+"""How commands show what they do: tables that fit, and training live on a terminal, in lines elsewhere, or silent."""
+
+from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
 from rich.console import Console
+from rich.measure import Measurement
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from rade.commands.narrow import fitting, printable
-from rade.commands.shown import Shown
-from rade.data import Dataset
-from rade.train.compare import Comparison
-from rade.train.plan import Plan
-from rade.train.process import Solo
-from rade.train.progress import Progress
-from rade.train.result import Result
-from rade.train.row import LATER
-from rade.train.settings import Settings
+from rade.train.record import LATER
 
+if TYPE_CHECKING:
+    from rade.data import Dataset
+    from rade.train.folder import Summaries
+    from rade.train.loop import Progress
+    from rade.train.process import Solo
+    from rade.train.record import RunRecord
+    from rade.train.settings import Order, Settings
+
+_WIDE = Console(width=1000)
 # Seconds between two plain lines of the same run.
 PATIENCE = 15.0
 # Settings without a meaning where every step takes whole graphs.
@@ -32,12 +34,44 @@ SAMPLING = {"eval_batch_size", "fanouts"}
 UNUSUAL = {"corrupt", *LATER}
 
 
-class Display(Shown):
+def many(count: int, what: str) -> str:
+    """A count with its noun.
+
+    >>> many(1, "run"), many(12000, "run")
+    ('1 run', '12,000 runs')
+    """
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def fitting(build: Callable[[Collection[str]], Table], dispensable: Sequence[str], console: Console) -> list[str]:
+    """Which of the dispensable columns to hide, the first ones first, so that `build(hidden)` fits."""
+    hidden: list[str] = []
+    for column in dispensable:
+        if Measurement.get(_WIDE, _WIDE.options, build(hidden)).minimum <= console.width:
+            break
+        hidden.append(column)
+    return hidden
+
+
+def printable(console: Console, width: int = 1000) -> Console:
+    """The console for tables: piped output is not cut to 80 columns."""
+    return console if console.is_terminal else Console(width=width, highlight=False, quiet=console.quiet)
+
+
+class Display:
     """Shows nothing; the base of the others."""
 
     visible = False
 
-    def plan(self, plan: Plan, dataset: Dataset, out: Path) -> None:
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def plan(self, order: Order, dataset: Dataset, out: Path) -> None:
         """Before anything runs: the settings that will be used."""
 
     def begin(self, settings: Settings, run: int) -> None:
@@ -46,10 +80,10 @@ class Display(Shown):
     def epoch(self, progress: Progress) -> None:
         """An epoch has ended."""
 
-    def end(self, result: Result) -> None:
+    def end(self, result: RunRecord) -> None:
         """A run has ended."""
 
-    def comparison(self, comparison: Comparison) -> None:
+    def comparison(self, found: Summaries) -> None:
         """All is done."""
 
 
@@ -68,18 +102,21 @@ class Lines(Display):
         self.console = Console(highlight=False, soft_wrap=True)
         self.last = 0
 
-    def plan(self, plan: Plan, dataset: Dataset, out: Path) -> None:
+    def plan(self, order: Order, dataset: Dataset, out: Path) -> None:
         """The settings, those of single methods under their names."""
-        self.last = plan.first + plan.runs
-        runs = "1 run" if plan.runs == 1 else f"{plan.runs} runs"
+        self.last = order.first + order.runs
+        runs = "1 run" if order.runs == 1 else f"{order.runs} runs"
         self.console.print(f"[bold]{dataset.name}[/], {runs} per method, results in {out}", markup=True)
-        sampled = plan.settings[0].batch_size > 0 and dataset.level == "node"
+        sampled = order.settings[0].batch_size > 0 and dataset.level == "node"
         hidden = {"dataset", "method", "options"} | (set() if sampled else SAMPLING)
-        shared = plan.settings[0].model_dump(mode="json", exclude=hidden)
+        shared = order.settings[0].model_dump(mode="json", exclude=hidden)
         shared = {name: value for name, value in shared.items() if name not in UNUSUAL or value}
-        shared["threads"] = shared["threads"] or torch.get_num_threads()
+        if not shared["threads"]:
+            import torch
+
+            shared["threads"] = torch.get_num_threads()
         self.console.print("  " + ", ".join(f"{name} {_short(value)}" for name, value in shared.items()))
-        for settings in plan.settings:
+        for settings in order.settings:
             options = ", ".join(f"{name} {_short(value)}" for name, value in settings.options.items())
             self.console.print(f"  {settings.method}: {options or 'no options'}")
 
@@ -99,32 +136,32 @@ class Lines(Display):
             self.told = now
             self.console.print(f"{self.name}: {describe(progress)}, {self._pace(progress)}")
 
-    def end(self, result: Result) -> None:
+    def end(self, result: RunRecord) -> None:
         self.console.print(
             f"{self.name}: val {100 * result['val']:.2f}, test {100 * result['test']:.2f} at epoch "
             f"{result['best_epoch']} of {result['epochs']}, {result['timing']['seconds']:.1f} s"
         )
 
-    def comparison(self, comparison: Comparison) -> None:
+    def comparison(self, found: Summaries) -> None:
         """The table, and where the files are."""
-        first = comparison.summaries[0]
+        first = found.each[0]
         columns = {
-            "method": [summary.method for summary in comparison.summaries],
-            "score": [str(summary) for summary in comparison.summaries],
-            "difference [95 %]": [str(gap) if gap else "" for gap in comparison.differences],
-            "epoch": ["" if summary.epoch is None else str(summary.epoch) for summary in comparison.summaries],
-            "runs": [str(len(summary.scores)) for summary in comparison.summaries],
-            "seconds": [f"{summary.seconds:.1f}" for summary in comparison.summaries],
+            "method": [summary.method for summary in found.each],
+            "score": [str(summary) for summary in found.each],
+            "difference [95 %]": [str(gap) if gap else "" for gap in found.differences],
+            "epoch": ["" if summary.epoch is None else str(summary.epoch) for summary in found.each],
+            "runs": [str(len(summary.scores)) for summary in found.each],
+            "seconds": [f"{summary.seconds:.1f}" for summary in found.each],
         }
         title = f"{first.metric} in %{', mean ± std' if len(first.scores) > 1 else ''} ({first.selection})"
-        if any(comparison.differences):
+        if any(found.differences):
             title += f"; differences to {first.method}, run by run"
         filled = {heading: cells for heading, cells in columns.items() if any(cells)}
         console = printable(self.console)
         order = [name for name in ("seconds", "runs", "epoch", "difference [95 %]") if name in filled]
         hidden = fitting(lambda hidden: _table(title, filled, hidden), order, console)
         console.print(_table(title, filled, hidden), soft_wrap=False)
-        self.console.print(f"curves: {comparison.picture}\nresults: {comparison.folder}/METHOD/run-N/result.json")
+        self.console.print(f"curves: {found.picture}\nresults: {found.folder}/METHOD/run-N/result.json")
 
     def _pace(self, progress: Progress) -> str:
         assert self.first is not None
@@ -161,7 +198,7 @@ class Live(Lines):
         values = f"{describe(progress)}, {speed:.1f} epochs/s"
         self.bar.update(self.task, completed=progress.epoch, values=values)
 
-    def end(self, result: Result) -> None:
+    def end(self, result: RunRecord) -> None:
         """Replace the bar by a line."""
         self.bar.remove_task(self.task)
         super().end(result)

@@ -7,7 +7,9 @@ import typer
 
 
 def report(
-    store: Annotated[Path, typer.Argument(help="Folder with one JSON file per finished run.")] = Path("results"),
+    store: Annotated[
+        Path | None, typer.Argument(help="The store, or the folder of its text form.", show_default="results.sqlite")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the report's files.")] = Path("report"),
     format: Annotated[str, typer.Option(help="Any of html, md, tex, csv, separated by commas.")] = "html,md,tex,csv",
     tables: Annotated[
@@ -39,11 +41,13 @@ def report(
     import json as jsonlib
 
     from rade.errors import RadeError
+    from rade.experiment.store import usual
     from rade.report import build, read_store, write
     from rade.report.render import check_formats
     from rade.report.tables import only
     from rade.report.words import summary
 
+    store = usual() if store is None else store
     formats = check_formats(_names(format))
     experiments = _experiments(_names(tables or ""))
     stored = read_store(store)

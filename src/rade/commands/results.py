@@ -1,19 +1,28 @@
-"""`rade results`: what a store of finished runs holds; export it, merge others into it."""
+"""`rade results`: what a store of finished runs holds; write it as text, merge others into it."""
+
+from __future__ import annotations
 
 import json as jsonlib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rade.commands.reproduce import names
+
+if TYPE_CHECKING:
+    from rade.train.record import RunRecord
+
+_CELL = ("dataset", "backbone", "method", "protocol")
+_LEFT = ("key", *_CELL, "settings")
 
 
 def results(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[STORE] [merge OTHER…]", help="The store (default results/), and what to merge into it."
+            metavar="[STORE] [merge OTHER… | export FOLDER]",
+            help="The store (default results.sqlite, else results/), and what to do with it.",
         ),
     ] = None,
     dataset: Annotated[list[str] | None, typer.Option(help="Only these; repeat it, or separate by commas.")] = None,
@@ -21,16 +30,15 @@ def results(
     backbone: Annotated[list[str] | None, typer.Option(help="Only these backbones.")] = None,
     protocol: Annotated[list[str] | None, typer.Option(help="Only released, or paper.")] = None,
     runs: Annotated[bool, typer.Option("--runs", help="List single runs instead of their means.")] = False,
-    csv: Annotated[Path | None, typer.Option(help="Write the runs, one per line, to this file.")] = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document and nothing else: the runs with their curves.")
     ] = False,
 ) -> None:
-    """List the finished runs of a store, export them, or merge other stores and folders of `rade train` into it.
+    """List the finished runs of a store, write its text form, or merge other stores and folders of `rade train`.
 
     Settings that differ from the protocol's, or between kinds of runs that are listed, are shown.
-    A file that is damaged or no run is named and skipped. Scores are in %; those of folds are each fold's own best,
-    while the paper's rule (one epoch for all folds) is what `rade report` applies.
+    Scores are in %; those of folds are each fold's own best, while the paper's rule (one epoch for all folds) is what
+    `rade report` applies. The text form is runs.csv, curves and provenance; all commands read it like a store.
 
     Examples:
 
@@ -38,44 +46,50 @@ def results(
 
         rade results results --dataset cora --method none,rade-of --runs
 
-        rade results results --csv runs.csv
-
         rade results results --json > runs.json
 
-        rade results results merge ../other/results runs/cora-gcn
-    """
-    from rade.commands.results_table import print_table
-    from rade.experiment.store import Store
-    from rade.report.words import many
+        rade results results.sqlite export results
 
-    store, others = _parts(words or [])
-    if others is not None:
-        _merge(Store(store), others, json)
+        rade results results.sqlite merge ../other/results.sqlite runs/cora-gcn
+    """
+    from rade.commands.display import many
+    from rade.experiment.store import existing, export, open_store, records_below, usual
+
+    named, action, rest = _parts(words or [])
+    path = usual() if named is None else named
+    if action == "merge":
+        merged = []
+        with open_store(path).writing() as store:
+            for other in rest:
+                new = store.merge(records_below(other))
+                merged.append({"folder": str(other), "new": new})
+                if not json:
+                    typer.echo(f"{other}: {many(new, 'new run')} in {path}")
+        if json:
+            typer.echo(jsonlib.dumps({"store": str(path), "merged": merged}, indent=1))
+        return
+    if action == "export":
+        typer.echo(f"{many(export(existing(path), rest[0]), 'run')} in {rest[0]}")
         return
     wanted = {"dataset": _datasets(dataset), "method": names(method), "backbone": names(backbone)}
-    rows, problems = Store(store).existing().rows(**wanted, protocol=names(protocol), curves=json)
-    _tell(problems)
-    if csv is not None:
-        _write_csv(csv, rows)
+    found = existing(path).records(**wanted, protocol=names(protocol), curves=json)
     if json:
-        typer.echo(jsonlib.dumps(rows, indent=1))
-    elif csv is not None:
-        typer.echo(f"{many(len(rows), 'run')} in {csv}")
+        typer.echo(jsonlib.dumps([record.model_dump() for record in found], indent=1))
     else:
-        print_table(rows, runs)
+        _print_table([_single(one) for one in found] if runs else means(found), many(len(found), "run"))
 
 
-def _parts(words: list[str]) -> tuple[Path, list[Path] | None]:
-    """The store, and the folders after the word `merge`."""
-    store, others = words, None
-    if "merge" in words:
-        place = words.index("merge")
-        store, others = words[:place], [Path(word) for word in words[place + 1 :]]
-        if not others:
-            raise typer.BadParameter("merge needs at least one folder: rade results STORE merge OTHER…")
+def _parts(words: list[str]) -> tuple[Path | None, str, list[Path]]:
+    """The store, what to do, and with which folders."""
+    place = next((place for place, word in enumerate(words) if word in ("merge", "export")), len(words))
+    store, action, rest = words[:place], "".join(words[place : place + 1]), [Path(word) for word in words[place + 1 :]]
+    if action == "merge" and not rest:
+        raise typer.BadParameter("merge needs at least one store or folder: rade results STORE merge OTHER…")
+    if action == "export" and len(rest) != 1:
+        raise typer.BadParameter("export needs one folder: rade results STORE export FOLDER")
     if len(store) > 1:
         raise typer.BadParameter(f"one store at a time, got {', '.join(store)}; merge OTHER… adds others to it")
-    return Path(store[0] if store else "results"), others
+    return Path(store[0]) if store else None, action, rest
 
 
 def _datasets(given: list[str] | None) -> tuple[str, ...]:
@@ -84,48 +98,78 @@ def _datasets(given: list[str] | None) -> tuple[str, ...]:
     return tuple(resolve(name).name for name in names(given))
 
 
-def _merge(store: Any, others: list[Path], json: bool) -> None:
-    from rade.report.words import many
+def _print_table(lines: list[dict[str, str]], total: str) -> None:
+    """One line per run, or per kind of run."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
 
-    merged = []
-    for other in others:
-        new, problems = store.merge(other)
-        _tell(problems)
-        merged.append({"folder": str(other), "new": new})
-        if not json:
-            typer.echo(f"{other}: {many(new, 'new run')} in {store.folder}")
-    if json:
-        typer.echo(jsonlib.dumps({"store": str(store.folder), "merged": merged}, indent=1))
+    from rade.commands.display import printable
 
-
-def _tell(problems: list[str]) -> None:
-    for problem in problems:
-        typer.echo(f"skipped: {problem}", err=True)
-
-
-COLUMNS = (
-    *("key", "dataset", "backbone", "method", "protocol", "run", "seed", "metric", "val", "test", "best_epoch"),
-    *("epochs", "seconds", "seconds_per_epoch", "finished", "numerics", "commit", "dirty", "threads", "options"),
-    *("settings", "command"),
-)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in lines[0] if lines else ():
+        text = name in _LEFT
+        table.add_column(name, justify="left" if text else "right", no_wrap=not text, overflow="fold")
+    for line in lines:
+        table.add_row(*(escape(value) for value in line.values()))
+    printable(Console(highlight=False), width=240).print(table)
+    typer.echo(total)
 
 
-def flat_row(row: dict[str, Any]) -> dict[str, Any]:
-    """A run as one line of a table; nested values as JSON."""
-    settings = {name: value for name, value in row["settings"].items() if name != "options"}
-    flat = {**settings, **row, **row["timing"], "options": row["settings"].get("options", {}), "settings": settings}
-    values = {name: flat[name] for name in COLUMNS}
-    return {name: jsonlib.dumps(value) if isinstance(value, dict) else value for name, value in values.items()}
+def _single(record: RunRecord) -> dict[str, str]:
+    kind = _kind(record)
+    return {
+        "key": record.key[:12],
+        **{name: str(kind[name]) for name in _CELL},
+        "settings": _words(kind, changed(record)),
+        "run": str(record.run),
+        "seed": str(record.seed),
+        **{name: f"{100 * score:.2f}" for name, score in {"val": record.val, "test": record.test}.items()},
+        "epoch": f"{record.best_epoch}/{record.epochs}",
+        "seconds": f"{record.timing.seconds:.1f}",
+    }
 
 
-def _write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
-    import csv
-    import io
+def means(records: list[RunRecord]) -> list[dict[str, str]]:
+    """Runs that differ by their seed only, together; settings that differ from others or the protocol are told."""
+    from statistics import mean, stdev
 
-    from rade.train.files import write_whole
+    groups: dict[str, list[RunRecord]] = {}
+    for record in records:
+        groups.setdefault(jsonlib.dumps(_kind(record), sort_keys=True), []).append(record)
+    kinds = [jsonlib.loads(kind) for kind in groups]
+    rivals: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for kind in kinds:
+        rivals.setdefault(tuple(kind[name] for name in _CELL), []).append(kind)
+    lines = []
+    for kind, group in zip(kinds, groups.values()):
+        others = rivals[tuple(kind[name] for name in _CELL)]
+        varied = {name for name in kind if any(other.get(name) != kind[name] for other in others)}
+        line = {name: str(kind[name]) for name in _CELL}
+        line["settings"] = _words(kind, varied | changed(group[0]))
+        for name, scores in {"val": [one.val for one in group], "test": [one.test for one in group]}.items():
+            spread = f" ± {100 * stdev(scores):.2f}" if len(scores) > 1 else ""
+            line[name] = f"{100 * mean(scores):.2f}{spread}"
+        line |= {"runs": str(len(group)), "seconds": f"{mean(one.timing.seconds for one in group):.1f}"}
+        lines.append(line)
+    return sorted(lines, key=lambda line: tuple(line.values())[:5])
 
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, COLUMNS)
-    writer.writeheader()
-    writer.writerows(flat_row(row) for row in rows)
-    write_whole(path, lambda file: file.write(text.getvalue().encode()))
+
+def changed(record: RunRecord) -> set[str]:
+    """Settings that differ from the protocol's: those that the command which repeats the run has to name."""
+    import shlex
+    from itertools import pairwise
+
+    words = shlex.split(record.command)
+    return {value.partition("=")[0] for option, value in pairwise(words) if option == "--set"}
+
+
+def _kind(record: RunRecord) -> dict[str, Any]:
+    """Everything but the seed, flat."""
+    from rade.train.record import NEUTRAL
+
+    return {name: value for name, value in sorted(record.flat.items()) if name not in NEUTRAL}
+
+
+def _words(kind: dict[str, Any], names: set[str]) -> str:
+    return ", ".join(f"{name} {kind[name]}" for name in sorted(names) if name in kind)

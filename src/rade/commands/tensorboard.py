@@ -6,8 +6,8 @@ from typing import Any
 from rade.errors import EnvironmentFault
 from rade.train.errors import RunError, SettingsError
 from rade.train.files import ensure_writable
-from rade.train.progress import Progress
-from rade.train.result import Result
+from rade.train.loop import Progress
+from rade.train.record import RunRecord
 from rade.train.settings import Settings
 
 
@@ -47,7 +47,7 @@ class TensorBoard:
         except OSError as error:
             raise EnvironmentFault(f"cannot write TensorBoard logs to {self.log}: {error.strerror or error}") from None
 
-    def end(self, result: Result) -> None:
+    def end(self, result: RunRecord) -> None:
         """Close the log, if the run was not finished before."""
         if self.writer is not None:
             self.writer.close()

@@ -35,9 +35,9 @@ from rade.nn.context import Context, Setting
 from rade.nn.trace import Trace
 from rade.rates.variance import LogitMessages
 from rade.train.backbones import Backbone
-from rade.train.corruption import Corruption
 from rade.train.errors import RunError
 from rade.train.model import Shape, Trained
+from rade.train.stages import Corruption
 from rade.wrapper.conversion import attach
 from rade.wrapper.module import RADE
 
@@ -167,7 +167,7 @@ def subject_of(
 
 def _views(model: nn.Module, graph: Graph, p: float, rho: float) -> Callable[[Graph], Distribution]:
     """The views that the model was trained with; else those of the rates asked for."""
-    if isinstance(model, RADE):
+    if isinstance(model, RADE) and model.rade.variant.corrects:
         own, state = model.rade, model.rate_state
         rest = (own.variant, own.correction, own.views, own.noise.noise, own.noise.trust)
         return lambda other: Distribution(other, state.rates_for(other), *rest)

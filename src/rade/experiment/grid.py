@@ -1,48 +1,190 @@
-"""The grid: which runs of a plan are missing, in which order, and doing them until they are done or time is up."""
+"""The engine: one function over many arguments on Dask; and the runs of a plan through it, into a store."""
 
+from __future__ import annotations
+
+import logging
+import shutil
+import signal
+import sys
+import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from functools import lru_cache, partial
+from itertools import islice
 from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from rade.experiment import failures
-from rade.experiment.claims import Claims
-from rade.experiment.engine import Engine, Event
-from rade.experiment.estimate import Timings, same
-from rade.experiment.jobs import Job, Task
-from rade.experiment.store import Store, unfinished
-from rade.experiment.work import Perform, Place
-from rade.train.checkpoint import StopAsked
-from rade.train.errors import SettingsError
+import torch
+
+from rade.data import Dataset, load
+from rade.errors import RadeError
+from rade.experiment.plan import Job, Task
+from rade.experiment.store import Failure, Store
+from rade.train.errors import RunError
+from rade.train.record import RunRecord, commit, origin
+from rade.train.run import Keeping, StopAsked, never, run_key, train_run
+from rade.train.stages import corrupted
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+A = TypeVar("A")
+V = TypeVar("V")
+# Seconds to wait for the scheduler's first answer, and between two looks at what goes on.
+_PATIENCE, _TICK = 10, 0.1
+# Initial parameters come from torch's global generator: two runs in threads of one process would mix.
+_ONE_AT_A_TIME = threading.Lock()
 
 
 @dataclass(frozen=True)
-class Shard:
-    """Part `index` of `count` (from 1): every run belongs to one part, whatever the store holds."""
+class Outcome(Generic[A, V]):
+    """What became of one argument: a value, or one line that says why there is none."""
 
-    index: int = 1
-    count: int = 1
+    argument: A
+    value: V | None = None
+    failure: str = ""
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.index <= self.count:
-            raise SettingsError(f"a shard i/n needs 1 ≤ i ≤ n, got {self.index}/{self.count}")
 
-    @staticmethod
-    def parse(text: str) -> "Shard":
-        """`3/8` on the command line.
+def run_all(
+    function: Callable[[A], V],
+    arguments: Iterable[A],
+    *,
+    workers: int = 1,
+    scheduler: str = "",
+    stop_asked: StopAsked = never,
+) -> Iterator[Outcome[A, V]]:
+    """`function` of every argument, in other processes: outcomes as they come, each argument once.
 
-        >>> Shard.parse("3/8")
-        Shard(index=3, count=8)
-        """
-        index, _, count = text.partition("/")
-        if not (index.isdecimal() and count.isdecimal()):
-            raise SettingsError(f"--shard expects i/n such as 3/8, got {text!r}")
-        return Shard(int(index), int(count))
+    function, arguments: travel by cloudpickle with every call, so functions of a script or a notebook will do; what is
+        large belongs into a file. Arguments are taken one by one as there is room for them.
+    workers: processes of this machine, each with one call at a time; started here and ended with the iterator.
+    scheduler: the address of a Dask scheduler, whose workers are used instead, as many as there are at any time.
+    stop_asked: looked at all the time; after it says yes nothing starts, what is under way is dropped, and the
+        iterator ends. So does closing it.
 
-    def holds(self, job: Job) -> bool:
-        """Whether a run belongs to this part."""
-        return int(job.key, 16) % self.count == self.index - 1
+    A call that raises is an outcome with a failure, and the others go on. A worker that dies costs its call one retry,
+    at the end and alone, for another call may be to blame; if that worker dies, too, the call has failed. (A scheduler
+    of one's own repeats it `allowed-failures` times before.)
+    """
+    from distributed import KilledWorker
+
+    queue, suspects, alone = iter(arguments), list[A](), False
+    running: dict[Any, A] = {}
+    with _client(workers, scheduler) as client:
+        try:
+            while not stop_asked():
+                there = max(1, len(client.nthreads())) if scheduler else workers
+                for argument in islice(queue, max(0, (1 if alone else there) - len(running))):
+                    running[client.submit(attempt, function, argument, pure=False)] = argument
+                if not running and (alone or not suspects):
+                    return
+                if not running:
+                    queue, alone = iter(suspects), True
+                ended = [future for future in running if future.done()]
+                for future in ended:
+                    argument = running.pop(future)
+                    if not alone and isinstance(future.exception(), KilledWorker):
+                        suspects.append(argument)
+                    else:
+                        yield _outcome(future, argument)
+                if not ended:
+                    time.sleep(_TICK)
+        except OSError:
+            raise RunError(f"the Dask scheduler {scheduler} is gone; once it is back, call again") from None
+        finally:
+            client.cancel(list(running), force=True)
+
+
+@contextmanager
+def _client(workers: int, scheduler: str) -> Iterator[Client]:
+    """A client of the scheduler at an address, or of one with processes of its own."""
+    import dask
+    from distributed import Client, LocalCluster
+
+    for name in ("distributed", "distributed.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is told in a sentence
+    if scheduler:
+        try:
+            client = Client(scheduler, timeout=_PATIENCE, set_as_default=False)
+        except (OSError, ValueError, ImportError) as error:
+            raise RunError(
+                f"no Dask scheduler answers at {scheduler} ({' '.join(str(error).split())}); "
+                "start one with `dask scheduler`, or leave --scheduler out"
+            ) from None
+        with client:
+            yield client
+        return
+    options = {"n_workers": workers, "threads_per_worker": 1, "processes": True, "memory_limit": 0}
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        _without_main(),
+        LocalCluster(**options, dashboard_address=":0", silence_logs=60, host="127.0.0.1") as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        client.run(_ignore_interrupts)
+        yield client
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Let new processes not run the user's script again: functions travel by value, and a script may lack a guard."""
+    main = sys.modules["__main__"]
+    hidden: dict[str, Any] = {name: vars(main).pop(name) for name in ("__file__", "__spec__") if name in vars(main)}
+    main.__spec__ = None
+    try:
+        yield
+    finally:
+        vars(main).update(hidden)
+
+
+def _ignore_interrupts() -> None:
+    """Ctrl-C reaches the whole group of processes; ours hear of it from their parent alone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def attempt(function: Callable[[A], V], argument: A) -> Outcome[A, V]:
+    """Call, and turn whatever is raised into a line."""
+    try:
+        return Outcome(argument, function(argument))
+    except RadeError as error:
+        return Outcome(argument, failure=" ".join(str(error).split()))
+    except MemoryError:
+        return Outcome(argument, failure="there is not enough memory for it")
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        message = " ".join(str(error).split())
+        where = f"{Path(last.filename).name}:{last.lineno}"
+        return Outcome(argument, failure=f"{type(error).__name__}: {message} ({where})")
+
+
+def _outcome(future: Future, argument: A) -> Outcome[A, Any]:
+    from distributed import KilledWorker
+
+    try:
+        found: Outcome[A, Any] = future.result()
+    except KilledWorker:
+        return Outcome(argument, failure="every process that tried it died")
+    except Exception as error:
+        return Outcome(argument, failure=f"Dask lost it: {type(error).__name__}: {' '.join(str(error).split())}")
+    finally:
+        future.release()  # or it is computed again when its worker dies later
+    return found
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where and how runs are done; work: the folder of checkpoints, where a worker sees it."""
+
+    work: Path
+    data_root: Path | None = None
+    threads: int = 1
+    checkpoint_every: int = 50
 
 
 @dataclass
@@ -51,123 +193,89 @@ class Grid:
 
     tasks: Sequence[Task]
     done: set[str]
-    queue: list[Job]
-    expected: dict[str, float]  # seconds by key
-    kinds: Mapping[str, str]  # by key: equal where only the seed differs
-    running: dict[str, float] = field(default_factory=dict)  # since when, by key
     failed: dict[str, tuple[Job, str]] = field(default_factory=dict)
-    elsewhere: dict[str, str] = field(default_factory=dict)  # by key: which other grid on the store has it
-    rough: set[str] = field(default_factory=set)  # keys whose time is guessed from sizes
-    finished: int = 0  # by this grid
+
+    def __post_init__(self) -> None:
+        self.jobs = {job.key: job for task in self.tasks for job in task.jobs}  # cells of several tables may share some
+        self.queue = [job for key, job in self.jobs.items() if key not in self.done]
 
     @property
-    def jobs(self) -> dict[str, Job]:
-        """All runs of the plan by key; cells of several tables may share some."""
-        return {job.key: job for task in self.tasks for job in task.jobs}
+    def finished(self) -> int:
+        """How many runs of the queue are done."""
+        return sum(job.key in self.done for job in self.queue)
 
     def missing(self, task: Task) -> int:
         """Runs of a cell that are not in the store."""
         return sum(job.key not in self.done for job in task.jobs)
 
-    def seconds_left(self, workers: int) -> float:
-        """For all that is in the queue or under way, shared by so many workers."""
-        now = time.monotonic()
-        left = 0.0
-        for job in self.queue:
-            if job.key not in self.done and job.key not in self.failed and job.key not in self.elsewhere:
-                left += max(0.0, self.expected[job.key] - (now - self.running.get(job.key, now)))
-        return left / workers
-
-    def note(self, event: Event) -> None:
-        """Keep account of an event."""
-        key = event.job.key
-        if event.kind == "started":
-            self.running.setdefault(key, time.monotonic())
-        elif event.kind in ("done", "failed", "stopped"):
-            self.running.pop(key, None)
-        if event.kind == "done":
-            self.done.add(key)
-            self.finished += 1
-            self._learn(key, event.value["timing"]["seconds"])
-        elif event.kind == "failed":
-            self.failed[key] = (event.job, str(event.value))
-
-    def _learn(self, key: str, seconds: float) -> None:
-        """Runs of the same settings will take as long as the last one did."""
-        for other, kind in self.kinds.items():
-            if kind == self.kinds[key]:
-                self.expected[other] = seconds
-                self.rough.discard(other)
-
-
-def missing_jobs(tasks: Iterable[Task], done: set[str], shard: Shard) -> list[Job]:
-    """Each run once that the store lacks and that is this shard's."""
-    found = {job.key: job for task in tasks for job in task.jobs if job.key not in done and shard.holds(job)}
-    return list(found.values())
+    def work_off(
+        self,
+        store: Store,
+        place: Place,
+        *,
+        workers: int = 1,
+        scheduler: str = "",
+        stop_asked: StopAsked = never,
+        budget: float = inf,
+    ) -> Iterator[Outcome[Job, RunRecord]]:
+        """Do the queue into the store, which nobody else may write to; after `budget` seconds nothing new starts."""
+        until = time.monotonic() + budget
+        jobs = (job for job in self.queue if time.monotonic() < until)
+        outcomes = run_all(partial(perform, place), jobs, workers=workers, scheduler=scheduler, stop_asked=stop_asked)
+        for outcome in outcomes:
+            job = outcome.argument
+            if outcome.value is None:
+                self.failed[job.key] = (job, outcome.failure)
+                store.fail(
+                    Failure(
+                        key=job.key,
+                        settings=job.settings.model_dump(mode="json"),
+                        run=job.run,
+                        reason=outcome.failure,
+                        when=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+                        commit=commit()[0],
+                        command=job.settings.command(job.run, place.threads),
+                    )
+                )
+            else:
+                store.put(outcome.value)
+                self.done.add(job.key)
+            yield outcome
 
 
-def ready(tasks: Sequence[Task], done: set[str], shard: Shard, timings: Timings, store: Store) -> Grid:
-    """The grid of a plan before its first run."""
-    jobs = missing_jobs(tasks, done, shard)
-    expected = {job.key: timings.seconds(job) for job in jobs}
-    kinds = {job.key: same(job.settings.model_dump(mode="json")) for job in jobs}
-    rough = {job.key for job in jobs if timings.is_rough(job)}
-    return Grid(tasks, set(done), ordered(tasks, jobs, expected, store, done), expected, kinds, rough=rough)
+def perform(place: Place, job: Job) -> RunRecord:
+    """Train a job on a worker, continuing from its checkpoint if there is one."""
+    torch.set_num_threads(place.threads)
+    dataset = corrupted(_dataset(job.settings.dataset, place.data_root), job.settings)
+    if run_key(job.settings, job.run, origin(dataset)) != job.key:
+        raise RunError(
+            f"{dataset.name} or rade itself differs here from what the plan was made with; "
+            "give every worker the same data files and the same version of rade"
+        )
+    shared = place.work.is_dir()
+    folder = place.work / job.key if shared else Path(tempfile.gettempdir()) / f"rade-{job.key}"
+    keeping = Keeping(place.checkpoint_every, _dropped)
+    try:
+        with _ONE_AT_A_TIME:
+            return train_run(dataset, job.settings, job.run, folder, resume=True, keeping=keeping)
+    finally:
+        if not (folder / "checkpoint.pt").exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-def ordered(
-    tasks: Sequence[Task], jobs: Sequence[Job], expected: Mapping[str, float], store: Store, done: set[str]
-) -> list[Job]:
-    """Runs with a checkpoint first, then cell by cell: those begun before, and of them the soonest done."""
-    wanted = {job.key: job for job in jobs}
-    begun = set(unfinished(store))
-
-    def rank(task: Task) -> tuple[bool, float]:
-        fresh = not any(job.key in done or job.key in begun for job in task.jobs)
-        seconds = [expected[job.key] for job in task.jobs if job.key in wanted]
-        return fresh, sum(seconds)
-
-    queue = {key: wanted[key] for key in sorted(begun & set(wanted))}
-    for task in sorted(tasks, key=rank):
-        queue |= {job.key: job for job in task.jobs if job.key in wanted and job.key not in queue}
-    return list(queue.values())
+@lru_cache(maxsize=1)
+def _dataset(name: str, root: Path | None) -> Dataset:
+    """The last data set stays in memory: jobs come cell by cell."""
+    return load(name, root)
 
 
-def work_off(grid: Grid, engine: Engine, place: Place, stop_asked: StopAsked, budget: float = inf) -> Iterator[Event]:
-    """Do the queue, taking account of every event before it is passed on; after `budget` seconds nothing new starts."""
-    store, until = Store(place.store), time.monotonic() + budget
-    with closing(Claims(store)) as claims:
-        jobs = _open_jobs(grid, store, claims, lambda: time.monotonic() >= until)
-        for event in engine.run(jobs, Perform(place), stop_asked):
-            grid.note(event)
-            if event.kind == "done":
-                store.put(event.value)  # from a worker that does not see the store; otherwise it is there
-                failures.forget(store, event.job.key)
-            elif event.kind == "failed":
-                failures.note(store, event.job, str(event.value), place.threads)
-            if event.kind in ("done", "failed", "stopped"):
-                claims.release(event.job.key)
-            yield event
+def _dropped() -> bool:
+    """Whether nobody waits for this call any more: a client that has left must not keep a worker busy for hours."""
+    from distributed import get_worker
 
-
-def _open_jobs(grid: Grid, store: Store, claims: Claims, over: Callable[[], bool]) -> Iterator[Job]:
-    """Runs of the queue that no other grid on the store has done or is doing, each claimed before it is given out."""
-    for job in _twice(grid):
-        if over():
-            return
-        other = "" if store.has(job.key) else claims.take(job.key)
-        if other:
-            grid.elsewhere[job.key] = other
-            continue
-        grid.elsewhere.pop(job.key, None)
-        if store.has(job.key):  # looked at again under the claim: the other grid may just have ended it
-            claims.release(job.key)
-            grid.done.add(job.key)
-        else:
-            yield job
-
-
-def _twice(grid: Grid) -> Iterator[Job]:
-    """The queue, and then once more those that others had: they may have given up."""
-    yield from grid.queue
-    yield from [job for job in grid.queue if job.key in grid.elsewhere]
+    try:
+        worker = get_worker()
+    except ValueError:
+        return False  # in no worker at all
+    task = worker.state.tasks.get(worker.get_current_task())
+    return task is None or task.state in ("cancelled", "released", "forgotten")

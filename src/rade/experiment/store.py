@@ -1,43 +1,67 @@
-"""The store of finished runs: a folder with one file per run, named by what decides its numbers. Without torch.
+"""The store of finished runs: one SQLite file, and its text form, a folder that people and git can read. Without torch.
 
-Every file is written beside its place and renamed, so a reader finds all of it or nothing; names come from content, so
-writers on many machines never meet. There are no locks and no index: a folder copied into another is merged.
-Finished rows may be compressed (`gzip store/*.json`) and are read all the same.
-The row is the `result.json` of `rade train`; its scores are fractions, 0.815 for 81.5 %.
+The file has one writer at a time and any number of readers; a run is there whole or not at all. The text form is
+`runs.csv` (one line per run), `curves/DATASET.jsonl.gz`, `provenance.json` and, of runs that failed, `failures.json`;
+it is read like the file and written whole by `export`.
 """
 
-import re
-import time
-from collections.abc import Callable, Collection, Iterator
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import json
+import sqlite3
+import zlib
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NoReturn
 
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from rade.errors import EnvironmentFault
 from rade.train.errors import RunError
-from rade.train.files import ensure_writable, write_whole
-from rade.train.row import Row, decode, encode
-from rade.train.row_files import SUFFIXES, content_of, name_of, row_files
+from rade.train.files import load_run_record, remove, sole_writer, write_whole
+from rade.train.record import Curves, RecordError, RunRecord
 
-# Where unfinished runs keep their checkpoints.
-WORK = ".work"
-# A temporary file this old belongs to a writer that was killed, in seconds.
-_ABANDONED = 24 * 3600
-_KEY = re.compile("[0-9a-f]{32}")
+_CURVES = TypeAdapter(Curves)
+DEFAULT = Path("results.sqlite")
+_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS runs (key TEXT PRIMARY KEY, record TEXT NOT NULL, curves TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS failures (key TEXT PRIMARY KEY, failure TEXT NOT NULL)",
+)
+# Columns of runs.csv that hold one field of a record each, beside those that are taken apart below.
+_PLAIN = ("protocol", "run", "seed", "metric", "folds", "val", "test", "best_epoch", "epochs", "skipped")
+_TIMING = ("seconds", "seconds_per_epoch", "finished")
+_JSON = ("quality", "variance")
+_MADE = ("versions", "commit", "dirty", "machine")
+_NAMES = ("dataset", "backbone", "method")
+_TEXT = ("key", *_NAMES, "protocol", "metric", "finished", "made", "data", "command")
+COLUMNS = ("key", *_NAMES, *_PLAIN, *_TIMING, *_JSON, "numerics", "threads", "made", "data", "settings", "command")
 
 
-class Reading(NamedTuple):
-    """Rows, and a sentence for each file that is none."""
+class Failure(BaseModel):
+    """A run that failed and has not finished since."""
 
-    rows: list[Row]
-    problems: list[str]
+    key: str
+    settings: dict[str, Any]
+    run: int
+    reason: str
+    when: str
+    commit: str
+    command: str
 
 
 class Store:
-    """A folder of finished runs."""
+    """A store in one SQLite file, made when it is first written to."""
 
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.work = self.path.with_name(f"{self.path.name}.work")  # checkpoints of runs that go on
 
-    def rows(
+    def records(
         self,
         *,
         dataset: str | Collection[str] = (),
@@ -45,122 +69,237 @@ class Store:
         backbone: str | Collection[str] = (),
         protocol: str | Collection[str] = (),
         curves: bool = True,
-    ) -> Reading:
-        """The runs whose settings are among those given (all, where nothing is), in the order of their keys.
+    ) -> list[RunRecord]:
+        """The runs whose settings are among those given (all, where nothing is), sorted by data set, backbone, method.
 
-        A damaged or foreign file is told and skipped. Without `curves` rows have no `history`, are read ten times
-        faster and take a hundredth of the memory; `history` reads those of single runs.
+        Without `curves` records have no `history` and are read many times faster.
         """
-        wanted = {"dataset": dataset, "method": method, "backbone": backbone}
-        names = {name: _as_set(value) for name, value in wanted.items() if value}
-        protocols = _as_set(protocol)
+        wanted = {"dataset": dataset, "method": method, "backbone": backbone, "protocol": protocol}
+        sets = {name: {value} if isinstance(value, str) else set(value) for name, value in wanted.items() if value}
+        found = [one for one in self._read(curves) if all(one.flat[name] in values for name, values in sets.items())]
+        return sorted(found, key=lambda one: one.place)
 
-        def chosen(row: Row) -> bool:
-            fits = all(row["settings"].get(name) in values for name, values in names.items())
-            return fits and (not protocols or row["protocol"] in protocols)
+    def keys(self) -> set[str]:
+        """The names of all finished runs."""
+        return {key for (key,) in self._rows("SELECT key FROM runs")}
 
-        return _read(row_files(self.folder), curves, chosen)
+    def failures(self) -> list[Failure]:
+        """Runs that failed and have not finished since."""
+        found = self._rows("SELECT failure FROM failures ORDER BY key")
+        return [Failure.model_validate_json(text) for (text,) in found]
 
-    def history(self, key: str) -> dict[str, list[float]]:
-        """The curves of one run."""
+    def put(self, record: RunRecord) -> bool:
+        """Keep a run, which then has not failed; whether it was new. One that is there already stays as it is."""
+        text = record.model_copy(update={"history": {}}).to_json()
+        with self._changing() as database:
+            new = database.execute(
+                "INSERT OR IGNORE INTO runs VALUES (?, ?, ?)", (record.key, text, json.dumps(record.history))
+            )
+            database.execute("DELETE FROM failures WHERE key = ?", (record.key,))
+        return new.rowcount > 0
+
+    def fail(self, failure: Failure) -> None:
+        """Note a failure; a later one of the same run takes its place."""
+        with self._changing() as database:
+            database.execute("INSERT OR REPLACE INTO failures VALUES (?, ?)", (failure.key, failure.model_dump_json()))
+
+    def merge(self, records: Iterable[RunRecord]) -> int:
+        """Keep the runs of others; how many were new."""
+        return sum([self.put(record) for record in records])
+
+    @contextmanager
+    def writing(self) -> Iterator[Store]:
+        """Be the only writer; another one is refused. Readers are not."""
+        busy = f"somebody else writes to {self.path}; wait for that, or choose another file with --store"
+        with sole_writer(self.work / "writer", busy):
+            self.keys()
+            with self._changing():
+                pass  # a file that cannot be used is found out now
+            yield self
+
+    def _read(self, curves: bool) -> Iterator[RunRecord]:
+        columns = "record, curves" if curves else "record"
+        for text, *rest in self._rows(f"SELECT {columns} FROM runs"):
+            try:
+                record = RunRecord.from_json(text)
+                yield record.model_copy(update={"history": _CURVES.validate_json(rest[0])}) if rest else record
+            except (RecordError, ValidationError):
+                raise self._damaged() from None
+
+    def _rows(self, query: str) -> list[tuple[Any, ...]]:
+        if not self.path.exists():
+            return []
+        # Not read-only: a reader must be able to take back what a killed writer left half-done.
+        with self._translated(), closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=rw", uri=True)) as base:
+            begun = base.execute("SELECT 1 FROM sqlite_master").fetchone()  # or its first writer was killed at once
+            return base.execute(query).fetchall() if begun else []
+
+    @contextmanager
+    def _changing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction, on the disk when it ends."""
+        with self._translated(), closing(sqlite3.connect(self.path, timeout=60)) as base, base:
+            for table in _SCHEMA:
+                base.execute(table)
+            yield base
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """What SQLite says, as a sentence."""
         try:
-            found: dict[str, list[float]] = _load(self._file(key), curves=True)["history"]
-        except (OSError, ValueError):
-            raise RunError(f"{self.path(key)} is missing or damaged; rade results names damaged files") from None
-        return found
+            yield
+        except sqlite3.OperationalError as error:
+            if "no such table" in str(error):
+                raise self._damaged() from None
+            raise EnvironmentFault(f"cannot use the store {self.path}: {error}; what it held is still there") from None
+        except sqlite3.DatabaseError:
+            raise self._damaged() from None
 
-    def has(self, key: str) -> bool:
-        """Whether there is a whole, unchanged row of this name."""
+    def _damaged(self) -> RunError:
+        return RunError(f"{self.path} is damaged or no store of rade; name another file, or delete it to start afresh")
+
+
+class TextStore(Store):
+    """The text form of a store, to be read only."""
+
+    def keys(self) -> set[str]:
+        return {line["key"] for line in self._lines()}
+
+    def failures(self) -> list[Failure]:
+        path = self.path / "failures.json"
+        if not path.exists():
+            return []
+        return TypeAdapter(list[Failure]).validate_json(path.read_bytes())
+
+    def writing(self) -> NoReturn:
+        """Refuse."""
+        raise RunError(
+            f"{self.path} is the text form of a store, which is not written to; "
+            f"rade results NEW.sqlite merge {self.path} makes a store of it"
+        )
+
+    def _read(self, curves: bool) -> Iterator[RunRecord]:
+        with self._whole("provenance.json") as content:
+            known = json.loads(content)
+        histories = dict(self._histories()) if curves else {}
+        for number, line in enumerate(self._lines(), start=2):
+            with self._whole("runs.csv", f", line {number},"):
+                history = histories[line["key"]] if curves else {}
+                record = RunRecord.of({**_record_values(line, known), "history": history})
+            yield record
+
+    def _lines(self) -> list[dict[str, str]]:
+        with self._whole("runs.csv") as content:
+            return list(csv.DictReader(io.StringIO(content.decode(), newline="")))
+
+    def _histories(self) -> Iterator[tuple[str, dict[str, list[float]]]]:
+        for path in sorted((self.path / "curves").glob("*.jsonl.gz")):
+            with self._whole(f"curves/{path.name}") as content:
+                lines = [json.loads(line) for line in gzip.decompress(content).splitlines()]
+                found = [(curves.pop("key"), curves) for curves in lines]
+            yield from found
+
+    @contextmanager
+    def _whole(self, name: str, place: str = "") -> Iterator[bytes]:
+        """The content of a file; what it holds that rade does not write is told with its place."""
+        path = self.path / name
         try:
-            return bool(_load(self._file(key), curves=False))
-        except (OSError, ValueError):
-            return False
-
-    def put(self, row: Row) -> bool:
-        """Keep a row; whether it was new. A run that is there already stays as it is."""
-        if self.has(row["key"]):
-            return False
-        write_whole(self.path(row["key"]), lambda file: file.write(encode(row)))
-        return True
-
-    def merge(self, other: str | Path) -> tuple[int, list[str]]:
-        """Take over the rows of another store or of folders that `rade train` left: how many were new, and problems."""
-        folder = Path(other)
-        if not folder.is_dir():
-            raise RunError(f"there is no folder {folder} to merge; name a store or a folder written by rade train")
-        self.open()
-        files = row_files(folder)
-        if not any(_KEY.fullmatch(name_of(path)) for path in files):  # the folder of rade train, not a store
-            files = sorted(folder.rglob("result.json"))
-        rows, problems = _read(files, True, lambda row: True)
-        return sum(self.put(row) for row in rows), problems
-
-    def path(self, key: str) -> Path:
-        """The file that a run is written to."""
-        return self.folder / f"{key}.json"
-
-    def work(self, key: str) -> Path:
-        """The folder of a run that is going on."""
-        return self.folder / WORK / key
-
-    def open(self) -> "Store":
-        """Make the folder, refuse one that cannot be written to, and clear what killed writers left."""
-        try:
-            ensure_writable(self.folder)
-        except RunError as error:
-            reason = str(error).partition(";")[0]
-            raise RunError(f"{reason}; choose another folder for the store") from None
-        for path in self.folder.glob(".*.json.*"):
-            _remove_abandoned(path)
-        return self
-
-    def existing(self) -> "Store":
-        """Refuse a folder that is not there."""
-        if not self.folder.is_dir():
-            raise RunError(f"there is no store at {self.folder}; rade reproduce makes one, or name another folder")
-        return self
-
-    def _file(self, key: str) -> Path:
-        """The file that a run is read from."""
-        files = [self.folder / f"{key}{suffix}" for suffix in SUFFIXES]
-        return next((path for path in files if path.exists()), self.path(key))
-
-
-def _read(files: Collection[Path], curves: bool, chosen: Callable[[Row], bool]) -> Reading:
-    reading = Reading([], [])
-    for path in files:
-        try:
-            row = _load(path, curves)
+            yield b"" if place else path.read_bytes()
+        except RecordError as error:
+            raise RunError(f"{path}{place} {error}") from None
         except OSError as error:
-            reading.problems.append(f"{path} cannot be read: {error.strerror}")
-        except ValueError as error:
-            reading.problems.append(f"{path} {error}")
-        else:
-            if chosen(row):
-                reading.rows.append(row)
-    return reading
+            raise RunError(f"cannot read {path}: {error.strerror or error}") from None
+        except (EOFError, ValueError, LookupError, TypeError, AttributeError, zlib.error):
+            raise RunError(f"{path}{place} is torn, lacks what it should hold, or was not written by rade") from None
 
 
-def _load(path: Path, curves: bool) -> Row:
-    row = decode(content_of(path), curves)
-    if name_of(path) not in (row["key"], "result"):
-        raise ValueError(f"holds the run {row['key']}; a file of the store is named by its key")
-    return row
+def open_store(path: str | Path) -> Store:
+    """The store at a path: a SQLite file, whether it is there or not, or a folder with the text form."""
+    path = Path(path)
+    if path.is_dir() and not (path / "runs.csv").is_file():
+        raise RunError(f"{path} is a folder without runs.csv; a store is one file, or a folder that rade results wrote")
+    return TextStore(path) if path.is_dir() else Store(path)
 
 
-def _remove_abandoned(path: Path) -> None:
-    try:
-        if time.time() - path.stat().st_mtime > _ABANDONED:
-            path.unlink(missing_ok=True)
-    except OSError:
-        pass  # another process was faster, or it is not ours to remove
+def existing(path: str | Path) -> Store:
+    """The store at a path, which must be there."""
+    if not Path(path).exists():
+        raise RunError(f"there is no store at {path}; rade reproduce makes one, or name another file")
+    return open_store(path)
 
 
-def _as_set(value: str | Collection[str]) -> frozenset[str]:
-    return frozenset([value] if isinstance(value, str) else value)
+def usual() -> Path:
+    """The store that is meant where none is named: the default one, or the text form in `results`."""
+    return DEFAULT if DEFAULT.exists() or not Path("results").is_dir() else Path("results")
 
 
-def unfinished(store: Store) -> Iterator[str]:
-    """The keys of runs that left a checkpoint."""
-    for path in (store.folder / WORK).glob("*/checkpoint.pt"):
-        yield path.parent.name
+def records_below(path: str | Path) -> list[RunRecord]:
+    """The runs of a store, or of the folders that `rade train` left."""
+    found = sorted(Path(path).rglob("result.json"))
+    if found and not (Path(path) / "runs.csv").exists():
+        return [load_run_record(file) for file in found]
+    return existing(path).records()
+
+
+def export(store: Store, folder: Path) -> int:
+    """Write the text form of a store: how many runs. A folder with runs that the store lacks is refused."""
+    records = store.records()
+    lacking = TextStore(folder).keys() - {one.key for one in records} if (folder / "runs.csv").exists() else set()
+    if lacking:
+        raise RunError(
+            f"{folder} holds {len(lacking)} runs that {store.path} lacks, and they would be lost; "
+            f"take them over with rade results {store.path} merge {folder}"
+        )
+    known: dict[str, dict[str, Any]] = {"made": {}, "data": {}}
+    curves: dict[str, list[str]] = {}
+    table = io.StringIO(newline="")
+    writer = csv.DictWriter(table, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for record in records:
+        writer.writerow(_line(record, known))
+        curves.setdefault(record.place[0], []).append(_plain({"key": record.key, **record.history}))
+    for dataset, lines in curves.items():
+        packed = gzip.compress("\n".join([*lines, ""]).encode(), mtime=0)
+        _save(folder / "curves" / f"{dataset}.jsonl.gz", packed)
+    _save(folder / "provenance.json", _indented(known))
+    remove(folder / "failures.json")
+    if failures := [failure.model_dump() for failure in store.failures()]:
+        _save(folder / "failures.json", _indented(failures))
+    _save(folder / "runs.csv", table.getvalue().encode())
+    return len(records)
+
+
+def _save(path: Path, content: bytes) -> None:
+    write_whole(path, lambda file: file.write(content))
+
+
+def _line(record: RunRecord, known: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """A run as a line of runs.csv; what many runs share goes to provenance.json, named by its content."""
+    values = record.model_dump(exclude={"history"})
+    settings = dict(values["settings"])
+    made = {name: values[name] for name in _MADE}
+    names = {"made": f"{record.commit}-{_digest(made)}", "data": f"{record.data.name}-{_digest(values['data'])}"}
+    known["made"][names["made"]], known["data"][names["data"]] = made, values["data"]
+    line = {name: values[name] for name in ("key", *_PLAIN, "numerics", "threads", "command")}
+    line |= {name: settings.pop(name) for name in _NAMES} | {name: values["timing"][name] for name in _TIMING}
+    line |= {name: _plain(values[name]) if values[name] else "" for name in _JSON}
+    return {**line, **names, "settings": _plain(settings)}
+
+
+def _record_values(line: dict[str, str], known: dict[str, Any]) -> dict[str, Any]:
+    """The values of a record from its line."""
+    values: dict[str, Any] = {name: text if name in _TEXT else json.loads(text or "{}") for name, text in line.items()}
+    values["settings"] |= {name: values.pop(name) for name in _NAMES}
+    values["timing"] = {name: values.pop(name) for name in _TIMING}
+    return {**values, **known["made"][values.pop("made")], "data": known["data"][values["data"]]}
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(_plain(value).encode()).hexdigest()[:8]
+
+
+def _indented(value: Any) -> bytes:
+    return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
+def _plain(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))

@@ -1,26 +1,179 @@
-"""Tables from TOML: those of the package by name, a researcher's own by path; what is wrong is told in one sentence.
+"""Experiments as data: which cells a table has, how each one is trained, and what the paper printed there.
 
-The schema is in docs/experiments.md; the rules that hold for any table are in `rade.experiment.values`.
+A table is one TOML file, packaged or a researcher's own; the schema is in docs/experiments.md. Nothing here imports
+torch: reports read tables without it, so names of data sets, methods and backbones are checked where they are used.
 """
 
 import difflib
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from rade.experiment.values import Cell, Experiment, Published, Row, TableError, cells
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from rade.errors import RadeError
+from rade.train.record import MEASURES, SCORE
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-__all__ = ["Cell", "Experiment", "Published", "Row", "TableError", "cells", "load", "names", "read"]
-
 FOLDER = Path(__file__).with_name("tables")
+# Keys of a row or of the table itself, which settings would contradict.
+RESERVED = ("dataset", "backbone", "method", "protocol", "options", "runs")
+
+
+class TableError(RadeError, ValueError):
+    """A table that does not exist, cannot be read, or contradicts itself."""
+
+
+def _different(names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        if not name:
+            raise ValueError("must not hold an empty name")
+        if names.count(name) > 1:
+            raise ValueError(f"must differ, but '{name}' is there twice")
+    return names
+
+
+def _known(given: Mapping[str, Any], known: tuple[str, ...], where: str, what: str) -> None:
+    for name in given:
+        if name not in known:
+            raise ValueError(f"{where} names the {what} '{name}', which is none of {', '.join(known)}")
+
+
+Names = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_different)]
+Choices = dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]]
+
+
+@dataclass(frozen=True)
+class Published:
+    """Mean and standard deviation as the paper prints them; in a file, [mean, std]."""
+
+    mean: Annotated[FiniteFloat, Field(strict=True)]
+    std: Annotated[FiniteFloat, Field(strict=True, ge=0)]
+
+
+def _printed(given: Any) -> Any:
+    if isinstance(given, Published):
+        return given
+    if not isinstance(given, list) or len(given) != 2:
+        raise ValueError(f"must be [mean, std], got {given!r}")
+    return {"mean": given[0], "std": given[1]}
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Row:
+    """One line of a table: a method, its settings on top of the protocol, what is searched, what the paper has.
+
+    settings: flat, as `rade train` takes them; a mapping in place of a value chooses by data set.
+    search: name → candidates; every combination is tried, and the best one by `selection` is the row's.
+    published: backbone → data set → numbers, where there are any.
+    """
+
+    name: str
+    method: str
+    backbones: Names
+    settings: dict[str, Any] = Field(default_factory=dict)
+    search: Choices = Field(default_factory=dict)
+    selection: Literal["validation"] = "validation"
+    published: dict[str, dict[str, Annotated[Published, BeforeValidator(_printed)]]] = Field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for key in (*self.settings, *self.search):
+            if key in RESERVED:
+                raise ValueError(f"'{key}' is no setting of a row; it belongs to the row or the table itself")
+            if key in self.settings and key in self.search:
+                raise ValueError(f"'{key}' stands in settings and in search; keep one")
+        _known(self.published, self.backbones, "published", "backbone")
+
+    def settings_on(self, dataset: str) -> dict[str, Any]:
+        """The flat settings on one data set; where it is not listed the protocol's value stands.
+
+        >>> Row("wide", "none", ("gcn",), {"hidden": {"cora": 512}, "layers": 3}).settings_on("pubmed")
+        {'layers': 3}
+        """
+        chosen = {}
+        for name, value in self.settings.items():
+            if not isinstance(value, Mapping):
+                chosen[name] = value
+            elif dataset in value:
+                chosen[name] = value[dataset]
+        return chosen
+
+    def candidates(self) -> tuple[dict[str, Any], ...]:
+        """Every combination of the search; one empty combination where nothing is searched."""
+        return tuple(dict(zip(self.search, values)) for values in product(*self.search.values()))
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Experiment:
+    """A table: rows by data sets, trained under one protocol.
+
+    label: of the paper's table, empty for experiments beyond it.
+    seeds: runs of a cell unless the user asks for others; data sets with folds run all folds.
+    measure: what is compared, one of `MEASURES`; note: what a reader must know beside the numbers.
+    """
+
+    name: str
+    title: str
+    seeds: Annotated[int, Field(strict=True, ge=1)]
+    backbones: Names
+    datasets: Names
+    rows: Annotated[tuple[Row, ...], Field(min_length=1)]
+    label: str = ""
+    protocol: str = "released"
+    measure: str = SCORE
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if self.measure not in MEASURES:
+            raise ValueError(f"measure must be one of {', '.join(MEASURES)}, got {self.measure!r}")
+        try:
+            _different(tuple(row.name for row in self.rows))
+        except ValueError as error:
+            raise ValueError(f"names of rows {error}") from None
+        for row in self.rows:
+            by_dataset = {f"settings.{name}": value for name, value in row.settings.items()}
+            by_dataset |= {f"published.{backbone}": numbers for backbone, numbers in row.published.items()}
+            for name, value in by_dataset.items():
+                if isinstance(value, Mapping):
+                    _known(value, self.datasets, f"row '{row.name}': {name}", "data set")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row on one data set with one backbone: what is run once per seed or fold."""
+
+    experiment: Experiment
+    row: Row
+    dataset: str
+    backbone: str
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Flat settings on top of the protocol."""
+        return self.row.settings_on(self.dataset)
+
+    @property
+    def published(self) -> Published | None:
+        """The paper's numbers, where it has any."""
+        return self.row.published.get(self.backbone, {}).get(self.dataset)
+
+    def __str__(self) -> str:
+        return f"{self.experiment.name}, row '{self.row.name}', {self.dataset}, {self.backbone}"
+
+
+def cells(experiment: Experiment) -> Iterator[Cell]:
+    """All cells of a table: row by row, each backbone over all data sets."""
+    for row in experiment.rows:
+        for backbone, dataset in product(row.backbones, experiment.datasets):
+            yield Cell(experiment, row, dataset, backbone)
 
 
 def names() -> tuple[str, ...]:
@@ -45,143 +198,63 @@ def find(name: str) -> Experiment:
 
 
 def read(path: str | Path) -> Experiment:
-    """A table from a file, named as the file is."""
+    """A table from a file, named as the file is; what is wrong is told with its place."""
     path = Path(path)
     try:
         raw = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise TableError(f"cannot read {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of numbers with thousands of digits
         raise TableError(f"{path} is not valid TOML: {error}") from None
+    rows = raw.get("rows")
+    for row in rows if isinstance(rows, list) else ():
+        if isinstance(row, dict) and "backbones" in raw:
+            row.setdefault("backbones", raw["backbones"])
     try:
-        return _experiment(path.stem, _Fields("the table", raw))
-    except TableError as error:
+        vary = TypeAdapter(dict[Literal["vary"], Choices]).validate_python({"vary": raw.pop("vary", {})})["vary"]
+        table = TypeAdapter(Experiment).validate_python({**raw, "name": path.stem})
+        return replace(table, rows=tuple(varied for row in table.rows for varied in _varied(row, vary)))
+    except ValidationError as error:
+        raise TableError(f"{path}: {_complaint(error, rows)}") from None
+    except ValueError as error:
         raise TableError(f"{path}: {error}") from None
-
-
-class _Fields:
-    """A TOML table being read: each key is taken once and checked for its kind, and none may be left."""
-
-    def __init__(self, where: str, values: Mapping[str, Any]) -> None:
-        self.where, self.left = where, dict(values)
-        self.known: list[str] = []
-
-    def text(self, key: str, default: str | None = None) -> str:
-        value = self._take(key, default)
-        if not isinstance(value, str):
-            raise self._wrong(key, "a text", value)
-        return value
-
-    def count(self, key: str) -> int:
-        value = self._take(key, None)
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise self._wrong(key, "a whole number", value)
-        return value
-
-    def names(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
-        value = self._take(key, default)
-        if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
-            raise self._wrong(key, 'a list of names such as ["gcn"]', value)
-        return tuple(value)
-
-    def table(self, key: str) -> dict[str, Any]:
-        value = self._take(key, {})
-        if not isinstance(value, dict):
-            raise self._wrong(key, "a table", value)
-        return value
-
-    def choices(self, key: str) -> dict[str, tuple[Any, ...]]:
-        value = self.table(key)
-        for name, candidates in value.items():
-            if not isinstance(candidates, list) or not candidates:
-                raise self._wrong(f"{key}.{name}", "a list of at least one value", candidates)
-        return {name: tuple(candidates) for name, candidates in value.items()}
-
-    def rows(self) -> list[dict[str, Any]]:
-        value = self._take("rows", None)
-        if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
-            raise self._wrong("rows", "a list of [[rows]] tables", value)
-        return value
-
-    def finish(self) -> None:
-        for key in self.left:
-            raise TableError(
-                f"{self.where} has no key '{key}'{_near(key, self.known)} Its keys: {', '.join(self.known)}"
-            )
-
-    def _take(self, key: str, default: Any) -> Any:
-        self.known.append(key)
-        if key not in self.left and default is None:
-            raise TableError(f"{self.where} must have the key '{key}'")
-        return self.left.pop(key, default)
-
-    def _wrong(self, key: str, expected: str, value: Any) -> TableError:
-        return TableError(f"{self.where}: {key} must be {expected}, got {value!r}")
-
-
-def _experiment(name: str, fields: _Fields) -> Experiment:
-    backbones = fields.names("backbones")
-    vary = fields.choices("vary")
-    rows = [_row(number, raw, backbones) for number, raw in enumerate(fields.rows(), start=1)]
-    experiment = Experiment(
-        name=name,
-        title=fields.text("title"),
-        label=fields.text("label", ""),
-        protocol=fields.text("protocol", "released"),
-        seeds=fields.count("seeds"),
-        backbones=backbones,
-        datasets=fields.names("datasets"),
-        rows=tuple(varied for row in rows for varied in _varied(row, vary)),
-        measure=fields.text("measure", "score"),
-        note=fields.text("note", ""),
-    )
-    fields.finish()
-    return experiment
-
-
-def _row(number: int, raw: Mapping[str, Any], backbones: tuple[str, ...]) -> Row:
-    fields = _Fields(f"row '{raw['name']}'" if "name" in raw else f"row number {number}", raw)
-    row = Row(
-        name=fields.text("name"),
-        method=fields.text("method"),
-        backbones=fields.names("backbones", backbones),
-        settings=fields.table("settings"),
-        search=fields.choices("search"),
-        selection=fields.text("selection", "validation"),
-        published=_published(fields),
-    )
-    fields.finish()
-    return row
-
-
-def _published(fields: _Fields) -> dict[str, dict[str, Published]]:
-    numbers = _Fields(f"{fields.where}, published", fields.table("published"))
-    by_backbone = {backbone: numbers.table(backbone) for backbone in tuple(numbers.left)}
-    return {
-        backbone: {dataset: _pair(numbers.where, backbone, dataset, pair) for dataset, pair in pairs.items()}
-        for backbone, pairs in by_backbone.items()
-    }
-
-
-def _pair(where: str, backbone: str, dataset: str, pair: Any) -> Published:
-    if not isinstance(pair, list) or [type(number) in (int, float) for number in pair] != [True, True]:
-        raise TableError(f"{where}: {backbone}.{dataset} must be [mean, std], got {pair!r}")
-    try:
-        return Published(*map(float, pair))
-    except TableError as error:
-        raise TableError(f"{where}: {backbone}.{dataset}: {error}") from None
 
 
 def _varied(row: Row, vary: Mapping[str, tuple[Any, ...]]) -> Iterable[Row]:
     """The row once per combination of the varied settings, which its name then tells."""
     if vary and row.published:
-        raise TableError(f"row '{row.name}': a table with [vary] has no published numbers; write its rows out")
+        raise ValueError(f"row '{row.name}': a table with [vary] has no published numbers; write its rows out")
     for values in product(*vary.values()):
         chosen = dict(zip(vary, values))
         for key in chosen.keys() & (row.settings.keys() | row.search.keys()):
-            raise TableError(f"row '{row.name}': '{key}' is varied by the table and set by the row; keep one")
+            raise ValueError(f"row '{row.name}': '{key}' is varied by the table and set by the row; keep one")
         told = "".join(f", {key} {value}" for key, value in chosen.items())
         yield replace(row, name=row.name + told, settings={**row.settings, **chosen})
+
+
+# What pydantic calls valid tuples, in the words of TOML.
+_KINDS = {"tuple_type": "must be a list", "dict_type": "must be a table", "string_type": "must be a text"}
+_KINDS |= {"int_type": "must be a whole number", "too_short": "must hold at least one value"}
+
+
+def _complaint(error: ValidationError, rows: Any) -> str:
+    """The first thing that is wrong, with its place."""
+    first = error.errors(include_url=False)[0]
+    kind: type[Any] = Experiment
+    place, where = list(first["loc"]), "the table"
+    if place[:1] == ["rows"] and len(place) > 1:
+        number = int(place[1])
+        name = rows[number].get("name") if isinstance(rows[number], dict) else None
+        place, where, kind = place[2:], f"row number {number + 1}" if name is None else f"row '{name}'", Row
+    key = ".".join(map(str, place))
+    if first["type"] == "missing" and len(place) == 1:
+        return f"{where} must have the key '{key}'"
+    if first["type"] == "unexpected_keyword_argument":
+        known = [one.name for one in fields(kind)]
+        return f"{where} has no key '{key}'{_near(key, known)} Its keys: {', '.join(known)}"
+    reason = _KINDS.get(first["type"]) or first["msg"].removeprefix("Value error, ").replace("Input should", "must")
+    came = "" if first["type"] == "value_error" else f", got {first['input']!r:.80}"
+    return f"{where}: {key} {reason}{came}".replace(":  ", ": ")
 
 
 def _near(given: str, known: Iterable[str]) -> str:

@@ -32,8 +32,6 @@ class Pattern:
     transposed: Pattern | None = None  # None: the pattern is symmetric
     rows: int = field(init=False)
     size: int = field(init=False)  # number of entries
-    reordered: Recall[Tensor] = field(default_factory=Recall, init=False, repr=False)
-    blocks: Recall[tuple[Pattern, Tensor]] = field(default_factory=Recall, init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", self.rowptr.numel() - 1)
@@ -64,7 +62,15 @@ class Pattern:
         """The values in the order of the transpose; those of a constant matrix are reordered once and kept."""
         if values.requires_grad:
             return values.index_select(0, self.transposition)
-        return self.reordered.get((values,), None, lambda: values.index_select(0, self.transposition))
+        return self._reordered.get((values,), None, lambda: values.index_select(0, self.transposition))
+
+    @cached_property
+    def _reordered(self) -> Recall[Tensor]:
+        return Recall()
+
+    @cached_property
+    def _blocks(self) -> Recall[tuple[Pattern, Tensor]]:
+        return Recall()
 
     def row_sum(self, values: Tensor) -> Tensor:
         """Σ_j values_ij, [E, ...] → [rows, ...]."""
@@ -76,7 +82,7 @@ class Pattern:
 
     def block(self, rows: Tensor) -> tuple[Pattern, Tensor]:
         """The entries of some rows [k] as a pattern of k rows, and which of all entries they are; found once."""
-        return self.blocks.get((rows,), None, lambda: self._block(rows))
+        return self._blocks.get((rows,), None, lambda: self._block(rows))
 
     def _block(self, rows: Tensor) -> tuple[Pattern, Tensor]:
         rowptr, entries = entries_of_rows(self.rowptr, rows)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,19 +41,19 @@ class Normalised(Coefficients):
     @staticmethod
     def sum(graph: Graph, dtype: torch.dtype) -> Normalised:
         """α_ij = 1."""
-        return Normalised(graph, dtype, 0.0, 0.0)
+        return _once(graph, (dtype, 0.0, 0.0))
 
     @staticmethod
     def mean_of(graph: Graph, dtype: torch.dtype, loop: float = 0.0, gain: float = 1.0) -> Normalised:
         """α_ij = 1/d_i; with a loop that counts in d, that of Cluster-GCN."""
-        return Normalised(graph, dtype, 1.0, 0.0, loop, gain)
+        return _once(graph, (dtype, 1.0, 0.0, loop, gain))
 
     @staticmethod
     def symmetric(graph: Graph, dtype: torch.dtype, loop: float = 1.0) -> Normalised:
         """α_ij = 1/√(d_i d_j)."""
-        return Normalised(graph, dtype, 0.5, 0.5, loop)
+        return _once(graph, (dtype, 0.5, 0.5, loop))
 
-    @property
+    @cached_property
     def key(self) -> Hashable | None:
         """The graph and the numbers say it all; a subclass must make its own promise."""
         return (self.dtype, self.a, self.b, self.loop, self.gain) if type(self) is Normalised else None
@@ -203,6 +205,14 @@ class Normalised(Coefficients):
         """left_i right_j for every pair of degree classes that an edge joins, [K]."""
         target, source, _ = self.graph.edge_classes
         return left.index_select(0, target) * right.index_select(0, source)
+
+
+def _once(graph: Graph, numbers: tuple[Any, ...]) -> Normalised:
+    """The coefficients of these numbers on a graph, the same object for all layers."""
+    known: dict[Any, Normalised] = graph.cache.setdefault(Normalised, {})
+    if numbers not in known:
+        known[numbers] = Normalised(graph, *numbers)
+    return known[numbers]
 
 
 def _inverse(degree: Tensor, power: float) -> Tensor:

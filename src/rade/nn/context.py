@@ -16,6 +16,7 @@ from torch.nn import Module
 from rade.correction import Adjacency
 from rade.distribution import NO_NOISE, Correction, Distribution, Rates, Trust, Variant, Views
 from rade.graph.graph import Graph
+from rade.graph.pairs import bernoulli_positions
 from rade.runtime import Recall
 from rade.views import View, branched, draw, moved, packed, seeded, unpack
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 Mode = Literal["views", "mean", "clean"]
 Find = Callable[..., Adjacency]  # by step, and the number of a view
+Kept = tuple[Tensor, Tensor]  # positions of the edges that a view keeps, and those that it adds, [2, A]
 KEPT = 4  # distributions: of training and of evaluation, on two graphs each
 
 
@@ -64,8 +66,13 @@ class Pass:
     def __init__(self, batch: Tensor | None = None) -> None:
         self.batch = batch
         self.graph: Graph | None = None  # of the first layer
+        self.drew = False  # whether any layer aggregated over a view
+        self.last: tuple[int, int | None, Graph] | None = None  # the edge_index that a layer got last, and its graph
+        self.alive: Tensor | None = None  # that edge_index, lest another takes its place in memory
         self.targets: Tensor | None = None  # the nodes that the last layer was asked for, all if None
         self.views: dict[Hashable, View] = {}
+        self.between: dict[Hashable, Kept] = {}
+        self.distributions: dict[Graph, Distribution] = {}
         self.calls: Counter[Module] = Counter()
         self.plain: set[str] = set()  # kinds of layers for whose edges there are neither views nor their mean
         self.within = torch._C._current_graph_task_id()  # the backward pass in which it was made, −1 outside of any
@@ -89,6 +96,7 @@ class Context:
     Attributes:
         setting: how views are drawn and corrected.
         rates: the rates for a graph, in training or not.
+        shares: p, and ρ = q over the density.
         met: is told the first graph of every pass in training, and whether a batch vector came.
         generator: source of all randomness; it moves to the device of the graph when first used.
         trace: notes what layers do, while somebody looks.
@@ -99,14 +107,16 @@ class Context:
         setting: Setting,
         rates: Callable[[Graph, bool], Rates],
         met: Callable[[Graph, bool], None] | None = None,
+        shares: Callable[[], tuple[float, float]] = lambda: (0.0, 0.0),
         generator: torch.Generator | None = None,
     ) -> None:
-        self.setting, self.rates, self.met = setting, rates, met
+        self.setting, self.rates, self.met, self.shares = setting, rates, met, shares
         self.generator = seeded() if generator is None else generator
         self.trace: Trace | None = None
         self.current: Pass | None = None
         self.reached: Pass | None = None  # whose output a backward pass came to last
         self._graphs: Recall[Graph] = Recall()
+        self._parts: Recall[list[tuple[Tensor, Graph]]] = Recall()
         self._distributions: dict[Hashable, Distribution] = {}
         self._copies = 0
 
@@ -146,9 +156,53 @@ class Context:
         """The graph of an ``edge_index``: sorted once, then recalled while the tensor lives unchanged."""
         if isinstance(edge_index, Graph):
             return edge_index
+        current = self.current
+        version = None if edge_index.is_inference() else edge_index._version
+        if current is not None and current.last is not None and current.last[:2] == (id(edge_index), version):
+            return current.last[2]  # of the layer before
         batch, directed = self._batch(nodes), True if self.setting.views.directed else None
         given = (edge_index, nodes, batch, None, directed)
-        return self._graphs.get((edge_index, batch), (nodes, directed), lambda: Graph.from_edge_index(*given))
+        found = self._graphs.get((edge_index, batch), (nodes, directed), lambda: Graph.from_edge_index(*given))
+        if current is not None:
+            current.last, current.alive = (id(edge_index), version, found), edge_index
+        return found
+
+    def parts_of(self, edge_index: Tensor, kinds: Tensor, nodes: int) -> list[tuple[Tensor, Graph]]:
+        """The edges of each relation, by their position, and its graph; found once for the same tensors."""
+
+        def build() -> list[tuple[Tensor, Graph]]:
+            positions = [(kinds == kind).nonzero().squeeze(1) for kind in torch.unique(kinds)]
+            return [(at, Graph.from_edge_index(edge_index[:, at], nodes, self._batch(nodes))) for at in positions]
+
+        return self._parts.get((edge_index, kinds), nodes, build)
+
+    def between(self, layer: Module, edge_index: Tensor, sources: int, targets: int) -> Callable[[int, int], Kept]:
+        """Views of edges between two kinds of nodes, by step and number."""
+        present = self._pass()
+        present.drew, call = True, present.enter(layer)
+
+        def view(step: int, number: int) -> Kept:
+            key = (layer, call, step, number)
+            if key not in present.between:
+                present.between[key] = self._draw_between(edge_index, sources, targets)
+            return present.between[key]
+
+        return view
+
+    def _draw_between(self, edge_index: Tensor, sources: int, targets: int) -> Kept:
+        """Every distinct pair is kept with 1−p, and every other one added with q = ρ · the relation's own density."""
+        device = edge_index.device
+        if self.generator.device != device:
+            self.generator = moved(self.generator, device)
+        rank, pair = torch.unique(edge_index[1] * sources + edge_index[0], return_inverse=True)
+        p, rho = self.shares()
+        kept = torch.rand(rank.numel(), generator=self.generator, device=device) >= p
+        q = min(rho * rank.numel() / max(sources * targets, 1), 1.0)
+        drawn = bernoulli_positions(sources * targets, q, self.generator, device)
+        if rank.numel():
+            at = torch.searchsorted(rank, drawn).clamp_(max=rank.numel() - 1)
+            drawn = drawn[rank[at] != drawn]
+        return kept[pair].nonzero().squeeze(1), torch.stack([drawn % sources, drawn // sources])
 
     def knows(self, edge_index: Tensor, nodes: int) -> bool:
         """Whether the graph of an ``edge_index`` was sorted before."""
@@ -179,11 +233,14 @@ class Context:
         if mode == "clean":
             return lambda step, number=0: Adjacency(graph)
         present = self._pass()
+        present.drew = True
         if present.graph is None:
             present.graph = graph
             if self.setting.mode is None and layer.training and self.met is not None:
                 self.met(graph, self._batch(graph.num_nodes) is not None or graph.num_graphs > 1)
-        distribution = self.distribution(graph, mode == "views")
+        distribution = present.distributions.get(graph)
+        if distribution is None:
+            distribution = present.distributions[graph] = self.distribution(graph, mode == "views")
         if mode == "mean":
             return lambda step, number=0: Adjacency(graph, distribution)
         shared = self.setting.views.shared
@@ -231,4 +288,5 @@ class Context:
         self._copies += 1
         copy = memo[id(self)] = Context(self.setting, self.rates, generator=branched(self.generator, self._copies))
         copy.rates, copy.met = deepcopy(self.rates, memo), deepcopy(self.met, memo)
+        copy.shares = deepcopy(self.shares, memo)
         return copy

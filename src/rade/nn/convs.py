@@ -54,7 +54,7 @@ class GCNConv(CorrectedConv, pyg.GCNConv):
         return symmetric(graph, x, edge_weight, loop, self.normalize, self.added_weight)
 
     def moments_on(self, graph: Graph, given: dict[str, Any]) -> bool:
-        return "edge_weight" not in given or weights_have_moments(self, graph, given)
+        return given.get("edge_weight") is None or weights_have_moments(self, graph, given)
 
 
 @lru_cache(maxsize=1)

@@ -77,24 +77,61 @@ def aggregate_pairs(conv: CorrectedConv, context: Context, graph: Graph | None, 
 
 def _drawing(conv: CorrectedConv, context: Context, graph: Graph | None, given: dict[str, Any]) -> Draw | None:
     """How views of a call's edges are drawn; None where there are none."""
-    edge_index, x = given.get("edge_index"), given.get("x")
-    if isinstance(edge_index, Graph):
-        graph, edge_index = edge_index, edge_index.edge_index
+    edge_index = given.get("edge_index")
     if not isinstance(edge_index, Tensor) or edge_index.layout != torch.strided or edge_index.dtype != torch.long:
         return None
-    if graph is None and isinstance(x, Tensor):
-        graph = context.graph_of(edge_index, x.shape[-2] if x.dim() > 1 else x.shape[0])
-    if graph is None:
-        return None
-    whole, edges = graph, edge_index
-    find = context.views_for(conv, whole, "views")  # type: ignore[arg-type]
+    sources, targets = _sizes(conv, given, edge_index)
+    kinds = given.get("edge_type")
+    if kinds is not None and sources == targets:
+        parts = context.parts_of(edge_index, kinds, sources)
+    elif sources == targets and not isinstance(given.get("x"), tuple):
+        graph = context.graph_of(edge_index, sources) if graph is None else graph
+        parts = [(torch.arange(edge_index.shape[1], device=edge_index.device), graph)]
+    else:
+        parts = []
+    layer: Any = conv
+    if not parts:
+        between = context.between(layer, edge_index, sources, targets)
+        alone = edge_index.new_zeros(targets)
+        return lambda step, number: _with_added(conv, given, edge_index, [between(step, number)], alone)
+    finds = [context.views_for(layer, part, "views") for _, part in parts]
 
     def draw(step: int, number: int) -> tuple[Tensor, dict[str, Any]]:
-        view = find(step, number).view
-        assert view is not None
-        kept = view.kept_as_given().nonzero().squeeze(1)
-        added = torch.stack([view.added.source, view.added.target])
-        values = impute_added(conv, given, edges.shape[1], kept, whole.batch[view.added.target])
-        return torch.cat([edges[:, kept], added], 1), values
+        found = []
+        for (position, _), find in zip(parts, finds):
+            view = find(step, number).view
+            assert view is not None
+            added = torch.stack([view.added.source, view.added.target])
+            found.append((position[view.kept_as_given()], added))
+        return _with_added(conv, given, edge_index, found, parts[0][1].batch)
 
     return draw
+
+
+def _sizes(conv: Any, given: dict[str, Any], edge_index: Tensor) -> tuple[int, int]:
+    """How many nodes send, and how many receive."""
+    x, size = given.get("x"), given.get("size")
+    both = x if isinstance(x, tuple) else (x, x)
+    rows = [None if part is None else part.shape[conv.node_dim] if part.dim() > 1 else len(part) for part in both]
+    rows = [own if asked is None else asked for own, asked in zip(rows, size)] if size is not None else rows
+    seen = [int(ends.max()) + 1 if ends.numel() else 0 for ends in edge_index]
+    if not isinstance(x, tuple) and rows[0] is None:
+        seen = [max(seen)] * 2
+    return (seen[0] if rows[0] is None else rows[0], seen[1] if rows[1] is None else rows[1])
+
+
+def _with_added(
+    conv: CorrectedConv,
+    given: dict[str, Any],
+    edge_index: Tensor,
+    parts: list[tuple[Tensor, Tensor]],
+    batch: Tensor,
+) -> tuple[Tensor, dict[str, Any]]:
+    """The edges of a view, kept ones first, and what else the call has for each edge; ``batch`` is of the targets."""
+    kept, added = torch.cat([kept for kept, _ in parts]), torch.cat([added for _, added in parts], 1)
+    values = impute_added(conv, given, kept, batch[edge_index[1]], batch[added[1]])
+    kinds = given.get("edge_type")
+    if kinds is not None and len(parts) > 0 and "edge_type" in values:
+        own = [kinds.unique()[k].expand(part.shape[1]) for k, (_, part) in enumerate(parts)]
+        values["edge_type"] = torch.cat([kinds[kept], *own]) if len(own) == len(kinds.unique()) else values["edge_type"]
+    return torch.cat([edge_index[:, kept], added], 1), values

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from rade.experiment.values import Published
+from rade.experiment.table import Published
 from rade.report.cells import Cell
 from rade.report.judge import WORDS, Verdict
 from rade.report.runs import Group, Run
 from rade.report.tables import Report, Table
 from rade.statistics import Pair, Spread, number, paired_scores, spread
-from rade.train.row import NEUTRAL
+from rade.train.record import NEUTRAL
 
 # Commands that differ by the number of their run only are one command, with R in its place.
 _RUN = re.compile(r"(--run)[ =]\d+\b")
@@ -107,7 +107,7 @@ def sentence(table: Table) -> str:
     kinds = sorted({str(run.machine.get("cpu", "unknown")) for run in table.runs})
     if table.experiment.measure == "seconds_per_epoch" and len(kinds) > 1:
         text += f" Runs on {len(kinds)} kinds of processor ({', '.join(kinds)}), so do not read ratios from it: "
-        text += "`rade bench epoch` measures them side by side."
+        text += "`python benchmarks/speed.py epoch` measures them side by side."
     return text
 
 
@@ -200,6 +200,4 @@ def origins(runs: Sequence[Run]) -> list[tuple[tuple[str, str, str, tuple[tuple[
 
 
 def _origin(run: Run) -> tuple[str, str, str, tuple[tuple[str, str], ...]]:
-    told = {"name": run.settings["dataset"], "source": "", "licence": "", "files": {}, **run.data}
-    name, source, licence = (str(told[key]) for key in ("name", "source", "licence"))
-    return name, source, licence, tuple(sorted((file, str(checksum)) for file, checksum in told["files"].items()))
+    return run.data.name, run.data.source, run.data.licence, tuple(sorted(run.data.files.items()))

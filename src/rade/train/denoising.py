@@ -1,24 +1,42 @@
-"""Noise of a data set's graph in training and prediction: given, or found by validation."""
+"""Noise of a data set's graph in training and prediction: given, or found by validation; and trust in single edges."""
+
+from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rade import RADE, Denoised, Expected, Graph, NoiseEstimate, Rates, Trust, estimate_noise
 from rade.data import Dataset
-from rade.noise import Evidence, NoiseEstimate, estimate_noise, every_evidence
-from rade.noise.guesses import Candidate, paired_gain, rightly
-from rade.train.corruption import Corruption
+from rade.noise import FeatureEvidence, Guess, paired_gain, rightly, share_of
 from rade.train.errors import SettingsError
-from rade.train.model import Trained
-from rade.train.run import load_run, split_for, train_run
 from rade.train.settings import Settings
-from rade.train.trusting import KINDS, graph_of, require_one_graph, trust_in
-from rade.view.rates import Rates
-from rade.wrapper.inference import Denoised, Expected
-from rade.wrapper.module import RADE
+from rade.train.stages import split_for
+
+if TYPE_CHECKING:
+    from rade.train.model import Trained
 
 SUSPECT = 0.3  # the share by similarities from which "no noise" deserves a hint
+FEATURES = "features"  # by whose similarity edges are trusted
+
+
+def trust_in(dataset: Dataset, kind: str, noise: Rates) -> Trust:
+    """How far each edge is trusted where noise has these rates; the same for the same graph."""
+    require_one_graph(dataset, "trust in single edges needs")
+    graph = graph_of(dataset)
+    return FeatureEvidence.of(graph, dataset.graphs[0].x).trust(share_of(graph, noise))
+
+
+def graph_of(dataset: Dataset) -> Graph:
+    """The one graph of a data set."""
+    return Graph.from_edge_index(dataset.graphs[0].edge_index, dataset.graphs[0].num_nodes)
+
+
+def require_one_graph(dataset: Dataset, what: str) -> None:
+    """Refuse a data set of many graphs."""
+    if dataset.level != "node" or len(dataset.graphs) != 1:
+        raise SettingsError(f"{what} a data set of one graph, not {dataset.name}; give rates P,Q alone")
 
 
 def parse_noise(text: str) -> dict[str, Any]:
@@ -35,18 +53,13 @@ def parse_noise(text: str) -> dict[str, Any]:
         rates = Rates(p, q)
     except ValueError:
         rates = None
-    if rates is None or similarity not in ([], *([name] for name in KINDS)):
+    if rates is None or similarity not in ([], [FEATURES]):
         raise SettingsError(
             "noise is P,Q, the rates of missing and of spurious edges, e.g. 0.1,0.001, and by what edges are "
-            f"trusted if you like, 0.1,0.001,KIND with KIND {', '.join(KINDS)}; or auto; got {text!r}"
+            f"trusted if you like, 0.1,0.001,{FEATURES}; or auto; got {text!r}"
         )
     found: dict[str, Any] = {"noise_p": float(rates.p), "noise_q": float(rates.q)}
     return found | ({"noise_trust": similarity[0]} if similarity else {})
-
-
-def corrupted(dataset: Dataset, settings: Settings) -> Dataset:
-    """The data set with what the settings do to its graphs."""
-    return Corruption.parse(settings.corrupt).of_dataset(dataset) if settings.corrupt else dataset
 
 
 def check_noise(dataset: Dataset, settings: Settings) -> None:
@@ -71,8 +84,7 @@ class Pilot:
     gain, error: of the validation score over that of a plain training, paired by rows.
     """
 
-    guess: Candidate
-    rates: Rates
+    guess: Guess
     gain: float
     error: float
 
@@ -84,7 +96,7 @@ class Pilot:
     @property
     def options(self) -> dict[str, Any]:
         """The settings of a training that follows it."""
-        return options_of(self.guess, self.rates) if self.helps else options_of(NOTHING, Rates(0.0, 0.0))
+        return options_of(self.guess) if self.helps else {"noise_p": 0.0, "noise_q": 0.0}
 
     def __str__(self) -> str:
         taken = "taken" if self.helps else "not told from none, so trained as if there were none"
@@ -94,11 +106,8 @@ class Pilot:
         )
 
 
-NOTHING = Candidate(0.0, 0.0, "", 0.0)
-
-
 def pilot(dataset: Dataset, settings: Settings) -> Pilot:
-    """The noise by the validation labels of run 0 and up to seven trainings: plain, then with noise.
+    """The noise by the validation labels of run 0 and up to four trainings: plain, then with noise.
 
     A plain model, trained first, says which share is best for each kind of trust. But a model that has learned from
     spurious edges is no judge of them: each is tried in training, as are the shares that similarities tell without
@@ -108,20 +117,19 @@ def pilot(dataset: Dataset, settings: Settings) -> Pilot:
     _require_whole_graph(dataset, settings)
     rows, labels = split_for(dataset, settings, 0).val, dataset.graphs[0].y
     plain = _trained(dataset, settings, "none", {})
-    kinds = () if settings.test_corrupt else KINDS.values()  # trust is that in the edges of one graph
-    evidence = [kind(dataset, graph_of(dataset)) for kind in kinds]
     before, tried = rightly(plain.predict(dataset), labels)[rows], []
-    for guess in _estimate(plain, dataset, evidence).worth_training:
-        options = {"p": 0.0, "rho": 0.0} | options_of(guess.candidate, guess.inference.noise)
+    by_edge = not settings.test_corrupt  # trust is that in the edges of one graph
+    for guess in _estimate(plain, dataset, by_edge).worth_training:
+        options = {"p": 0.0, "rho": 0.0} | options_of(guess)
         after = rightly(_trained(dataset, settings, "rade-of-fixed", options).predict(dataset), labels)[rows]
-        tried.append(Pilot(guess.candidate, guess.inference.noise, *paired_gain(after, before)))
+        tried.append(Pilot(guess, *paired_gain(after, before)))
     return max(tried, key=lambda one: one.gain)
 
 
-def options_of(guess: Candidate, rates: Rates) -> dict[str, Any]:
+def options_of(guess: Guess) -> dict[str, Any]:
     """A guess of the noise as settings."""
-    trust = {"noise_trust": guess.by.replace(" ", "-")} if guess.by else {}
-    return {"noise_p": float(rates.p), "noise_q": float(rates.q), **trust}
+    trust = {} if guess.evidence is None else {"noise_trust": FEATURES}
+    return {"noise_p": float(guess.rates.p), "noise_q": float(guess.rates.q), **trust}
 
 
 def denoised(trained: Trained, dataset: Dataset, noise: str) -> tuple[Trained, str]:
@@ -129,7 +137,7 @@ def denoised(trained: Trained, dataset: Dataset, noise: str) -> tuple[Trained, s
     if noise == "auto":
         _require_classes(dataset)
         _require_whole_graph(dataset, trained.settings)
-        found = _estimate(trained, dataset, None)
+        found = _estimate(trained, dataset)
         return trained.by(found.inference), f"{found}{_blind(found)}"
     options = parse_noise(noise)
     check_noise(dataset, trained.settings.model_copy(update={"options": options}))
@@ -147,18 +155,19 @@ def _blind(found: NoiseEstimate) -> str:
     return "; a model that was trained on spurious edges often sees none, rade train --noise auto looks deeper"
 
 
-def _estimate(trained: Trained, dataset: Dataset, evidence: list[Evidence] | None) -> NoiseEstimate:
-    """By trust in edges of these kinds, None: of all that the model knows as well."""
+def _estimate(trained: Trained, dataset: Dataset, by_edge: bool = True) -> NoiseEstimate:
+    """By shares of spurious edges, and by trust in single edges as well."""
     model, data = trained.by(Expected()).learner.net, dataset.graphs[0]
     assert isinstance(model, RADE)
     rows = split_for(dataset, trained.settings, trained.seed - trained.settings.seed).val
-    kinds = every_evidence(model, data.x, data.edge_index) if evidence is None else evidence
-    return estimate_noise(model, data.x, data.edge_index, labels=data.y, rows=rows, by_edge=kinds)
+    return estimate_noise(model, data.x, data.edge_index, labels=data.y, rows=rows, by_edge=by_edge)
 
 
 def _trained(dataset: Dataset, settings: Settings, method: str, options: dict[str, Any]) -> Trained:
     """Run 0 of the same settings with another method, kept nowhere."""
     asked = settings.model_copy(update={"method": method, "options": options})
+    from rade.train.run import load_run, train_run  # here, for learners are built with the trust of this module
+
     with TemporaryDirectory() as folder:
         train_run(dataset, asked, 0, Path(folder))
         return load_run(folder)

@@ -1,24 +1,20 @@
-"""Files that are replaced whole or not at all, with a checksum that is verified before anything is parsed."""
+"""Files that are replaced whole or not at all."""
 
-import hashlib
 import io
 import json
 import os
-import pickle
 import secrets
+import sqlite3
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from rade.errors import EnvironmentFault, is_machine
-from rade.seal import SealError, sealed, verify
 from rade.train.errors import RunError
-from rade.train.row import decode
+from rade.train.record import RecordError, RunRecord
 
-# Behind the archive that torch writes and still reads with it: a mark and the sha256 of everything before.
-_MARK = b"\nrade sha256 "
-_TRAILER = len(_MARK) + 64
 _DAMAGED = "is damaged or not a file of rade; delete it to start this run afresh"
 
 
@@ -67,28 +63,23 @@ def sweep(folder: Path, *names: str) -> None:
 
 
 def save_tensors(path: Path, state: Any) -> None:
-    """Write a nest of tensors and plain values, and their checksum."""
+    """Write a nest of tensors and plain values."""
     import torch  # here, so that reports can use the other functions without it
 
     # In memory first: torch turns a full disk into errors of its own, and may end the process.
     buffer = io.BytesIO()
     torch.save(state, buffer)
-    content = buffer.getbuffer()
-    trailer = _MARK + hashlib.sha256(content).hexdigest().encode()
-    write_whole(path, lambda file: (file.write(content), file.write(trailer)))
+    write_whole(path, lambda file: file.write(buffer.getbuffer()))
 
 
 def load_tensors(path: Path) -> Any:
-    """Read what `save_tensors` wrote; nothing in the file is executed, and nothing damaged is parsed."""
+    """Read what `save_tensors` wrote; nothing in the file is executed."""
     import torch
 
-    content = _read(path)
-    body, trailer = content[:-_TRAILER], content[-_TRAILER:]
-    if trailer != _MARK + hashlib.sha256(body).hexdigest().encode():
-        raise RunError(f"{path} {_DAMAGED}")
+    content = io.BytesIO(_read(path))
     try:
-        return torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
-    except (RuntimeError, EOFError, LookupError, ValueError, TypeError, AttributeError, pickle.UnpicklingError):
+        return torch.load(content, map_location="cpu", weights_only=True)
+    except Exception:  # torch says many things of files that it did not write
         raise RunError(f"{path} {_DAMAGED}") from None
 
 
@@ -98,29 +89,12 @@ def save_json(path: Path, content: Any) -> None:
     write_whole(path, lambda file: file.write(text.encode()))
 
 
-def save_record(path: Path, record: dict[str, Any]) -> None:
-    """Write a JSON object with its checksum."""
-    save_json(path, sealed(record))
-
-
-def load_record(path: Path) -> dict[str, Any]:
-    """Read what `save_record` wrote, with its checksum."""
+def load_run_record(path: Path) -> RunRecord:
+    """Read a `result.json`."""
     try:
-        record = json.loads(_read(path).decode("utf-8"))
-        verify(record)
-    except SealError as error:
-        raise RunError(f"{path} cannot be trusted: {error}; delete it to start this run afresh") from None
-    except (ValueError, RecursionError):
-        raise RunError(f"{path} {_DAMAGED}") from None
-    return dict(record)
-
-
-def load_row(path: Path) -> dict[str, Any]:
-    """Read a run's row, verified."""
-    try:
-        return decode(_read(path))
-    except (ValueError, RecursionError) as error:
-        raise RunError(f"{path} cannot be trusted: it {error}; delete it to start this run afresh") from None
+        return RunRecord.from_json(_read(path))
+    except RecordError as error:
+        raise RunError(f"{path} {error}; delete it to start this run afresh") from None
 
 
 def ensure_writable(folder: Path) -> None:
@@ -164,3 +138,23 @@ def _sync_folder(folder: Path) -> None:
         pass
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def sole_writer(path: Path, busy: str) -> Iterator[None]:
+    """Hold the lock that a file is; `busy` is the sentence for whoever comes second.
+
+    SQLite locks the file by the operating system's means, which let go of it when a process ends, however it does.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = sqlite3.connect(path, timeout=0, isolation_level=None)
+        lock.execute("BEGIN EXCLUSIVE")
+    except OSError as error:
+        raise _cannot("write to", path.parent, error, "; choose another folder") from None
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error):
+            raise RunError(busy) from None
+        raise EnvironmentFault(f"cannot write to {path.parent}: {error}; choose another folder") from None
+    with closing(lock):
+        yield

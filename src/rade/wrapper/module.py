@@ -73,6 +73,10 @@ class _Meeting:
             return self.state.rates_for(graph)
         return self.state.rates_at(graph.density)
 
+    def shares(self) -> tuple[float, float]:
+        """p and ρ."""
+        return float(self.state.rates.p), self.state.rho_now
+
     def met(self, graph: Graph, batched: bool) -> None:
         """A training pass has come to its first graph."""
         if self.keeps_additions:
@@ -177,7 +181,8 @@ class RADE(Module):
         self._looked = False  # at the labels of a training call
         self._meeting = _Meeting(self.rate_state, variant.keeps_additions)
         setting = Setting(variant, correction, views, observed.noise, observed.trust)
-        self._context = Context(setting, self._meeting.rates, self._meeting.met, generator)
+        meeting = self._meeting
+        self._context = Context(setting, meeting.rates, meeting.met, meeting.shares, generator)
         converted = convert(model)
         if variant.keeps_additions:
             _require_moments(converted)
@@ -225,20 +230,19 @@ class RADE(Module):
     def _trained(self, run: partial[Any], present: Pass, output: Any) -> None:
         """Remember a training call; one without gradients is only a look."""
         told, latest = self._meeting.warnings, self._latest
-        if present.graph is None:
-            if run.func is self.wrapped and not present.plain:
-                told.no_views()
-            return
-        if not torch.is_grad_enabled():
+        if not present.drew and not present.plain and run.func is self.wrapped:
+            told.no_views()
+        if not present.drew or not torch.is_grad_enabled():
             return
         if latest is not None and latest.reached is not None:
             same = latest.present.graph is present.graph
             if self.rade.rule.adapts:
                 told.follows(same, self.rade.rule)
-            if same and not self._looked and len(latest.reached) == present.graph.num_nodes:
+            nodes = None if present.graph is None else present.graph.num_nodes
+            if same and not self._looked and len(latest.reached) == nodes:
                 self._looked = True
                 told.labels(latest.reached, self.rates)
-        self._latest = _Latest(run, present, output, self._context)
+        self.__dict__["_latest"] = _Latest(run, present, output, self._context)  # the wrapped model has no say in it
 
     def adapt(self, *args: Any, labelled: Labelled | Tensor | None = None, **kwargs: Any) -> Tensor:
         """One step of the rate rule, with the gradients that ``loss.backward()`` left; returns the clean logits.

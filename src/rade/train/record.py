@@ -1,0 +1,264 @@
+"""One finished run: what its name is made of, its scores and curves, and with what it was made. Without torch.
+
+Scores (`val`, `test` and the curves) are fractions as the metrics return them, 0.815 for 81.5 %.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+
+if TYPE_CHECKING:
+    from rade.data import Dataset
+
+# Part of every stored run's key. Raise it by one when the same settings, seed and data would give other scores than
+# before, beyond rounding: a formula, a default inside a layer, the order of random draws, a reader's result, a split.
+# New settings, faster code and reports do not count. Runs under an older number stay in the store and are done again.
+NUMERICS = 1
+# Likewise for runs that undo noise of their graph, and for them alone.
+NOISE = 2
+FORMAT: Literal[1] = 1
+
+NEUTRAL = frozenset({"seed", "threads", "device"})  # no other experiment: which repetition it is, and where it ran
+# Settings that came after the first runs were stored: at these values they decide nothing and leave keys as they were.
+LATER = {"test_corrupt": "", "labels_per_class": 0, "train_items": 0, "train_share": 0.0}
+LATER_OPTIONS = {"noise_trust": ""}  # of methods, likewise
+GONE_OPTIONS = {"complement": "exact", "samples": 256}  # of RADE when the first runs were stored: keys still have them
+Curves = dict[str, list[FiniteFloat]]
+
+
+SCORE = "score"  # the first of what a table can compare of a finished run
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Numbers of a table: shown times a factor, with so many digits, in words."""
+
+    scale: float
+    digits: int
+    words: str
+
+
+MEASURES = {
+    SCORE: Measure(100, 2, "%"),
+    "seconds_per_epoch": Measure(1, 3, "seconds per epoch"),
+    "log_loss": Measure(1, 3, "log-loss in nats, less is better"),
+    "calibration_error": Measure(100, 2, "calibration error in %, less is better"),
+    "scaled_log_loss": Measure(1, 3, "log-loss in nats after temperature scaling, less is better"),
+    "scaled_calibration_error": Measure(100, 2, "calibration error in % after temperature scaling, less is better"),
+}
+
+
+class RecordError(ValueError):
+    """What is no record of a run; the sentence goes on from the name of a file."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)  # what older callers write: record["timing"]["seconds"]
+
+
+class Timing(_Part):
+    """How long training took, and when it ended (UTC)."""
+
+    seconds: FiniteFloat
+    seconds_per_epoch: FiniteFloat
+    finished: str = ""
+
+
+class Origin(_Part):
+    """Where a data set comes from; files: their sha256; options: what was done to it."""
+
+    name: str
+    source: str = ""
+    licence: str = ""
+    files: dict[str, str] = {}
+    options: dict[str, Any] = {}
+
+
+class Provenance(_Part):
+    """With what and how a run was made."""
+
+    versions: dict[str, str]
+    commit: str
+    dirty: bool
+    machine: dict[str, Any]
+    threads: int
+    command: str
+    data: Origin
+
+
+class RunRecord(Provenance):
+    """A finished run, validated once; equal for two runs of equal settings on one machine but for `timing`.
+
+    settings: a dump of `Settings`, of older runs without those that came later; run: its number, or that of the fold;
+    folds: how many the data set has; quality, variance: measures on test data, where they were taken;
+    history: one value per epoch and curve, empty where curves were not asked for.
+    """
+
+    format: Literal[1] = FORMAT
+    key: str = Field(pattern="^[0-9a-f]{32}$")
+    numerics: int
+    settings: dict[str, Any]
+    protocol: str
+    run: int = Field(ge=0)
+    seed: int
+    metric: str
+    folds: int
+    val: FiniteFloat
+    test: FiniteFloat
+    quality: dict[str, FiniteFloat] = {}
+    variance: dict[str, FiniteFloat] = {}
+    best_epoch: int
+    epochs: int = Field(gt=0)
+    skipped: int = 0
+    timing: Timing
+    history: Curves = {}
+
+    @model_validator(mode="after")
+    def _sound(self) -> RunRecord:
+        for name, kind in {"dataset": str, "backbone": str, "method": str, "seed": int, "options": dict}.items():
+            if not isinstance(self.settings.get(name), kind):
+                raise ValueError(f"has no {name} among its settings")
+        for name, curve in self.history.items():
+            if len(curve) != self.epochs:
+                raise ValueError(f"has {self.epochs} epochs, and {len(curve)} values in its curve {name}")
+        return self
+
+    @property
+    def place(self) -> tuple[str, str, str, int, int, str]:
+        """What runs are sorted by: data set, backbone, method, run, seed, key."""
+        names = (str(self.settings[name]) for name in ("dataset", "backbone", "method"))
+        return (*names, self.run, self.seed, self.key)  # type: ignore[return-value]
+
+    @property
+    def flat(self) -> dict[str, Any]:
+        """The settings, those that came later and the method's among them."""
+        settings = {**LATER, **self.settings, "protocol": self.protocol}
+        return {**settings, **settings.pop("options")}
+
+    def to_json(self) -> str:
+        """JSON, one member per line, the curves last; numbers are read back to the last bit."""
+        members = self.model_dump(mode="json")
+        members["history"] = members.pop("history")
+        return "{" + ",\n".join(f"{_plain(name)}:{_plain(value)}" for name, value in members.items()) + "}\n"
+
+    @staticmethod
+    def from_json(content: str | bytes) -> RunRecord:
+        """Read what `to_json` wrote."""
+        try:
+            return RunRecord.model_validate_json(content)
+        except ValidationError as error:
+            raise RecordError(complaint(error)) from None
+
+    @staticmethod
+    def of(values: Mapping[str, Any]) -> RunRecord:
+        """A record of plain values."""
+        try:
+            return RunRecord.model_validate(values)
+        except ValidationError as error:
+            raise RecordError(complaint(error)) from None
+
+
+def complaint(error: ValidationError) -> str:
+    """The first thing that is wrong, in words that follow the name of a file."""
+    first = error.errors(include_url=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    if first["type"] == "json_invalid":
+        return "is torn or no JSON"
+    if first["type"] == "value_error":
+        return first["msg"].removeprefix("Value error, ")
+    if first["type"] == "missing":
+        return f"is not a run of rade: it has no {place}"
+    if place == "format":
+        return f"has format {first['input']!r}, and this version of rade reads format {FORMAT}"
+    reason = first["msg"].removeprefix("Input ").replace("should", "must")
+    return f"is not a run of rade: {place or 'it'} {reason[0].lower()}{reason[1:]}, got {first['input']!r:.60}"
+
+
+def key_of(
+    settings: Mapping[str, Any], options: Mapping[str, Any], run: int, data: Mapping[str, Any], processes: int = 1
+) -> str:
+    """The name of a run: a hash of everything that decides its numbers.
+
+    settings: a dump of `Settings`; options: the method's, defaults filled in; data: name, files and options as in a
+    record; processes: how many share every batch, for each draws views of its own.
+    Left out are the number of threads and which CPU or which of several GPUs computes: they decide rounding only, and
+    a run repeated on another machine is the same run. The kind of device counts, for a GPU draws other random numbers.
+    """
+    decides = {name: value for name, value in settings.items() if name not in ("options", "threads", "device")}
+    decides = {name: value for name, value in decides.items() if name not in LATER or value != LATER[name]}
+    later = LATER_OPTIONS
+    options = {name: value for name, value in options.items() if name not in later or value != later[name]}
+    options = {**GONE_OPTIONS, **options} if "moments" in options else options
+    decides["device"] = str(settings["device"]).partition(":")[0]
+    origin = {name: data[name] for name in ("name", "files", "options")}
+    whole = {"numerics": NUMERICS, "settings": decides, "options": options, "run": run, "data": origin}
+    whole["processes"] = processes
+    if options.get("noise_p") or options.get("noise_q"):
+        whole["noise"] = NOISE
+    return hashlib.sha256(_plain(whole).encode()).hexdigest()[:32]
+
+
+@cache
+def versions() -> Mapping[str, str]:
+    """Versions of Python and of the packages that decide the numbers."""
+    names = {"rade": "rade-gnn", "torch": "torch", "torch_geometric": "torch_geometric", "numpy": "numpy"}
+    return {"python": platform.python_version(), **{name: version(package) for name, package in names.items()}}
+
+
+@cache
+def commit() -> tuple[str, bool]:
+    """The commit of the source tree and whether it has changes; empty and unchanged outside a repository."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return "", False
+    described = done.stdout.strip() if done.returncode == 0 else ""
+    return described.removesuffix("-dirty"), described.endswith("-dirty")
+
+
+@cache
+def machine() -> Mapping[str, Any]:
+    """The kind of machine, without its name."""
+    return {"cpu": _processor(), "cores": os.cpu_count(), "system": f"{platform.system()} {platform.machine()}"}
+
+
+def _processor() -> str:
+    """The processor's model; Linux tells it in a file only."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor())
+
+
+def origin(dataset: Dataset) -> dict[str, Any]:
+    """Source, licence and checksums of a data set, as `Origin` holds them."""
+    provenance = dataset.provenance
+    return {
+        "name": dataset.name,
+        "source": provenance.source,
+        "licence": provenance.licence,
+        "files": dict(provenance.files),
+        "options": dict(provenance.options),
+    }
+
+
+def _plain(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))

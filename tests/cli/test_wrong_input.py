@@ -1,0 +1,207 @@
+"""Wrong command lines, settings files and tables: one sentence, exit code 2, no traceback."""
+
+import pytest
+
+from rade.experiment.store import Store, export
+from rade.train.record import RunRecord
+
+TABLE = """
+title = "Mine"
+seeds = 3
+backbones = ["gcn"]
+datasets = ["csbm", "cora"]
+
+[[rows]]
+name = "Plain"
+method = "none"
+settings = { layers = 3, hidden = { csbm = 16 } }
+published.gcn.csbm = [81, 0.5]
+
+[[rows]]
+name = "DropEdge"
+method = "drop-edge"
+search = { rate = [0.1, 0.2] }
+"""
+ROWS = TABLE[TABLE.index("[[rows]]") :]
+RECORD = {
+    **{"key": "0" * 32, "numerics": 1, "protocol": "released", "run": 0, "seed": 0, "metric": "accuracy", "folds": 0},
+    **{"settings": {"dataset": "cora", "backbone": "gcn", "method": "none", "seed": 0, "options": {}}, "val": 0.5},
+    **{"test": 0.5, "best_epoch": 1, "epochs": 1, "timing": {"seconds": 1.0, "seconds_per_epoch": 1.0}, "commit": ""},
+    **{"versions": {}, "dirty": False, "machine": {}, "threads": 1, "command": "rade train", "data": {"name": "cora"}},
+}
+
+
+@pytest.fixture
+def refused(rade, tmp_path, monkeypatch):
+    """Call a command in a folder with a table, a store, its text form, a file and an empty folder."""
+    monkeypatch.setattr("rade.experiment.grid._PATIENCE", 0.5)
+    (tmp_path / "mine.toml").write_text(TABLE)
+    (tmp_path / "broken.toml").write_text("= =")
+    (tmp_path / "file").write_text("notes")
+    (tmp_path / "empty").mkdir()
+
+    def call(arguments, sentence):
+        if "text" in arguments:
+            store = Store(tmp_path / "made")
+            store.put(RunRecord.of(RECORD))
+            export(store, tmp_path / "text")
+        code, _, err = rade(*arguments.split())
+        assert (code, err.count("\n"), err[:7]) == (2, 1, "error: ")
+        assert sentence in err
+
+    return call
+
+
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("trian", "No such command 'trian'"),
+        ("train --no-such-option", "No such option: --no-such-option"),
+        ("train --dataset coar", "unknown data set 'coar'; did you mean 'cora'?"),
+        ("train --backbone gnc", "unknown backbone 'gnc'; did you mean 'gcn'?"),
+        ("train --method rade_of", "unknown method 'rade_of'; did you mean 'rade-of'?"),
+        ("train --method none --p 0.3", "p is no option of none; it belongs to rade-of"),
+        ("train --fixed-rates --penalty 2", "fixed rates and penalty contradict each other"),
+        ("train --fanouts 3,3 --batch-size 0", "fanouts and a batch size of 0 contradict each other"),
+        ("train --batch-size 9 --fanouts 3 --method none", "2 layers need as many fan-outs, got [3]; set --fanouts"),
+        ("train --epochs 0", "epochs must be greater than or equal to 1, got 0"),
+        ("train --epochs many", "Invalid value for '--epochs'"),
+        ("train --runs 0", "runs must be a whole number of at least 1, got 0"),
+        ("train --lr 1e39", "lr must be less than or equal to"),
+        ("train --out file/out", "cannot write to file/out: Not a directory"),
+        (f"train --out {LONG}", "File name too long; choose another folder"),
+        (f"train --config {LONG}", "File name too long"),
+        ("train --device cuda:77", "device must name a device that PyTorch can use here, got 'cuda:77'"),
+        ("train --config missing.toml", "cannot read missing.toml: No such file"),
+        ("train --config broken.toml", "broken.toml is not valid TOML"),
+        ("train --set epochs", "--set expects NAME=VALUE, got 'epochs'"),
+        ("train --set epohcs=3", "unknown setting 'epohcs'; did you mean 'epochs'?"),
+        ("train --epochs 1 --set pool=sum", "csbm is a data set of nodes: pool must be none, got 'sum'"),
+        ("train --dataset far-pair --set pool=none", "far-pair is a data set of graphs: pool must be sum or mean"),
+        ("train --tensorboard file", "cannot write to file; choose another folder with --tensorboard"),
+        ("train --tensorboard a\udcff", "choose another folder with --tensorboard"),
+        ("train --resume --overwrite", "contradict each other"),
+        ("predict nowhere", "there is no file nowhere/model.pt"),
+        (f"predict {LONG}", "File name too long"),
+        ("predict", "Missing argument"),
+        ("datasets --data-root ~nosuchuser", "names a user that this machine does not know"),
+        ("reproduce", "Missing argument"),
+        ("reproduce nowhere", "unknown table 'nowhere'"),
+        ("reproduce node-gnc", "unknown table 'node-gnc'; did you mean 'node-gcn'? Known: ablations-gat, "),
+        ("reproduce nowhere.toml", "cannot read nowhere.toml: No such file"),
+        ("reproduce broken.toml", "broken.toml is not valid TOML"),
+        ("reproduce demo --datasets coar", "unknown data set 'coar'; did you mean 'cora'?"),
+        ("reproduce demo --datasets cora", "unknown data set of these tables 'cora'"),
+        ("reproduce demo --methods rade", "unknown method of these tables 'rade'"),
+        ("reproduce demo --backbones gat", "unknown backbone of these tables 'gat'"),
+        ("reproduce demo --set epochs=0", "epochs must be greater than or equal to 1, got 0"),
+        ("reproduce demo --set hidden", "--set expects NAME=VALUE, got 'hidden'"),
+        ("reproduce demo --set threads=2", "--set threads has no use here; it is --threads that decides it"),
+        ("reproduce demo --set seed=2", "--set seed has no use here; it is --seeds that decides it"),
+        ("reproduce demo --set epohcs=2", "unknown setting 'epohcs'; did you mean 'epochs'"),
+        ("reproduce demo --methods none --set p=0.3", "p is no option of none; it belongs to rade-of"),
+        ("reproduce demo --protocol relased", "unknown protocol 'relased'; did you mean 'released'"),
+        ("reproduce demo --seeds 0", "seeds must be at least 1, got 0"),
+        ("reproduce demo --workers 0", "Invalid value for '--workers'"),
+        ("reproduce demo --budget -1", "Invalid value for '--budget'"),
+        ("reproduce demo --store file/store", "cannot write to file/store.work: Not a directory; choose another"),
+        ("reproduce demo --store file", "file is damaged or no store of rade"),
+        ("reproduce demo --store empty", "empty is a folder without runs.csv"),
+        ("reproduce demo --store text", "text is the text form of a store, which is not written to"),
+        ("reproduce demo --scheduler tcp://127.0.0.1:9", "no Dask scheduler answers at tcp://127.0.0.1:9"),
+        ("reproduce demo --scheduler nonsense://x", "no Dask scheduler answers at nonsense://x"),
+        ("reproduce demo --shard 3/8", "No such option: --shard"),
+        ("reproduce mine.toml --datasets cora --dry-run --data-root empty", "Cora needs"),
+        ("results nowhere", "there is no store at nowhere; rade reproduce makes one"),
+        ("results one two", "one store at a time, got one, two; merge OTHER… adds others to it"),
+        ("results merge", "merge needs at least one store or folder"),
+        ("results new merge nowhere", "there is no store at nowhere"),
+        ("results new merge empty", "empty is a folder without runs.csv"),
+        ("results text merge text", "text is the text form of a store, which is not written to"),
+        ("results text export", "export needs one folder"),
+        ("results text export one two", "export needs one folder"),
+        ("results text export file", "cannot write to file"),
+        ("results text --dataset coar", "unknown data set 'coar'"),
+    ],
+    ids=lambda text: text[:50],
+)
+def test_command_lines(arguments, sentence, refused):
+    refused(arguments, sentence)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("method = 1", "method must be a name or a list of names, got 1"),
+        ("method = [0]", "method must be a name or a list of names, got [0]"),
+        ('method = ""', "method must name at least one method, got ''; known: none"),
+        ("method = []", "method must name at least one method, got []; known: none"),
+        ("runs = true", "runs must be a whole number of at least 1, got True"),
+        ("runs = 99999999999", "runs must be at most 1000000, got 99999999999"),
+        ("rho = inf", "rho must be a finite number of at most 1e+09, got inf"),
+        ("penalty = nan", "penalty must be a finite number of at most 1e+09, got nan"),
+        ("samples = 99999999999999999999", "samples must be a finite number of at most 1e+09"),
+        ("lr = inf", "lr must be a finite number, got inf"),
+        ("hidden = 9223372036854775807", "hidden must be less than or equal to 1000000000, got 9223372036854775807"),
+        ("hidden = " + "9" * 5000, "mine.toml is not valid TOML"),
+        ("layers = -9223372036854775809", "layers must be greater than or equal to 1, got -9223372036854775809"),
+        ("threads = 99999999999", "threads must be less than or equal to 1024"),
+        ("seed = 18446744073709551616", "seed must be less than or equal to 4611686018427387904"),
+        ('device = "meta"', "device must name a device that PyTorch can use here, got 'meta'"),
+        ("a = " + "[" * 3000, "mine.toml is not valid TOML"),
+    ],
+    ids=lambda text: text[:40],
+)
+def test_settings_files(text, sentence, refused, tmp_path):
+    (tmp_path / "mine.toml").write_text(text)
+    refused("train --config mine.toml", sentence)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ('title = "Mine"\n', "", "the table must have the key 'title'"),
+        (ROWS, "", "the table must have the key 'rows'"),
+        (ROWS, "rows = []", "the table: rows must hold at least one value, got []"),
+        (ROWS, "rows = 3", "the table: rows must be a list, got 3"),
+        ("seeds = 3", "seeds = 3\nsedes = 3", "the table has no key 'sedes'; did you mean 'seeds'? Its keys: name, "),
+        ('"Mine"', "3", "the table: title must be a text, got 3"),
+        ("seeds = 3", "seeds = true", "the table: seeds must be a whole number, got True"),
+        ("seeds = 3", "seeds = 0", "the table: seeds must be greater than or equal to 1, got 0"),
+        ("seeds = 3", 'seeds = 3\nmeasure = "miles"', "measure must be one of score, "),
+        ('["gcn"]', '"gcn"', "the table: backbones must be a list, got 'gcn'"),
+        ('["csbm", "cora"]', "[]", "the table: datasets must hold at least one value, got []"),
+        ('["csbm", "cora"]', '["csbm", "csbm"]', "datasets must differ, but 'csbm' is there twice"),
+        ('name = "Plain"', 'name = ""', "names of rows must not hold an empty name"),
+        ('"DropEdge"', '"Plain"', "names of rows must differ, but 'Plain' is there twice"),
+        ('name = "DropEdge"\n', "", "row number 2 must have the key 'name'"),
+        ('method = "none"\n', "", "row 'Plain' must have the key 'method'"),
+        ("search =", "serach =", "row 'DropEdge' has no key 'serach'; did you mean 'search'?"),
+        ("settings = { layers = 3,", "settings = 3 #", "row 'Plain': settings must be a table, got 3"),
+        ("{ csbm = 16 }", "{ cs = 16 }", "row 'Plain': settings.hidden names the data set 'cs', which is none of csbm"),
+        ("layers = 3,", 'backbone = "gat",', "row 'Plain': 'backbone' is no setting of a row"),
+        ("layers = 3,", "epochs = -5,", "table mine, row 'Plain': epochs must be greater"),
+        ("rate = [0.1, 0.2]", 'method = ["none"]', "row 'DropEdge': 'method' is no setting of a row"),
+        ("rate = [0.1, 0.2]", "rate = 0.1", "row 'DropEdge': search.rate must be a list, got 0.1"),
+        ("rate = [0.1, 0.2]", "rate = []", "row 'DropEdge': search.rate must hold at least one value, got []"),
+        ("search =", "settings.rate = 0.1\nsearch =", "'rate' stands in settings and in search; keep one"),
+        ("search =", 'selection = "test"\nsearch =', "row 'DropEdge': selection must be 'validation', got 'test'"),
+        ("published.gcn", "published.gat", "published names the backbone 'gat', which is none of gcn"),
+        ("gcn.csbm", "gcn.cs", "published.gcn names the data set 'cs', which is none of csbm, cora"),
+        ("[81, 0.5]", "[81]", "row 'Plain': published.gcn.csbm must be [mean, std], got [81]"),
+        ("[81, 0.5]", '["81", 0.5]', "published.gcn.csbm.mean must be a valid number, got '81'"),
+        (".csbm = [81, 0.5]", " = 3", "row 'Plain': published.gcn must be a table, got 3"),
+        ("[81, 0.5]", "[81, -1]", "published.gcn.csbm.std must be greater than or equal to 0, got -1"),
+        ("[81, 0.5]", "[nan, 1]", "published.gcn.csbm.mean must be a finite number, got nan"),
+        ("[[rows]]", "[vary]\nepochs = [1]\n[[rows]]", "'Plain': a table with [vary] has no published numbers"),
+        ("[[rows]]", "[vary]\nepochs = []\n[[rows]]", "the table: vary.epochs must hold at least one value, got []"),
+        ("[[rows]]", "vary = 3\n[[rows]]", "the table: vary must be a table, got 3"),
+    ],
+)
+def test_tables(old, new, sentence, refused, tmp_path):
+    assert old in TABLE
+    (tmp_path / "mine.toml").write_text(TABLE.replace(old, new, 1))
+    refused("reproduce mine.toml --datasets csbm", sentence)

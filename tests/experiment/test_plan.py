@@ -1,0 +1,75 @@
+"""From tables to runs: seeds, folds, candidates, and what the user wants of them."""
+
+from dataclasses import replace
+
+import pytest
+
+from rade.data import DataError
+from rade.experiment.grid import Grid
+from rade.experiment.plan import Facts, Wish, plan, select
+from rade.experiment.table import cells, read
+from rade.train.errors import SettingsError
+
+ORIGIN = {"name": "csbm", "files": {}, "options": {}}
+
+
+def facts(folds=0):
+    return lambda name: Facts(ORIGIN | {"name": name}, folds)
+
+
+@pytest.fixture
+def tiny(table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return list(cells(read(table())))
+
+
+def test_a_cell_has_a_run_per_seed_and_candidate(tiny):
+    (plain, tuned), problems = plan(tiny, Wish(), facts())
+    assert problems == []
+    assert [(job.settings.seed, job.run) for job in plain.jobs] == [(0, 0), (0, 1)]
+    assert [(job.settings.options["rate"], job.run) for job in tuned.jobs] == [(0.2, 0), (0.2, 1), (0.5, 0), (0.5, 1)]
+    assert (plain.candidates, tuned.candidates) == (1, 2)
+    assert len({job.key for job in (*plain.jobs, *tuned.jobs)}) == 6
+
+
+def test_folds_run_whole_and_are_repeated_with_other_seeds(tiny):
+    once, twice = (plan(tiny[:1], Wish(seeds=seeds), facts(folds=3))[0][0].jobs for seeds in (None, 2))
+    assert [(job.settings.seed, job.run) for job in once] == [(0, 0), (0, 1), (0, 2)]
+    assert [(job.settings.seed, job.run) for job in twice[3:]] == [(1000, 0), (1000, 1), (1000, 2)]
+    assert once == twice[:3]
+
+
+def test_settings_of_the_user_win_and_reach_the_rows_that_have_them(tiny):
+    plain, tuned = plan(tiny, Wish(overrides={"epochs": 9, "rate": 0.7}, protocol="paper"), facts())[0]
+    assert {job.settings.epochs for job in (*plain.jobs, *tuned.jobs)} == {9}
+    assert {job.settings.options["rate"] for job in tuned.jobs} == {0.7}
+    assert plain.jobs[0].settings.protocol == "paper"
+
+
+def test_tables_share_runs_and_what_is_done_is_left_out(tiny):
+    tasks, _ = plan([*tiny, *tiny], Wish(), facts())
+    assert len(Grid(tasks, set()).queue) == 6
+    grid = Grid(tasks, {tasks[0].jobs[0].key})
+    assert (len(grid.queue), grid.missing(tasks[0]), grid.finished) == (5, 1, 0)
+
+
+def test_rows_go_by_name_or_method(tiny):
+    assert [cell.row.method for cell in select(tiny, Wish(methods=("none",)))] == ["none"]
+    assert [cell.row.method for cell in select(tiny, Wish(methods=("dropedge,-tuned",)))] == ["drop-edge"]
+    assert len(select(tiny, Wish(datasets=("CSBM",), backbones=("gcn",)))) == 2
+
+
+def test_cells_without_data_are_told_and_left_out(tiny):
+    def absent(name):
+        raise DataError("it is not there")
+
+    assert plan(tiny, Wish(), absent) == ([], ["csbm: it is not there"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"), [({"epoch": 5}, "unknown setting 'epoch'"), ({"epochs": -5}, "epochs must be greater")]
+)
+def test_a_setting_that_a_table_gets_wrong_is_told_with_its_row(settings, sentence, tiny):
+    wrong = replace(tiny[0], row=replace(tiny[0].row, settings=settings))
+    with pytest.raises(SettingsError, match=f"table tiny, row 'Plain': {sentence}"):
+        plan([wrong], Wish(), facts())

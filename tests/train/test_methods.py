@@ -1,0 +1,258 @@
+"""Laws of the backbones, of the methods and of their registry."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+from torch_geometric.data import Data
+from torch_geometric.nn import GCNConv as PyGGCNConv
+from torch_geometric.nn import global_add_pool, global_mean_pool
+from torch_geometric.utils import erdos_renyi_graph
+
+import rade
+from rade import Graph
+from rade.nn import GATConv, GCNConv, GINConv
+from rade.train.backbones import ATOM_FEATURE_SIZES, BACKBONES, AtomEncoder, build_backbone
+from rade.train.learner import BackboneLearner, Context, Step
+from rade.train.methods import METHODS, ThinnedMessages, make, thin
+
+NODES, FEATURES = 40, 6
+# Neither random nor clean at inference: they change the model itself.
+RANDOM = [name for name in METHODS if name not in ("none", "virtual-node", "rade-ofs-expected")]
+BASELINES = ("dropout", "drop-edge", "drop-node", "drop-message")
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.fixture(scope="module")
+def graph():
+    torch.manual_seed(0)
+    return Graph.from_edge_index(erdos_renyi_graph(NODES, 0.15), NODES)
+
+
+@pytest.fixture(scope="module")
+def x():
+    return torch.randn(NODES, FEATURES, generator=seeded())
+
+
+class Called(BackboneLearner):
+    """A learner that takes features and a graph."""
+
+    def forward(self, x, graph, rows=None):
+        return super().forward(Step(Data(x=x, num_nodes=graph.num_nodes), torch.empty(0), rows, whole=graph))
+
+
+def under(method, net, graph, seed=0, **options):
+    """A backbone under a method."""
+    value, draws = make(method, **options), seeded(seed)
+    return Called(value.around(net, Context(draws, graph.density, "multiclass", "none")), draws, value)
+
+
+def learner_of(method, graph, backbone="gcn", seed=0, **options):
+    torch.manual_seed(0)
+    return under(method, build_backbone(backbone, FEATURES, 8, 3), graph, seed, **options)
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if "ofs" not in name and name != "virtual-node"])
+def test_evaluation_is_the_clean_backbone(method, graph, x):
+    """Every method but RADE-OFS, which keeps expected additions, predicts with the backbone as it is."""
+    learner = learner_of(method, graph).eval()
+    torch.manual_seed(0)
+    assert_close(learner(x, graph), build_backbone("gcn", FEATURES, 8, 3)(x, graph))
+
+
+@pytest.mark.parametrize("method", RANDOM)
+def test_training_is_random_and_repeats_for_a_seed(method, graph, x):
+    one, same, other = (learner_of(method, graph, seed=seed).train()(x, graph) for seed in (0, 0, 1))
+    assert_close(one, same, rtol=0, atol=0)
+    assert not torch.allclose(one, other)
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("method", METHODS)
+def test_every_backbone_trains_under_every_method(method, backbone, graph, x):
+    few = {"samples": 16} if "sampled" in method else {}
+    learner = learner_of(method, graph, backbone, **few).train()
+    learner(x, graph).square().sum().backward()
+    assert all(torch.isfinite(parameter.grad).all() for parameter in learner.parameters())
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "none"])
+def test_a_restored_learner_draws_what_the_saved_one_would_have_drawn(method, graph, x):
+    saved = learner_of(method, graph).train()
+    saved(x, graph)
+    restored = learner_of(method, graph, seed=7).train()
+    restored.load_state_dict(saved.state_dict())
+    assert_close(restored(x, graph), saved(x, graph), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("backbone", ["gcn", "gin", "gat"])
+@pytest.mark.parametrize("method", BASELINES)
+def test_rate_zero_is_the_plain_backbone(method, backbone, graph, x):
+    perturbed, plain = (learner_of(m, graph, backbone, **o).train() for m, o in ((method, {"rate": 0.0}), ("none", {})))
+    assert_close(perturbed(x, graph), plain(x, graph))
+
+
+def test_drop_edge_is_the_plain_convolution_on_the_subgraph(graph, x):
+    learner, seen = learner_of("drop-edge", graph, rate=0.4).train(), []
+    first, second = learner.net.wrapped.convolutions
+    for convolution in (first, second):
+        convolution.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[1]))
+    learner(x, graph)
+    view, other = (one.for_layer(conv.layer_key()) for one, conv in zip(seen, (first, second)))
+    assert torch.equal(view.edge_index, other.edge_index)
+    assert 0 < view.edge_index.size(1) < graph.edge_index.size(1)
+    assert view.added.size == 0
+    torch.manual_seed(1)
+    plain = PyGGCNConv(FEATURES, 4)
+    torch.manual_seed(1)
+    assert_close(GCNConv(FEATURES, 4)(x, view), plain(x, view.edge_index))
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def test_drop_node_zeroes_whole_rows_and_scales_the_others(layout, graph, x):
+    learner = learner_of("drop-node", graph, rate=0.75).train()
+    inputs = x if layout == "dense" else x.to_sparse_csr()
+    dropped = learner.net.before(inputs)
+    assert dropped.layout == inputs.layout
+    factor = (dropped.to_dense() / x)[:, 0].round(decimals=4)
+    assert set(factor.tolist()) == {0.0, 4.0}
+    assert_close(dropped.to_dense(), x * factor[:, None])
+
+
+def test_drop_node_zeroes_embedded_atoms_not_their_categories(graph):
+    """A dropped atom has no embedding at all, and the largest category of each feature survives scaling."""
+    net = build_backbone("gcn", 9, 8, 2, encoder="atom")
+    learner = under("drop-node", net, graph, rate=0.5).train()
+    largest = torch.tensor(ATOM_FEATURE_SIZES).sub(1).expand(graph.num_nodes, -1)
+    encoded = net.before(net.encoder(largest))
+    assert set((encoded / net.encoder(largest))[:, 0].round(decimals=3).tolist()) == {0.0, 2.0}
+    assert learner(largest, graph).isfinite().all()
+
+
+@pytest.mark.parametrize("convolution", [GCNConv(FEATURES, 5), GATConv(FEATURES, 5, heads=2, add_self_loops=False)])
+def test_drop_message_is_element_wise_dropout_on_each_message(convolution, graph, x):
+    """1,500 draws: the mean is within 5 standard errors of the clean output (false alarm of 600 elements: 4e-4)."""
+    draws = torch.stack([convolution(x, ThinnedMessages(graph, 0.5, seeded(k))) for k in range(1500)]).detach()
+    error = (draws.mean(0) - convolution(x, graph)).abs()
+    assert (error <= 5 * draws.std(0) / 1500**0.5 + 1e-6).all()
+
+
+def test_drop_message_draws_anew_for_every_message_and_element():
+    """A star: each leaf gets the message of the centre on its own, element by element."""
+    leaves = torch.arange(1, 200)
+    edges = torch.stack([torch.zeros_like(leaves), leaves])
+    star = Graph.from_edge_index(torch.cat([edges, edges.flip(0)], dim=1), 200)
+    identity = GINConv(torch.nn.Sequential(torch.nn.Identity()), eps=-1.0)
+    received = identity(torch.ones(200, 8), ThinnedMessages(star, 0.5, seeded()))[1:]
+    assert set(received.flatten().tolist()) == {0.0, 2.0}
+    kept = received > 0
+    assert 0.4 < kept.float().mean() < 0.6
+    assert len(torch.unique(kept, dim=0)) > 100
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def test_drop_message_on_gin_thins_the_features_not_their_projection(layout, graph):
+    """GIN's message is x_j: with one feature, a projection to two columns loses both or neither."""
+    x = torch.ones(NODES, 1)
+    net = build_backbone("gin-lin", 1, 2, 3)
+    net.convolutions[0].nn[0].weight.data.fill_(1.0)
+    net.convolutions[0].nn[0].bias.data.zero_()
+    learner = under("drop-message", net, graph, rate=0.5).train()
+    seen = []
+    net.convolutions[0].register_forward_hook(lambda module, inputs, output: seen.append(output))
+    learner(x if layout == "dense" else x.to_sparse_csr(), graph)
+    assert_close(seen[0][:, 0], seen[0][:, 1])
+
+
+def test_thinning_keeps_the_mean():
+    """100,000 elements at rate 0.3: the mean is within 5 standard errors (false alarm 6e-7)."""
+    thinned = thin(torch.ones(100_000), 0.3, seeded())
+    assert abs(float(thinned.mean()) - 1) < 5 * (0.3 / 0.7 / 100_000) ** 0.5
+
+
+@pytest.mark.parametrize("method", BASELINES)
+@pytest.mark.parametrize("rate", [-0.1, 1.0])
+def test_a_rate_outside_its_range_is_refused(method, rate):
+    with pytest.raises(ValueError, match=r"the drop rate must lie in \[0, 1\), got"):
+        make(method, rate=rate)
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_a_virtual_node_carries_the_mean_of_its_graph_to_everybody(backbone, x):
+    """Two graphs without edges: with the convolution taken off, every node gets Θ · mean of its own graph."""
+    apart = Graph.from_edge_index(torch.zeros(2, 0, dtype=torch.long), NODES, (torch.arange(NODES) >= 15).long())
+    learner = learner_of("virtual-node", apart, backbone).eval()
+    layer = learner.net.convolutions[0]
+    means = torch.stack([x[:15].mean(0), x[15:].mean(0)])[apart.batch]
+    assert_close(layer(x, apart) - layer.convolution(x, apart), means @ layer.map.weight.t())
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def test_a_virtual_node_gives_the_same_rows_as_all_rows(layout, graph, x):
+    learner = learner_of("virtual-node", graph).eval()
+    inputs = x if layout == "dense" else x.to_sparse_csr()
+    rows = torch.tensor([3, 11, 20])
+    assert_close(learner(inputs, graph, rows), learner(inputs, graph)[rows])
+
+
+def test_rade_is_the_wrapper_as_it_comes():
+    method, model = make("rade"), rade.RADE(build_backbone("gcn", FEATURES, 8, 3))
+    assert (method.rule, method.views, method.variant) == (model.rule, model.views, model.variant)
+
+
+@pytest.mark.parametrize("method", ["dropout", "drop-node", "drop-message", "virtual-node"])
+def test_methods_that_need_places_of_a_backbone_say_so(method, graph):
+    with pytest.raises(ValueError, match=r"is for rade's own backbones, whose places it needs; build it into"):
+        make(method).around(torch.nn.Linear(2, 2), Context(seeded(), 0.1, "multiclass", "none"))
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+@pytest.mark.parametrize("layers", [1, 3])
+def test_a_backbone_has_its_depth_and_width_on_any_adjacency(name, layers, graph):
+    net = build_backbone(name, 6, 8, 4, layers=layers)
+    assert len(net.convolutions) == layers
+    x = torch.randn(NODES, FEATURES)
+    assert net(x, graph).shape == (NODES, 4)
+    assert_close(net(x, graph), net(x.to_sparse_csr(), graph), rtol=1e-4, atol=1e-5)
+    assert_close(net(x, graph), net(x, graph.edge_index), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+def test_a_projection_comes_before_the_first_convolution(name, graph):
+    net = build_backbone(name, 6, 8, 4, projection=True)
+    x = torch.randn(NODES, FEATURES)
+    map_ = net.encoder[1].linear
+    assert map_.weight.shape == (8, 6)
+    projected = net(x, graph)
+    assert_close(projected, net(x.to_sparse_csr(), graph), rtol=1e-4, atol=1e-5)
+    net.encoder = torch.nn.Identity()
+    assert_close(projected, net(map_(x), graph), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["sgc", "gin-lin"])
+def test_linear_backbones_are_linear(name, graph):
+    net = build_backbone(name, 6, 8, 4).double()
+    one, two = torch.randn(2, NODES, FEATURES, dtype=torch.double)
+    zero = net(torch.zeros_like(one), graph)
+    assert_close(net(one + two, graph) - zero, net(one, graph) + net(two, graph) - 2 * zero)
+
+
+@pytest.mark.parametrize(("pool", "pooling"), [("sum", global_add_pool), ("mean", global_mean_pool)])
+def test_pooling_comes_before_the_head(pool, pooling, graph):
+    batch = torch.zeros(NODES, dtype=torch.long)
+    net = build_backbone("gcn", 6, 8, 4, pool=pool)
+    x = torch.randn(NODES, FEATURES)
+    hidden = net.convolutions[1](net.convolutions[0](x, graph).relu(), graph).relu()
+    assert_close(net(x, graph, batch), net.head(pooling(hidden, batch)))
+
+
+def test_the_atom_encoder_is_that_of_ogb():
+    """The same sum of embeddings, given the same tables."""
+    module = pytest.importorskip("ogb.graphproppred.mol_encoder")
+    ours, theirs = AtomEncoder(16), module.AtomEncoder(16)
+    for rows, table in zip(torch.split(ours.weight.data, list(ATOM_FEATURE_SIZES)), theirs.atom_embedding_list):
+        rows.copy_(table.weight.data)
+    x = torch.stack([torch.randint(size, (50,)) for size in ATOM_FEATURE_SIZES], dim=1)
+    assert_close(ours(x), theirs(x))
