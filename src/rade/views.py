@@ -14,7 +14,7 @@ from rade.distribution import Distribution, Rates
 from rade.graph.graph import Graph
 from rade.graph.pairs import bernoulli_positions, fixed_positions
 from rade.graph.sparse import Pattern
-from rade.runtime import rank
+from rade.runtime import by_fields, rank
 
 GOLDEN = 0x9E3779B97F4A7C15  # spreads small differences over all bits of a seed
 
@@ -43,6 +43,9 @@ class View:
         """[2, E'] of the view, kept edges first."""
         added = torch.stack([self.added.source, self.added.target])
         return torch.cat([self.graph.edge_index[:, self.kept], added], dim=1)
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return by_fields(self)
 
     def kept_as_given(self) -> Tensor:
         """[given] which edges of the caller's edge_index were kept, in its order; self-loops always are."""

@@ -112,8 +112,9 @@ class Store:
         """Be the only writer; another one is refused. Readers are not."""
         busy = f"somebody else writes to {self.path}; wait for that, or choose another file with --store"
         with sole_writer(self.work / "writer", busy):
+            self.keys()
             with self._changing():
-                pass  # a file that cannot be written to is found out now
+                pass  # a file that cannot be used is found out now
             yield self
 
     def _read(self, curves: bool) -> Iterator[RunRecord]:
@@ -128,8 +129,10 @@ class Store:
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
         if not self.path.exists():
             return []
-        with self._translated(), closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as base:
-            return base.execute(query).fetchall()
+        # Not read-only: a reader must be able to take back what a killed writer left half-done.
+        with self._translated(), closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=rw", uri=True)) as base:
+            begun = base.execute("SELECT 1 FROM sqlite_master").fetchone()  # or its first writer was killed at once
+            return base.execute(query).fetchall() if begun else []
 
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
@@ -145,6 +148,8 @@ class Store:
         try:
             yield
         except sqlite3.OperationalError as error:
+            if "no such table" in str(error):
+                raise self._damaged() from None
             raise EnvironmentFault(f"cannot use the store {self.path}: {error}; what it held is still there") from None
         except sqlite3.DatabaseError:
             raise self._damaged() from None

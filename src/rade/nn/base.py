@@ -98,9 +98,9 @@ class CorrectedConv:
         """
         return head
 
-    def on(self, *args: Any, **kwargs: Any) -> Any:
-        """Its forward with `LayerViews` as edge_index: PyG's own, whose sums are taken over them."""
-        return self._plain.forward(cast(Any, self), *args, **kwargs)
+    def on(self, *args: Any, **given: Any) -> Any:
+        """Its forward with `LayerViews` as edge_index: PyG's own, on dense features, whose sums are taken over them."""
+        return self._plain.forward(cast(Any, self), *args, **{**given, "x": dense(given["x"])})
 
     def against_moments(self) -> str:
         """Why the layer as it was built has no moments, "" where it has."""
@@ -163,11 +163,10 @@ class CorrectedConv:
                 return self._run(args, kwargs, targets)
         given = {**dict(zip(self._names, args)), **kwargs}
         edge_index, context = given.get("edge_index"), self._context
+        if context is None and isinstance(edge_index, Graph):
+            edge_index = Adjacency(edge_index)
         if isinstance(edge_index, Adjacency):
-            found = LayerViews(edge_index.graph, lambda step: edge_index, targets, edge_index.linear)
-            out = self._corrected(given, found)
-        elif context is None and isinstance(edge_index, Graph):
-            out = self._corrected(given, LayerViews(edge_index, lambda step: Adjacency(edge_index), targets))
+            out = self._over(edge_index, given, targets)
         elif context is None:
             out = self._plain.forward(cast(Any, self), *args, **kwargs)
         else:
@@ -175,6 +174,21 @@ class CorrectedConv:
         if context is not None and context.trace is not None:
             context.trace.left(cast(Module, self), out)
         return out
+
+    def _over(self, adjacency: Adjacency, given: dict[str, Any], targets: Tensor | None) -> Any:
+        """Over what the caller chose; without moments that is the clean graph alone, by PyG's own code."""
+        graph = adjacency.graph
+        against = self.against_moments() or ("" if self.moments_on(graph, given) else "none on this graph")
+        if not against:
+            found = LayerViews(graph, lambda step: adjacency, targets, adjacency.linear)
+            return self._corrected(given, found)
+        if adjacency.distribution is not None:
+            raise ValueError(
+                f"{type(self).__name__} has no moments, {against}: it cannot be summed over views by itself; wrap the "
+                "model in rade.RADE, which corrects it by pairs of views"
+            )
+        out = self._plain.forward(cast(Any, self), **{**given, "edge_index": graph.given})
+        return out if targets is None else out[targets]
 
     def _in_context(self, context: Context, given: dict[str, Any], targets: Tensor | None) -> Any:
         """On views in training; in evaluation PyG's own, or faster, to the same end, where the graph is known."""
@@ -186,8 +200,12 @@ class CorrectedConv:
         if graph is not None and self._has_moments(graph, given, context):
             views = context.views_for(cast(Module, self), graph, mode)
             return self._corrected(given, LayerViews(graph, views, targets))
+        if isinstance(edge_index, Graph):
+            given = {**given, "edge_index": edge_index.given}
         if mode == "views":
             return aggregate_pairs(self, context, graph, given)
+        if mode == "mean":
+            context.note_plain(cast(Module, self))
         return self._plain.forward(cast(Any, self), **given)
 
     def _graph(self, context: Context, edge_index: Any, x: Any, mode: Mode) -> Graph | None:
@@ -198,14 +216,17 @@ class CorrectedConv:
             return None
         if x.dim() != 2 or edge_index.dtype != torch.long:
             return None
+        traced = torch._C._get_tracing_state() is not None
         if mode == "clean" and context.trace is None:
-            fixed = (
-                torch._C._get_tracing_state() is not None
-                or torch.compiler.is_compiling()
-                or self._option("cached", False)
-            )
+            fixed = traced or torch.compiler.is_compiling() or self._option("cached", False) or _is_short(x)
             if fixed or not context.knows(edge_index, x.shape[0]):
                 return None
+        elif traced or _exporting():
+            raise RuntimeError(
+                "only PyG's own layers can be traced or exported, as RADE-OF runs them in evaluation: views, and the "
+                "additions that RADE-OFS expects, are found for each graph anew; predict with this model as it is, or "
+                "trace rade.revert(model), which lacks them"
+            )
         return context.graph_of(edge_index, x.shape[0])
 
     def _has_moments(self, graph: Graph, given: dict[str, Any], context: Context) -> bool:
@@ -239,7 +260,7 @@ class CorrectedConv:
         if isinstance(x, Tensor) and torch.is_autocast_enabled(x.device.type):
             with without_autocast(x.device):
                 return self.on(**{name: _whole(value) for name, value in given.items()})
-        if isinstance(x, Tensor) and x.dtype in SHORT and x.device.type == "cpu":
+        if isinstance(x, Tensor) and _is_short(x):
             raise ValueError(
                 "views are summed in float32 or float64 on a CPU, got features in "
                 f"{str(x.dtype).removeprefix('torch.')}; keep the model in float32 and train under torch.autocast"
@@ -269,6 +290,15 @@ def _propagate(self: Any, edge_index: Any, size: Any = None, **inputs: Any) -> T
     flat = x.transpose(0, 1).flatten(1)
     out = self.send(edge_index, self.coefficients(edge_index.graph, flat, **inputs), flat)
     return cast(Tensor, out.view(out.shape[0], x.shape[0], -1).transpose(0, 1))
+
+
+def _is_short(x: Tensor) -> bool:
+    """Whether numbers are too short for sums by RADE, where there are no kernels for them."""
+    return x.dtype in SHORT and x.device.type == "cpu"
+
+
+def _exporting() -> bool:
+    return bool(getattr(torch.compiler, "is_exporting", bool)())  # PyTorch before 2.7 has no such question
 
 
 def _whole(value: Any) -> Any:
