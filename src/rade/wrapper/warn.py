@@ -63,8 +63,12 @@ class Warnings:
             )
 
     def no_views(self) -> None:
-        """A training call in which no layer aggregated."""
-        self.say("views", "no graph convolution of the model was called, so training is as without RADE")
+        """A training call in which no layer aggregated over a view."""
+        self.say(
+            "views",
+            "no graph convolution of the model was called with edges to draw views of (an edge_index [2, E], or an "
+            "adjacency in CSR form), so training is as without RADE",
+        )
 
     def left_out(self, refusal: Exception) -> None:
         """A rate step that could not be made."""
