@@ -1,4 +1,4 @@
-"""RADE-OF in evaluation runs the plain layers: whatever they accept, return or tell others, before and after training."""
+"""RADE-OF in evaluation runs the plain layers: whatever they accept, return or tell others."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_sparse_adjacency_has_no_views_and_this_is_said_once(form, variant):
     adj_t = form(EDGES, size=(NODES, NODES))
     plain = seeded(lambda: pyg.GCN(FEATURES, 6, 2, CLASSES))
     model = rade.RADE(copy.deepcopy(plain), variant)
-    with pytest.warns(UserWarning, match=r"GCNConv aggregated as without RADE: edges came as a sparse matrix.*\[2, E\]"):
+    with pytest.warns(UserWarning, match=r"GCNConv aggregated as without RADE: edges came as a sparse matrix"):
         found = model.train()(X, adj_t)
     torch.testing.assert_close(found, plain(X, adj_t))
     with warnings.catch_warnings():
