@@ -30,8 +30,8 @@ from torch import Tensor
 
 import rade
 from rade.graph.pairs import symmetric_pattern
-from rade.nn.backbones import build_backbone
 from rade.nn.trace import tracing
+from rade.train.backbones import build_backbone
 from rade.view.law import Law
 from rade.view.sampling import FreshViews, draw, sample
 from rade.view.view import View

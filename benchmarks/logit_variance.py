@@ -21,7 +21,7 @@ from study import add, lines
 from torch import Tensor
 
 import rade
-from rade.nn.backbones import build_backbone
+from rade.train.backbones import build_backbone
 
 BACKBONES, LAYERS, POOLS, VARIANTS = ("gcn", "gin", "sage", "gat"), (1, 2, 4), ("none", "sum"), ("of", "ofs")
 FEATURES, WIDTH, CLASSES, DEGREE = 8, 16, 4, 4.0

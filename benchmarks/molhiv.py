@@ -31,7 +31,7 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GINEConv, global_mean_pool
 
 import rade
-from rade.train.metrics import roc_auc
+from rade.train.tasks import roc_auc
 
 FOLDER = "ogbg_molhiv"
 PARTS = ("train", "valid", "test")

@@ -42,14 +42,16 @@ import torch.nn.functional as F
 from scipy.sparse.csgraph import connected_components
 from study import add, fit, lines
 from torch import Tensor
+from torch_geometric.data import Data
 
 import rade
-from rade.augment import Context, Labelled, Learner, make
 from rade.data import FixedSplit, Split
 from rade.data.tensors import clean_edges
-from rade.nn.backbones import build_backbone
 from rade.noise import EdgeEvidence, rates_of
-from rade.train.corruption import Corruption
+from rade.train.backbones import Backbone, build_backbone
+from rade.train.learner import BackboneLearner, Context, Learner, Step
+from rade.train.methods import make
+from rade.train.stages import Corruption
 
 CORRUPTIONS = {
     "clean": Corruption(), "add10": Corruption(add=0.1), "add30": Corruption(add=0.3), "add100": Corruption(add=1.0),
@@ -180,19 +182,22 @@ def trained(task: Task, job: Job, graph: rade.Graph, noise: rade.Denoised | None
     net = build_backbone(job.backbone, task.x.shape[1], width, task.classes)
     context = Context(torch.Generator().manual_seed(job.seed), graph.density, "multiclass", "none")
     told = None if noise is None else replace(make("rade-of-fixed", p=0.0, rho=0.0), noise=noise)
-    learner, split = (told or make(job.method)).wrap(net, context), task.split(job.seed)
+    method, split = told or make(job.method), task.split(job.seed)
+    learner = BackboneLearner(method.around(net, context), context.generator, method)
+    rows = split.train
+    step = Step(Data(x=task.x, num_nodes=graph.num_nodes), task.y[rows], rows, whole=graph)
     optimizer, best, state = torch.optim.Adam(learner.parameters(), 0.01), -1.0, {}
 
     def losses() -> Iterator[Tensor]:
-        yield F.cross_entropy(learner(task.x, graph)[split.train], task.y[split.train])
+        yield F.cross_entropy(learner(step), step.labels)
         if learner.adapts_after(True):
-            learner.adapt(task.x, graph, None, None, Labelled(split.train))
+            learner.adapt(step, lambda logits: F.cross_entropy(logits, step.labels))
 
     for epoch in fit(learner, optimizer, losses, epochs):
         if epoch % 2 == 0 and epoch < epochs // 2:
             continue  # the best epoch is late: fewer evaluations before
         with torch.no_grad():
-            right = learner(task.x, graph).argmax(1) == task.y
+            right = learner(replace(step, rows=None)).argmax(1) == task.y
         if (score := float(right[split.val].float().mean())) > best:
             best, state = score, deepcopy(learner.state_dict())
     learner.load_state_dict(state)
@@ -205,7 +210,7 @@ class Judge:
     def __init__(self, task: Task, learner: Learner, seed: int) -> None:
         self.task, self.split, net = task, task.split(seed), learner.net
         # As one that predicts on the graph as it is; RADE-OFS keeps its expected additions.
-        inner = net.wrapped if isinstance(net, rade.RADE) else net
+        inner = next(part for part in net.modules() if isinstance(part, Backbone))
         keeps = isinstance(net, rade.RADE) and net.variant.keeps_additions
         self.model = net.eval() if keeps else rade.RADE(inner, rule=rade.Constant(0.0, 0.0)).eval()
 

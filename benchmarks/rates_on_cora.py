@@ -22,7 +22,7 @@ from study import fit
 from torch.nn.functional import cross_entropy
 
 import rade
-from rade.nn.backbones import build_backbone
+from rade.train.backbones import build_backbone
 
 COLUMNS = ("variant", "seed", "epoch", "p", "rho", "norm_ratio", "loss", "val", "test")
 NAMES = {"of": "RADE-OF", "ofs": "RADE-OFS"}

@@ -19,11 +19,12 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GCN, GIN, EdgeConv, GCNConv, global_add_pool, global_mean_pool
 
 import rade
-from rade.augment import make
-from rade.comparison.problems import Graphs, problem_of
-from rade.comparison.subjects import subject_of
-from rade.data.dataset import Provenance
-from rade.data.splits import FixedSplit, RandomSplit, Split, StratifiedFolds
+from rade.comparison.problems import problem_of
+from rade.data import Provenance, Split
+from rade.data.splits import FixedSplit, RandomSplit, StratifiedFolds
+from rade.train import make
+from rade.train.batches import batches_of
+from rade.train.process import Solo
 from zoo import normal, random_edges
 
 NODES = 60
@@ -82,26 +83,22 @@ def test_all_methods_on_one_graph():
     """The same seeds give the same numbers, whoever trains beside them."""
     seen: list[Any] = []
     found = rade.compare(make_net, one_graph(), seeds=2, training=SHORT, workers=1, progress=seen.append)
-    assert found.methods == ("none", "drop-edge", "rade-of", "rade-ofs")
+    assert found.methods == ("none", "drop-edge", "rade", "rade-ofs")
+    assert [line.split()[0] for line in found.verdict.splitlines()] == ["rade", "rade-ofs"]
     assert [(run.method, run.seed) for run in found.runs[:5]] == [*((name, 0) for name in found.methods), ("none", 1)]
     assert [one.done for one in seen] == list(range(1, 9))
     assert str(seen[0]).startswith("1/8  none, seed 0: test ")
-    assert found.metric == "accuracy"
-    assert not found.notes
-    alone = rade.compare(make_net, one_graph(), ("rade-of", "none"), seeds=[1], training=SHORT, workers=1)
+    assert (found.metric, found.notes) == ("accuracy", ())
+    rates = {run.method: (run.p, run.q) for run in found.runs}
+    assert (rates["none"], rates["drop-edge"]) == ((0, 0), (0.5, 0))
+    assert rates["rade"][0] == rade.RADE(make_net()).rates.p
+    assert rates["rade-ofs"][0] != 0.5  # it adapts
+    assert rates["rade-ofs"][1] > 0
+    alone = rade.compare(make_net, one_graph(), ("rade", "none"), seeds=[1], training=SHORT, workers=1)
     assert alone.reference == "none"
     known = {(run.method, run.seed): (run.val, run.test, run.p, run.q) for run in found.runs}
     for run in alone.runs:
         assert (run.val, run.test, run.p, run.q) == known[run.method, 1]
-
-
-def test_rates_are_those_of_the_method():
-    rates = {run.method: (run.p, run.q) for run in rade.compare(
-        make_net, one_graph(), seeds=1, training=SHORT, workers=1).runs}  # fmt: skip
-    assert rates["none"] == (0, 0)
-    assert rates["drop-edge"] == (0.5, 0)
-    assert rates["rade-of"][0] != 0.5  # it adapts
-    assert rates["rade-ofs"][1] > 0
 
 
 def test_a_method_that_hurts_is_called_worse():
@@ -114,53 +111,52 @@ def test_a_method_that_hurts_is_called_worse():
     assert blind.result.mean < -10  # −17 with PyTorch 2.4
     assert str(blind).startswith("blind is worse than the plain model by ")
     assert str(blind).endswith("; 5 seeds.")
-    assert found.verdict == "again scores as the plain model in each of 5 seeds."
+    assert found.verdict == f"again scores as the plain model in each of 5 seeds.\n{blind}"
     assert "blind" in found.table()
     assert str(found).endswith(found.verdict)
 
 
-def test_no_difference_says_how_many_seeds_it_would_take():
+def outcome(gaps: list[float], ratio: float = 0.0) -> rade.Comparison:
+    """A comparison with these differences, in points."""
     runs = [
         rade.comparison.Run(method, seed, 0.0, 0.8 + 0.01 * gap * (method == "mine"), 1, 1, 0.0, 0.0, 1.0)
-        for seed, gap in enumerate([1.0, -1.0, 1.5, -0.5])
+        for seed, gap in enumerate(gaps)
         for method in ("none", "mine")
     ]
-    found = rade.Comparison(tuple(runs), "accuracy", "none")
+    return rade.Comparison(tuple(runs), "accuracy", "none", ratio)
+
+
+def test_no_difference_says_how_many_seeds_it_would_take():
+    found = outcome([1.0, -1.0, 1.5, -0.5])
     assert found.verdict.startswith("mine cannot be told apart from the plain model: 0.25 points, 95 % interval −1.64")
     assert "would need 180 seeds for 80 % power" in found.verdict
+    assert outcome([9.0, 11.0]).verdict.endswith("2 seeds say too little about an effect of this size.")
     frame = found.to_pandas()
     assert list(frame.columns[:4]) == ["method", "seed", "val", "test"]
     assert len(frame) == 8
     (panel,) = found.plot().axes
     assert [label.get_text() for label in panel.get_yticklabels()] == ["mine"]
-    plain = json.loads(json.dumps(found.asdict()))
-    assert plain["differences"]["mine"]["needed"] == 180
+    assert json.loads(json.dumps(found.asdict()))["differences"]["mine"]["needed"] == 180
 
 
 def test_random_splits_of_the_same_graphs_widen_the_interval():
     """Nadeau and Bengio's variance: (1/n + n_test/n_train) instead of 1/n."""
-    runs = [
-        rade.comparison.Run(method, seed, 0.0, 0.8 + 0.01 * seed * (method == "mine"), 1, 1, 0.0, 0.0, 1.0)
-        for seed in range(4)
-        for method in ("none", "mine")
-    ]
-    narrow, wide = (rade.Comparison(tuple(runs), "", "none", ratio).differences["mine"].result for ratio in (0, 0.125))
+    narrow, wide = (outcome([0.0, 1.0, 2.0, 3.0], ratio).differences["mine"].result for ratio in (0.0, 0.125))
     assert (wide.high - wide.low) / (narrow.high - narrow.low) == pytest.approx((1 + 4 * 0.125) ** 0.5)
-    assert "more seeds narrow this only in part" in rade.Comparison(tuple(runs[:4]), "", "none", 0.125).verdict
+    assert "more seeds narrow this only in part" in outcome([0.0, 1.0], 0.125).verdict
 
 
 def test_masks_with_several_splits_are_taken_in_turn():
     data = one_graph(splits=3)
-    problem = problem_of(data)
+    problem = problem_of(data, SHORT)[0]
     for seed in range(4):
         assert torch.equal(problem.split(seed).test, data.test_mask[:, seed % 3].nonzero().squeeze(1))
-    found = rade.compare(make_net, data, ("none", "drop-edge"), seeds=3, training=SHORT, workers=1)
-    assert len(found.runs) == 6
+    assert len(rade.compare(Whole, data, ("none", "rade"), seeds=3, training=SHORT, workers=1).runs) == 6
 
 
 def test_graphs_are_split_in_proportion():
     graphs = many_graphs(100)
-    problem = problem_of(graphs)
+    problem = problem_of(graphs, SHORT)[0]
     split = problem.split(3)
     assert [len(part) for part in (split.train, split.val, split.test)] == [80, 10, 10]
     assert sorted(torch.cat([split.train, split.val, split.test]).tolist()) == list(range(100))
@@ -174,19 +170,18 @@ def test_graphs(pool, function):
     found = rade.compare(lambda: Pooled(function), many_graphs(), seeds=2, training=training, workers=1)
     assert found.ratio == pytest.approx(0.125)
     assert len(found.runs) == 8
-    assert next(run for run in found.runs if run.method == "rade-of").p != 0.5
+    assert next(run for run in found.runs if run.method == "rade-ofs").p != 0.5
 
 
-def test_models_that_take_the_data_object():
-    class Whole(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.conv = GCNConv(6, 3)
+class Whole(nn.Module):
+    """Takes the data object."""
 
-        def forward(self, data: Data) -> Tensor:
-            return self.conv(data.x, data.edge_index)
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = GCNConv(6, 3)
 
-    assert len(rade.compare(Whole, one_graph(), seeds=1, training=SHORT, workers=1).runs) == 4
+    def forward(self, data: Data) -> Tensor:
+        return self.conv(data.x, data.edge_index)
 
 
 def test_tasks():
@@ -221,9 +216,9 @@ def test_data_sets_of_rade_bring_splits_task_and_score():
     """The public split for every seed, sparse features as PyG takes them, and the set's own score unless told."""
     data = one_graph()
     data.x = data.x.to_sparse_csr()
-    split = problem_of(one_graph(3)).split(1)
+    split = problem_of(one_graph(3), SHORT)[0].split(1)
     given = as_dataset([data], FixedSplit(split), metric="micro-f1")
-    problem, training = subject_of(given, SHORT)
+    problem, training = problem_of(given, SHORT)
     assert torch.equal(problem.graphs[0].x, one_graph().x)
     assert data.x.layout is torch.sparse_csr  # the user's own is left alone
     assert torch.equal(problem.split(7).test, split.test)
@@ -232,11 +227,11 @@ def test_data_sets_of_rade_bring_splits_task_and_score():
     assert found.metric == "micro-f1"
     assert len(found.runs) == 4
     own = rade.Training(epochs=1, metric="accuracy")
-    assert subject_of(given, own)[1].metric == "accuracy"
-    random = subject_of(as_dataset([data], RandomSplit(NODES)), SHORT)[0]
+    assert problem_of(given, own)[1].metric == "accuracy"
+    random = problem_of(as_dataset([data], RandomSplit(NODES)), SHORT)[0]
     assert random.ratio == pytest.approx(1 / 3)
     assert not torch.equal(random.split(0).test, random.split(1).test)
-    assert random.fingerprint != problem_of(one_graph()).fingerprint
+    assert random.origin != problem_of(one_graph(), SHORT)[0].origin
 
 
 def test_graph_level_data_sets_of_rade():
@@ -244,22 +239,22 @@ def test_graph_level_data_sets_of_rade():
     graphs = many_graphs()
     parts = torch.arange(40).split([20, 10, 10])
     official = as_dataset(graphs, FixedSplit(Split(*parts)), loss="binary", metric="roc-auc")
-    problem, training = subject_of(official, SHORT)
-    assert isinstance(problem, Graphs)
+    problem, training = problem_of(official, SHORT)
+    assert problem.level == "graph"
     assert torch.equal(problem.split(3).val, parts[1])
     assert torch.equal(problem.labels, torch.arange(40) % 2)
     pooled = replace(training, pool="mean")
     found = rade.compare(lambda: Pooled(outputs=1), official, ("none", "rade-of"), 1, training=pooled, workers=1)
     assert found.metric == "roc-auc"
     folds = as_dataset(graphs, StratifiedFolds(torch.arange(40) % 2))
-    split = subject_of(folds, SHORT)[0].split(0)
+    split = problem_of(folds, SHORT)[0].split(0)
     assert [len(part) for part in vars(split).values()] == [32, 4, 4]
 
 
 def test_methods_by_value_and_by_function():
     methods = {
         "none": "none",
-        "few edges": rade.augment.make("drop-edge", rate=0.2),
+        "few edges": make("drop-edge", rate=0.2),
         "mine": lambda net: rade.RADE(net, rule=rade.Constant(0.3, 0.0)),
     }
     found = rade.compare(make_net, one_graph(), methods, seeds=1, training=SHORT, workers=1)
@@ -286,9 +281,9 @@ REFUSED = [
     ({"data": changed(test_mask=one_graph().train_mask)}, ValueError, "train_mask and test_mask share 20 nodes"),
     ({"workers": 0}, ValueError, "workers must be at least 1, or None for as many as there are cores, got 0"),
     ({"methods": ("none", "rade-off")}, ValueError, "unknown method 'rade-off'; did you mean 'rade-of"),
-    ({"methods": ("none",)}, ValueError, "at least two different methods"),
+    ({"methods": ("none",)}, ValueError, "at least two different methods, got 1: none"),
     ({"methods": "rade-of"}, TypeError, "methods must be several names"),
-    ({"methods": ("none", "drop-message")}, ValueError, "DropMessage has no method around"),
+    ({"methods": ("none", "drop-message")}, ValueError, "DropMessage is for rade's own backbones"),
     ({"methods": {"none": same, "odd": lambda net: 3}}, TypeError, "method 'odd': method 'odd' must return a model"),
     ({"methods": {"none": same, "odd": 3}}, TypeError, "a method is a name, a function"),
     ({"seeds": 0}, ValueError, "seeds must be a number of at least 1"),
@@ -297,7 +292,7 @@ REFUSED = [
     ({"data": Data(x=torch.ones(3, 6), edge_index=random_edges(3, 4), y=torch.ones(3))}, ValueError, "RandomNodeSplit"),
     ({"data": many_graphs(5)}, ValueError, "at least 10, got 5"),
     ({"data": 5}, TypeError, "expected a PyG Data object, .* or a rade.data set, got int"),
-    ({"data": many_graphs(), "make_net": Pooled}, ValueError, r"rates of rade-of adapt .* say Training\(pool='sum'\)"),
+    ({"data": many_graphs(), "make_net": Pooled}, ValueError, r"rates of rade-ofs adapt .* say Training\(pool='sum'\)"),
     ({"make_net": lambda: 5}, TypeError, "make_net must return a torch.nn.Module, got int"),
     ({"make_net": functools.cache(make_net)}, ValueError, "must build a new model on every call"),
     ({"make_net": lambda: GCN(6, 8, 2, 2)}, ValueError, "labels go up to 2, but the model has 2 outputs"),
@@ -342,7 +337,7 @@ class Fails(nn.Module):
 
     def __init__(self, net: nn.Module) -> None:
         super().__init__()
-        self.net, self.bad = net, torch.initial_seed() == rade.train.seeds.derive(1, 3)
+        self.net, self.bad = net, torch.initial_seed() == rade.train.tasks.derive(1, 3)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         return self.net(x, edge_index) * (float("nan") if self.bad else 1.0)
@@ -359,9 +354,25 @@ def test_a_run_that_fails_is_told_and_the_others_count():
         rade.compare(make_net, one_graph(), {"none": Fails, "other": same}, [1], training=SHORT, workers=1)
 
 
+def test_own_loss_terms_are_minimised():
+    """A loss of one's own, and a method's own term: both keep the outputs small."""
+    seen: list[float] = []
+
+    def small(outputs: Tensor, labels: Tensor) -> Tensor:
+        seen.append(float(outputs.detach().square().mean()))
+        return torch.nn.functional.cross_entropy(outputs, labels) + 10 * outputs.square().mean()
+
+    training = rade.Training(epochs=30, patience=0, loss=small)
+    rade.compare(lambda: GCN(6, 8, 2, 3), one_graph(), {"none": same, "again": same}, 1, training=training, workers=1)
+    assert min(seen) < 0.1 * seen[0]
+    with pytest.raises(TypeError, match="loss must be a function from outputs and labels"):
+        rade.Training(loss=3)
+
+
 def test_nothing_that_was_finished_is_lost(tmp_path):
     """Interrupted in the third run, called again: only the rest is trained, and the numbers are those of one call."""
-    call = functools.partial(rade.compare, make_net, one_graph(), ("none", "rade-of"), 2, training=SHORT, workers=1)
+    methods, store = ("none", "rade-of"), tmp_path / "runs"
+    call = functools.partial(rade.compare, make_net, one_graph(), methods, 2, training=SHORT, workers=1)
     seen: list[Any] = []
 
     def stop(one: Any) -> None:
@@ -370,85 +381,94 @@ def test_nothing_that_was_finished_is_lost(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        call(store=tmp_path, progress=stop)
-    assert len(list(tmp_path.glob("*/seed-*.json"))) == 3
+        call(store=store, progress=stop)
     again: list[Any] = []
-    found = call(store=tmp_path, progress=again.append)
+    found = call(store=store, progress=again.append)
     assert [one.run.seed for one in again] == [1]
     whole = call()
     assert [(run.method, run.seed, run.test) for run in found.runs] == [
         (run.method, run.seed, run.test) for run in whole.runs
     ]
-    with pytest.raises(rade.train.RunError, match="another model or method, of other data or of another training"):
-        rade.compare(make_net, one_graph(), ("none", "rade-of"), 2, workers=1, store=tmp_path)
-    with pytest.raises(rade.train.RunError, match="another model"):
-        rade.compare(lambda: GCN(6, 7, 2, 3), one_graph(), ("none", "rade-of"), 2, training=SHORT, store=tmp_path)
 
 
-@pytest.mark.parametrize("change", ["rate", "method", "dropout", "class"])
-def test_a_store_tells_methods_and_models_apart_that_have_the_same_name_and_weights(tmp_path, change):
-    class Other(GCN):
-        pass
-
-    def compared(way: Any, net: Any) -> None:
-        rade.compare(net, one_graph(), {"none": "none", "mine": way}, 1, training=SHORT, workers=1, store=tmp_path)
-
-    first = make("rade-of-fixed", p=0.1)
-    compared(first, lambda: GCN(6, 8, 2, 3))
-    compared(first, lambda: GCN(6, 8, 2, 3))
-    way = {"rate": make("rade-of-fixed", p=0.8), "method": "drop-edge"}.get(change, first)
-    changed = {"dropout": lambda: GCN(6, 8, 2, 3, dropout=0.5), "class": lambda: Other(6, 8, 2, 3)}
-    with pytest.raises(rade.train.RunError, match="another model or method"):
-        compared(way, changed.get(change, lambda: GCN(6, 8, 2, 3)))
+class Other(GCN):
+    """Another class with the same weights."""
 
 
-def test_functions_that_cannot_travel_are_run_here():
-    lock = threading.Lock()
-    with pytest.warns(UserWarning, match=r"one after another in this process, .*cannot pickle"):
-        found = rade.compare(
-            lambda: make_net() if lock else None, one_graph(), ("none", "drop-edge"), 1, training=SHORT, workers=2
-        )
-    assert len(found.runs) == 2
+CHANGES: dict[str, dict[str, Any]] = {
+    "rate": {"way": make("rade-of-fixed", p=0.8)},
+    "method": {"way": "drop-edge"},
+    "dropout": {"net": lambda: GCN(6, 8, 2, 3, dropout=0.5)},
+    "class": {"net": lambda: Other(6, 8, 2, 3)},
+    "width": {"net": lambda: GCN(6, 7, 2, 3)},
+    "epochs": {"training": rade.Training(epochs=2, patience=0)},
+    "data": {"data": many_graphs()[0]},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_store_tells_apart_whatever_decides_a_run(tmp_path, change):
+    """Equal names and, but for the width, equal weights: what differs is trained anew, what does not is taken."""
+    trained: list[Any] = []
+
+    def compared(way: Any, net: Any, training: Any = SHORT, data: Any = None) -> int:
+        trained.clear()
+        data, methods = one_graph() if data is None else one_graph(splits=2), {"none": same, "mine": way}
+        store = tmp_path / "runs"
+        rade.compare(net, data, methods, 1, training=training, workers=1, store=store, progress=trained.append)
+        return len(trained)
+
+    first = {"way": make("rade-of-fixed", p=0.1), "net": lambda: GCN(6, 8, 2, 3)}
+    assert compared(**first) == 2
+    assert compared(**first) == 0
+    assert compared(**(first | CHANGES[change])) == (1 if change in ("rate", "method") else 2)
 
 
 def test_the_global_generator_is_left_alone():
-    torch.manual_seed(5)
     before = torch.get_rng_state()
     rade.compare(make_net, one_graph(), ("none", "drop-edge"), 1, training=SHORT, workers=1)
     assert torch.equal(before, torch.get_rng_state())
 
 
 SCRIPT = """
-import warnings, rade, test_compare as t
-warnings.simplefilter("error")
-def make_net(): return t.make_net()
-if {guard}:
-    found = rade.compare(make_net, t.one_graph(), ("none", "rade-of"), 2, training=t.SHORT, workers=2)
-    print([(run.method, run.seed, run.test) for run in found.runs], found.notes)
+import rade, test_compare as t
+def make_net(): return t.GCN(6, 8, 2, 3, dropout=0.5)
+found = rade.compare(make_net, t.one_graph(), ("none", "rade-of"), 2, training=t.SHORT, workers=2)
+print([(run.method, run.seed, run.test) for run in found.runs], found.notes)
 """
+
+
+def test_what_cannot_travel_is_run_here():
+    lock = threading.Lock()
+
+    def locked(net: nn.Module) -> nn.Module:
+        with lock:
+            return net
+
+    with pytest.warns(UserWarning, match=r"one after another in this process, .*cannot pickle"):
+        found = rade.compare(make_net, one_graph(), {"none": same, "locked": locked}, 1, training=SHORT, workers=2)
+    assert len(found.runs) == 2
+    assert found.notes[0].startswith("the runs went one after another")
 
 
 @pytest.mark.slow
 def test_processes_give_the_numbers_of_one(tmp_path):
-    """A guarded script uses other processes, and so does an unguarded one."""
-    here = rade.compare(make_net, one_graph(), ("none", "rade-of"), 2, training=SHORT, workers=1)
+    """Whatever the threads of this process: a script without a guard, whose functions nobody else can import."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        here = rade.compare(make_net, one_graph(), ("none", "rade-of"), 2, training=SHORT, workers=1)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
     expected = [(run.method, run.seed, run.test) for run in here.runs]
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT.format(guard="__name__ == '__main__'"))
-    done = _run(script)
-    assert done.stdout.strip() == f"{expected} ()", done.stderr[-2000:]
-    script.write_text(SCRIPT.format(guard="True").replace('"error"', '"ignore"'))
-    done = _run(script)
-    assert done.stdout.strip() == f"{expected} ()", done.stderr[-2000:]
-    assert done.stderr == ""
-
-
-def _run(script: Path) -> Any:
+    (tmp_path / "script.py").write_text(SCRIPT)
     paths = [str(Path(__file__).parent), str(Path(rade.__file__).parents[1])]
-    environment = {"PYTHONPATH": ":".join(paths), "OMP_NUM_THREADS": "1", "PATH": ""}
-    return subprocess.run(
-        [sys.executable, str(script)], env=environment, capture_output=True, encoding="utf-8", timeout=300, check=False
+    environment = {"PYTHONPATH": ":".join(paths), "PATH": ""}
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
     )
+    assert done.stdout.strip() == f"{expected} ()", done.stderr[-2000:]
 
 
 def test_the_python_of_the_guide_runs(tmp_path, monkeypatch):
@@ -472,9 +492,12 @@ def test_the_python_of_the_guide_runs(tmp_path, monkeypatch):
 
 def test_batches_never_end_in_a_single_graph():
     """Batch norm cannot train on one row."""
-    from rade.comparison.steps import GraphBatches
+    from rade.comparison.comparing import Work
 
-    steps = list(GraphBatches(problem_of(many_graphs(41)), 0, 8).training(0))
+    training = rade.Training(batch_size=8)
+    problem, _ = problem_of(many_graphs(41), training)
+    plan = Work(Pooled, problem, {}, training).plan(("none", 0))
+    steps = list(batches_of(problem, problem.split(0), plan, 0, Solo(), by_rows=False).training(0))
     assert [len(step.labels) for step in steps] == [8, 8, 8, 9]
     assert [step.last for step in steps] == [False, False, False, True]
     assert isinstance(steps[0].data, Batch)

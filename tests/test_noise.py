@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 import rade
 from rade.control.evidence import Evidence, Logits
 from rade.control.state import RateState
-from rade.nn.backbones import build_backbone
+from rade.train.backbones import build_backbone
 
 NODES, CLASSES = 120, 4
 

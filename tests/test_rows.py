@@ -12,8 +12,8 @@ from looping import looped
 from rade.graph import Graph
 from rade.graph.nodes import Nodes, nodes_of
 from rade.graph.sparse import product, rows_of
-from rade.nn.backbones import BACKBONES, build_backbone
 from rade.nn.rows import Wanted, plan
+from rade.train.backbones import BACKBONES, build_backbone
 from rade.view import FreshViews, Law, MeanView, Rates, Variant, sample
 
 NODES, FEATURES = 60, 7

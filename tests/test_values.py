@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import rade
-from rade.augment.random_add_drop import RandomAddDrop
+from rade.train.methods import RandomAddDrop
 from rade.wrapper.settings import FLAT, HOMES, KINDS, flat, from_flat
 from zoo import LAYERS, Net
 

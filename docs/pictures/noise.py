@@ -10,10 +10,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from style import HERE, Colours, draw
 
+from rade.commands.demo import Stress, stress
 from rade.data import load
-from rade.train.corruption import Corruption
-from rade.train.plan import make_plan
-from rade.train.stress import Stress, stress
+from rade.train.settings import make_order
 
 LEVELS = (0.0, 0.2, 0.4, 0.6, 0.8)
 METHODS = {"none": "text", "dropout": "green", "rade-of": "blue", "rade-ofs": "orange"}
@@ -24,9 +23,9 @@ def measured() -> Stress:
     """Every method on every graph; the numbers are kept beside this script."""
     file = HERE / "noise.json"
     if not file.exists():
-        missing = {f"missing {level}": Corruption(drop=level) for level in LEVELS}
-        spurious = {f"spurious {level}": Corruption(add=level) for level in LEVELS}
-        plan = make_plan({"dataset": "csbm", "method": list(METHODS)})
+        missing = {f"missing {level}": (level, 0.0) for level in LEVELS}
+        spurious = {f"spurious {level}": (0.0, level) for level in LEVELS}
+        plan = make_order({"dataset": "csbm", "method": list(METHODS)})
         graphs = [load("csbm", seed=seed) for seed in range(GRAPHS)]
         found = stress(graphs, plan.settings, conditions=dict(chain(missing.items(), spurious.items())))
         file.write_text(json.dumps(found.to_json(), indent=1) + "\n")

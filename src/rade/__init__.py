@@ -52,7 +52,7 @@ _NAMES = {
 # No name here may equal a module of this package, or importing that module would hide it.
 _HOMES = {name: f"rade.{folder}" for folder, names in _NAMES.items() for name in names}
 _MODULES = (
-    *("augment", "comparison", "control", "data", "experiment", "graph"),
+    *("comparison", "control", "data", "experiment", "graph"),
     *("moments", "nn", "noise", "testing", "train", "view"),
 )
 

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from rade.augment import METHODS
-from rade.nn.backbones import BACKBONES
+from rade.train.backbones import BACKBONES
+from rade.train.methods import METHODS
 
 QUICK = ("--epochs", 3, "--hidden", 8, "--runs", 2)
 FOLDERS = ("csbm-gcn", "csbm-gcn-paper")
@@ -180,7 +180,7 @@ def test_a_damaged_checkpoint_is_one_sentence_and_code_2(rade, tmp_path):
 def test_a_data_set_without_validation_is_one_sentence_and_code_2(rade, monkeypatch):
     import torch
 
-    from rade.commands import training
+    from rade import data as data_sets
     from rade.data import load
 
     def without_validation(name, root):
@@ -191,7 +191,7 @@ def test_a_data_set_without_validation_is_one_sentence_and_code_2(rade, monkeypa
         dataset = load(name)
         return replace(dataset, splits=FixedSplit(replace(dataset.split(0), val=torch.tensor([], dtype=torch.long))))
 
-    monkeypatch.setattr(training, "load", without_validation)
+    monkeypatch.setattr(data_sets, "load", without_validation)
     code, _, err = rade("train", *QUICK)
     assert code == 2
     assert err.startswith("error: data set csbm has no validation part in this split; training needs")
@@ -201,7 +201,7 @@ def test_a_data_set_without_validation_is_one_sentence_and_code_2(rade, monkeypa
 def test_more_runs_than_folds_is_one_sentence_and_code_2(rade, monkeypatch):
     from dataclasses import replace
 
-    from rade.commands import training
+    from rade import data as data_sets
     from rade.data import load
     from rade.data.splits import StratifiedFolds
 
@@ -209,7 +209,7 @@ def test_more_runs_than_folds_is_one_sentence_and_code_2(rade, monkeypatch):
         dataset = load("far-pair", graphs=20)
         return replace(dataset, splits=StratifiedFolds(dataset.graphs.batch(range(20)).y, folds=2))
 
-    monkeypatch.setattr(training, "load", folded)
+    monkeypatch.setattr(data_sets, "load", folded)
     options = ("--dataset", "far-pair", "--epochs", 1, "--method", "none")
     code, _, err = rade("train", *options, "--runs", 3)
     assert (code, err.count("\n")) == (2, 1)
@@ -249,7 +249,7 @@ def test_tensorboard_shows_no_epoch_twice_after_a_checkpoint(tmp_path):
     """Killed in epoch 6 and resumed after epoch 3."""
     from rade.commands.tensorboard import TensorBoard
     from rade.train import resolve
-    from rade.train.progress import Progress
+    from rade.train.loop import Progress
 
     for epochs in (range(6), range(3, 8)):
         board = TensorBoard(tmp_path)

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from rade.commands.demonstrating import FAR, METHODS, verdicts
-from rade.train.stress import CONDITIONS, Stress
+from rade.commands.demo import CONDITIONS, FAR, METHODS, Stress, verdicts
 
 
 def test_demo_ends_with_a_table_a_verdict_and_a_picture(rade, tmp_path):

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rade.commands import training
+from rade import data as data_sets
 from rade.commands.display import Lines
-from rade.train.compare import Comparison
-from rade.train.summary import Summary
+from rade.train.folder import Summaries, Summary
 
 QUICK = ("--epochs", 2, "--hidden", 8, "--runs", 1)
 
@@ -57,7 +56,7 @@ def test_refusals_of_the_machine_have_a_code_of_their_own(rade, monkeypatch):
     def refused(*arguments):
         raise PermissionError(13, "Permission denied", "out")
 
-    monkeypatch.setattr(training, "load", refused)
+    monkeypatch.setattr(data_sets, "load", refused)
     code, _, err = rade("train", *QUICK)
     assert (code, err) == (3, "error: cannot go on: out: Permission denied\n")
 
@@ -72,7 +71,7 @@ def test_defects_stay_visible(rade, monkeypatch):
     def broken(*arguments):
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr(training, "load", broken)
+    monkeypatch.setattr(data_sets, "load", broken)
     with pytest.raises(RuntimeError, match="a defect"):
         rade("train", *QUICK)
 
@@ -111,8 +110,11 @@ def test_scores_are_whole_at_any_width(width, terminal, monkeypatch, capsys, tmp
     if terminal:
         monkeypatch.setenv("FORCE_COLOR", "1")
         monkeypatch.setenv("TERM", "xterm")  # a dumb one has 80 columns, whatever is said
-    both = [Summary(name, "accuracy", (0.81, 0.83), "best", 1.0) for name in ("none", "rade-of-uncorrected")]
-    Lines().comparison(Comparison(tuple(both), {}, tmp_path, tmp_path))
+    methods, values = ("none", "rade-of-uncorrected"), {(0, 0): 0.81, (0, 1): 0.83}
+    both = [Summary(name, "accuracy", values, "best", 1.0) for name in methods]
+    found = Summaries({}, tmp_path)
+    vars(found)["each"] = both
+    Lines().comparison(found)
     out = capsys.readouterr().out
     assert out.count("82.00 ± 1.41") == 2
     assert ("seconds" in out) == (width >= 80 or not terminal)

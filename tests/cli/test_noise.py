@@ -7,9 +7,9 @@ import pytest
 
 from rade.data import load
 from rade.train import load_run, resolve
-from rade.train.corruption import Corruption
 from rade.train.denoising import check_noise
 from rade.train.errors import SettingsError
+from rade.train.stages import Corruption
 
 QUICK = ("--epochs", 3, "--hidden", 8, "--runs", 1)
 

@@ -67,11 +67,3 @@ def test_two_processes_have_the_numbers_of_one(rade, tmp_path):
     shared, alone = (result(tmp_path / name / "none")["history"] for name in ("shared", "alone"))
     assert shared["loss"] == pytest.approx(alone["loss"], rel=1e-4)
     assert shared["val_loss"] == pytest.approx(alone["val_loss"], rel=1e-3)
-
-
-@pytest.mark.slow
-def test_two_processes_adapt_their_rates(tmp_path):
-    """Neighbor-sampled, 75 seeds in batches of 37: one process has no seed in the last batch."""
-    options = ("train", "--method", "rade-of", "--runs", "1", "--epochs", "3", "--batch-size", "37", "--fanouts", "5,5")
-    torchrun(*options, "--out", "shared", cwd=tmp_path)
-    assert len(set(result(tmp_path / "shared/rade-of")["history"]["p"])) == 3

@@ -67,11 +67,11 @@ def test_the_python_of_the_training_guide_runs(tmp_path, monkeypatch):
 
 
 def test_the_settings_file_of_the_training_guide_is_valid(tmp_path):
-    from rade.train.plan import make_plan, read_config
+    from rade.train.settings import make_order, read_config
 
     (content,) = blocks("docs/training.md", "toml")
     (tmp_path / "file.toml").write_text(content)
-    assert make_plan(read_config(tmp_path / "file.toml")).settings[1].options["share_view"] is False
+    assert make_order(read_config(tmp_path / "file.toml")).settings[1].options["share_view"] is False
 
 
 def test_pictures_of_the_readme_exist_for_light_and_dark():

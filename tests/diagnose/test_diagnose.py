@@ -15,7 +15,7 @@ from rade.diagnose import Effort, diagnose, subject_of
 from rade.diagnose import measures as m
 from rade.graph.graph import Graph
 from rade.moments import Mean, Sum, Symmetric
-from rade.nn.backbones import build_backbone
+from rade.train.backbones import build_backbone
 from rade.train.model import Shape, Trained, build_learner
 from rade.train.settings import resolve
 from rade.view.law import Law, Variant

@@ -73,7 +73,7 @@ def test_a_grid_is_planned_run_and_not_run_again(rade, table, scheduler, tmp_pat
     assert all("loss became nan" in one.reason and "--set lr=1e+30" in one.command for one in failures)
     assert runs[plan["cells"][0]["keys"][0]]["command"] == (
         "rade train --dataset csbm --backbone gcn --method none --protocol released --run 0 --seed 0 --threads 1 "
-        "--set hidden=4 --set epochs=4"
+        "--set epochs=4 --set hidden=4"
     )
     assert os.listdir(tmp_path / "results.sqlite.work") == ["writer"]
 

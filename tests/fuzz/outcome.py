@@ -9,8 +9,8 @@ from unittest import mock
 
 import torch
 
+from rade import data as data_sets
 from rade.cli import main
-from rade.commands import training
 from rade.data import Words, load
 from rade.errors import RadeError
 
@@ -35,7 +35,7 @@ def small(name, root):
 def rade(*arguments, data=small):
     """Run a command: exit code and standard error. A traceback would pass through and fail the test."""
     out, err, code = io.StringIO(), io.StringIO(), None
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), mock.patch.object(training, "load", data):
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), mock.patch.object(data_sets, "load", data):
         try:
             main([str(argument) for argument in arguments])
         except SystemExit as stopped:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from fuzz.outcome import empty_folder, enough, rade
 from fuzz.values import NAMES, NUMBERS, WORDS, backbone, name, scalar, toml, value
-from rade.augment import METHODS
+from rade.train.methods import METHODS
 
 FLAGS = ("--fixed-rates", "--resume", "--overwrite", "--json", "--no-such-option", "--")
 PATHS = ("--out", "--config", "--data-root", "--tensorboard")

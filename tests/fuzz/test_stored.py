@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from fuzz.outcome import rade, small
 from fuzz.values import value
 from rade.train import Interrupted, resolve, train_run
-from rade.train.checkpoint import Keeping
-from rade.train.files import load_tensors, save_tensors
+from rade.train.run import Keeping
 
 COMMAND = ("train", "--method", "rade-of", "--runs", "1", "--epochs", "4", "--hidden", "4")
 
@@ -41,19 +40,13 @@ def history(folder):
 
 @st.composite
 def damage(draw):
-    """A change of bytes: flipped bits, a cut, an insertion, other content."""
-    kind = draw(st.sampled_from(["flip", "cut", "insert", "other"]))
+    """A file that ends too early, or has another content."""
+    kind = draw(st.sampled_from(["cut", "other"]))
     place, content = draw(st.floats(0, 1)), draw(st.binary(min_size=1, max_size=20))
 
     def change(original: bytes) -> bytes:
         at = min(int(place * len(original)), len(original) - 1)
-        flipped = bytes([original[at] ^ (content[0] or 1)])
-        return {
-            "flip": original[:at] + flipped + original[at + 1 :],
-            "cut": original[:at],
-            "insert": original[:at] + content + original[at:],
-            "other": content,
-        }[kind]
+        return {"cut": original[:at], "other": content}[kind]
 
     return change
 
@@ -89,16 +82,6 @@ def test_edited_results(keys, content, stored):
     record = json.loads(path.read_text())
     _edit(record, keys, content)
     path.write_text(json.dumps(record))
-    rade(*COMMAND, "--out", folder, "--resume")
-
-
-@given(keys=st.lists(st.integers(0, 20), min_size=1, max_size=6), content=value | st.none())
-def test_edited_checkpoints_with_a_fitting_checksum(keys, content, stored):
-    folder = _copy(stored / "open")
-    path = folder / "rade-of/run-0/checkpoint.pt"
-    state = load_tensors(path)
-    _edit(state, keys, content)
-    save_tensors(path, state)
     rade(*COMMAND, "--out", folder, "--resume")
 
 

@@ -4,8 +4,8 @@ import json
 
 from hypothesis import strategies as st
 
-from rade.augment import METHODS
-from rade.nn.backbones import BACKBONES
+from rade.train.backbones import BACKBONES
+from rade.train.methods import METHODS
 from rade.train.settings import Settings
 
 # Nothing between 4 and the bounds: such numbers would be taken, and only cost time and memory.

@@ -15,7 +15,7 @@ from rade.noise import EdgeEvidence, Evidence, TwoGroups, cosine, rates_of
 from rade.noise.guesses import Candidate, Guess, NoiseEstimate
 from rade.noise.similarity import partners
 from rade.testing import GRAPHS
-from rade.train.corruption import Corruption
+from rade.train.stages import Corruption
 from zoo import LAYERS, Net, seeded
 
 NODES, CLASSES = 600, 3

@@ -12,7 +12,7 @@ from rade.noise import CommonNeighbors, DegreeEvidence, EdgeEvidence, Features, 
 from rade.noise.edges import similarity_of_edges
 from rade.noise.guesses import Candidate
 from rade.testing import undirected
-from rade.train.corruption import Corruption
+from rade.train.stages import Corruption
 from zoo import LAYERS, Net, random_edges
 
 SQUARE = undirected([(0, 1), (1, 2), (2, 3), (0, 3), (0, 2), (3, 4)], 5)

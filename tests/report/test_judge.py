@@ -7,14 +7,13 @@ import pytest
 from tests.report.synthetic import cell, line, report, row, store, table
 
 import rade
-from rade.commands.demonstrating import verdicts
-from rade.commands.training import verdicts_of
-from rade.comparison.run import Run
+from rade.commands.demo import Stress, verdicts
+from rade.commands.train import verdicts_of
+from rade.comparison import Run
 from rade.report.judge import HINT, Verdict
 from rade.statistics import fold_ratio, paired
-from rade.train.compare import Comparison
-from rade.train.stress import Stress
-from rade.train.summary import summarise
+from rade.train.folder import Summaries
+from rade.train.record import RunRecord
 
 # Validation curves of the ten stored folds of PROTEINS, GCN, at their first, best common and last epoch.
 FOLDS = json.loads(Path(__file__).with_name("proteins.json").read_text("utf-8"))
@@ -31,9 +30,8 @@ def rows(curves):
 
 def trained(curves):
     """What `rade train` concludes from these folds."""
-    by_method = {method: [one for one in rows(curves) if one["settings"]["method"] == method] for method in curves}
-    summaries = tuple(summarise(found) for found in by_method.values())
-    return Comparison(summaries, by_method, Path(), Path())
+    records = [RunRecord.of(one) if isinstance(one, dict) else one for one in rows(curves)]
+    return Summaries({name: [one for one in records if one.settings["method"] == name] for name in curves}, Path())
 
 
 def reported(curves):

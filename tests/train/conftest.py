@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rade.data import Dataset, GraphList, Words, load
-from rade.nn.backbones import ATOM_FEATURE_SIZES
+from rade.train.backbones import ATOM_FEATURE_SIZES
 
 
 @pytest.fixture(scope="session", autouse=True)

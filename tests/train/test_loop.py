@@ -5,15 +5,14 @@ from functools import wraps
 
 import pytest
 import torch
-from scipy.stats import ttest_rel
 from torch.testing import assert_close
 
 from rade.train import resolve, train_run
-from rade.train.checkpoint import Keeping
-from rade.train.folds import best_common_epoch
+from rade.train.batches import batches_of
+from rade.train.learner import BackboneLearner
 from rade.train.process import Solo
-from rade.train.steps import batches_of
-from rade.train.summary import Summary, paired, summarise
+from rade.train.run import Keeping
+from rade.train.stages import problem_of
 
 
 class Part(Solo):
@@ -26,10 +25,15 @@ class Part(Solo):
         return items[self.rank :: self.world]
 
 
+def batches(dataset, settings, process=None):
+    problem = problem_of(dataset, settings)
+    return batches_of(problem, problem.split(0), settings, 0, process or Solo())
+
+
 @pytest.fixture
 def passes(monkeypatch):
     """Counts forward passes of the backbone, by training mode."""
-    from rade.nn.backbones import Backbone
+    from rade.train.backbones import Backbone
 
     counts = Counter()
     forward = Backbone.forward
@@ -54,7 +58,7 @@ def test_test_rows_are_computed_only_where_validation_improved(papers, passes, t
 
     At the end the best parameters are judged once more, likewise in one pass or two.
     """
-    result = train_run(papers, resolve("csbm", "gcn", "drop-edge", epochs=5, hidden=8), 0, tmp_path)
+    result = train_run(papers, resolve("csbm", "gcn", "none", epochs=5, hidden=8), 0, tmp_path)
     assert passes["train"] == 5
     assert passes["evaluation"] in (5 + 1, 5 + improvements(result) + 2)
 
@@ -71,16 +75,14 @@ def test_rate_control_and_evaluation_share_the_clean_pass(papers, passes, tmp_pa
 
 
 def test_the_shared_pass_gives_the_scores_of_a_separate_one(papers, tmp_path, monkeypatch):
-    from rade.augment.random_add_drop import RandomAddDropLearner as Learner
-
     settings = resolve("csbm", "gcn", "rade-of", epochs=5, hidden=8)
     shared = train_run(papers, settings, 0, tmp_path / "shared")
-    adapt = Learner.adapt
+    adapt = BackboneLearner.adapt
 
     def keep_to_itself(*args, **kwargs):
         adapt(*args, **kwargs)
 
-    monkeypatch.setattr(Learner, "adapt", keep_to_itself)
+    monkeypatch.setattr(BackboneLearner, "adapt", keep_to_itself)
     separate = train_run(papers, settings, 0, tmp_path / "separate")
     assert shared["history"]["val"] == separate["history"]["val"]
 
@@ -108,8 +110,8 @@ def test_processes_share_every_batch(kind, world, papers, paths):
     """The parts of a step together are the step of a single process, and the weights average to one."""
     dataset = papers if kind == "nodes" else paths
     settings = resolve(dataset.name, "gcn", "none", batch_size=17, fanouts=(4, 4), layers=2)
-    whole = list(batches_of(dataset, dataset.split(0), settings, 0, Solo()).training(0))
-    parts = [list(batches_of(dataset, dataset.split(0), settings, 0, Part(r, world)).training(0)) for r in range(world)]
+    whole = list(batches(dataset, settings).training(0))
+    parts = [list(batches(dataset, settings, Part(rank, world)).training(0)) for rank in range(world)]
     assert {len(steps) for steps in parts} == {len(whole)}
     for step, *split in zip(whole, *parts):
         assert sum(part.weight for part in split) == pytest.approx(world)
@@ -122,42 +124,15 @@ def test_processes_share_every_batch(kind, world, papers, paths):
 
 def test_an_epoch_is_shuffled_anew_and_repeats(paths):
     settings = resolve("far-pair", "gcn", "none", batch_size=16)
-    batches = batches_of(paths, paths.split(0), settings, 0, Solo())
-    first, again, second = ([step.x for step in batches.training(epoch)] for epoch in (0, 0, 1))
+    found = batches(paths, settings)
+    first, again, second = ([step.data.x for step in found.training(epoch)] for epoch in (0, 0, 1))
     assert all(torch.equal(one, other) for one, other in zip(first, again))
     assert not all(one.shape == other.shape and torch.equal(one, other) for one, other in zip(first, second))
 
 
 def test_full_batch_training_cannot_be_shared(papers):
     with pytest.raises(ValueError, match="2 processes cannot share full-batch training; give a batch size"):
-        batches_of(papers, papers.split(0), resolve("csbm", "gcn", "none"), 0, Part(0, 2))
-
-
-def test_cross_validation_reports_the_best_epoch_of_the_mean_curve():
-    curves = [[0.5, 0.9, 0.6], [0.5, 0.5, 0.8]]
-    assert best_common_epoch(curves) == (2, (0.9, 0.5))
-    timing = {"seconds": 1.0}
-    results = [
-        {"run": k, "folds": 10, "metric": "accuracy", "settings": {"method": "none"}}
-        | {"history": {"val": curve}, "timing": timing}
-        for k, curve in enumerate(curves)
-    ]
-    summary = summarise(results)
-    assert (summary.mean, summary.scores) == (pytest.approx(0.7), (0.9, 0.5))
-    assert str(summary) == "70.00 ± 28.28"
-    assert summary.selection == "best epoch of the fold-averaged validation curve"
-    assert summary.epoch == 2
-
-
-def test_differences_are_paired():
-    """Against scipy's paired t-test; a shift that all runs share has no interval."""
-    one, two = (0.81, 0.79, 0.84, 0.80), (0.80, 0.80, 0.79, 0.77)
-    gap = paired(Summary("a", "accuracy", one, "", 0.0), Summary("b", "accuracy", two, "", 0.0))
-    interval = ttest_rel(one, two).confidence_interval(0.95)
-    assert (gap.low, gap.high) == pytest.approx((100 * interval.low, 100 * interval.high))
-    shifted = paired(Summary("a", "accuracy", tuple(x + 0.01 for x in one), "", 0.0), Summary("b", "", one, "", 0.0))
-    assert str(shifted) == "+1.00"
-    assert str(paired(Summary("a", "", (0.8,), "", 0.0), Summary("b", "", one, "", 0.0))) == "−1.00"
+        batches(papers, resolve("csbm", "gcn", "none"), Part(0, 2))
 
 
 def test_a_run_resumes_with_as_many_processes_as_wrote_it(paths, tmp_path):

@@ -1,17 +1,28 @@
-"""Whole runs: every kind of batches, determinism, resuming, damaged files."""
+"""Whole runs: every kind of batches, determinism, resuming, damaged files, predictions."""
 
+import csv
+import errno
 import json
-from dataclasses import replace
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 import torch
 from torch.testing import assert_close
 
+from rade.commands.predict import decide, table
 from rade.data.splits import FixedSplit, Split
-from rade.train import Interrupted, RunError, SettingsError, load_run, resolve, train_run
-from rade.train.checkpoint import Keeping
+from rade.errors import EnvironmentFault
+from rade.train import Interrupted, Method, RunError, SettingsError, load_run, resolve, train_run
+from rade.train import run as run_module
+from rade.train.files import load_tensors, save_tensors
+from rade.train.folder import train_all
+from rade.train.methods import METHODS, NamedMethod
+from rade.train.run import Keeping
+from rade.train.tasks import accuracy
 
-METHODS = ("none", "dropout", "drop-edge", "drop-node", "drop-message", "rade-of", "rade-ofs")
+COMPARED = ("none", "dropout", "drop-edge", "drop-node", "drop-message", "rade-of", "rade-ofs")
 
 
 def same(result):
@@ -37,7 +48,7 @@ def quick_graphs():
     )
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", COMPARED)
 def test_a_seed_gives_the_same_numbers_twice(method, papers, quick, tmp_path):
     one, two = (train_run(papers, quick(method), 0, tmp_path / name) for name in "ab")
     assert same(one) == same(two)
@@ -46,7 +57,7 @@ def test_a_seed_gives_the_same_numbers_twice(method, papers, quick, tmp_path):
     assert other["history"]["loss"] != one["history"]["loss"]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", COMPARED)
 def test_an_interrupted_run_resumes_to_the_same_numbers(method, papers, quick, tmp_path):
     whole = train_run(papers, quick(method), 0, tmp_path / "whole")
     with pytest.raises(Interrupted, match=r"stopped after epoch 4, state saved in .*checkpoint.pt"):
@@ -189,3 +200,118 @@ def test_schedules_resume(optimizer, schedule, papers, quick, tmp_path):
     with pytest.raises(Interrupted):
         train_run(papers, settings, 0, tmp_path / "parts", keeping=Keeping(stop_asked=stopping_after(52)))
     assert same(train_run(papers, settings, 0, tmp_path / "parts", resume=True)) == same(whole)
+
+
+@pytest.mark.parametrize("killed_at", ["save_model", "write_whole"])
+def test_killed_between_the_files_the_run_is_still_unfinished(killed_at, papers, quick, tmp_path, monkeypatch):
+    """No checkpoint was due: the last state is saved before files are exchanged, and what is there stays till then."""
+
+    def killed(*arguments):
+        raise KeyboardInterrupt
+
+    old, new, folder = quick(), quick(hidden=4), tmp_path / "none/run-0"
+    first = train_run(papers, old, 0, folder)
+    monkeypatch.setattr(run_module, killed_at, killed)
+    with pytest.raises(KeyboardInterrupt):
+        train_run(papers, new, 0, folder)
+    monkeypatch.undo()
+    assert json.loads((folder / "result.json").read_text())["history"] == first["history"]
+    with pytest.raises(RunError, match="holds an unfinished run; --resume continues it"):
+        train_all(papers, [old], range(1), tmp_path)
+    train_run(papers, new, 0, folder, resume=True)
+    assert load_run(folder).settings.hidden == 4
+    assert json.loads((folder / "result.json").read_text())["settings"]["hidden"] == 4
+    assert not (folder / "checkpoint.pt").exists()
+
+
+@pytest.mark.parametrize("file", ["checkpoint.pt", "model.pt", "result.json"])
+def test_a_disk_that_fills_up_is_a_sentence_and_nothing_is_left(file, papers, quick, tmp_path, monkeypatch):
+    """The disk is full for one of the files; once there is room the run goes on from its checkpoint."""
+    real = os.replace
+
+    def full(source, target):
+        if Path(target).name == file:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(EnvironmentFault, match="No space left on device"):
+        train_run(papers, quick(), 0, tmp_path, keeping=Keeping(every=2))
+    monkeypatch.undo()
+    assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
+    whole = train_run(papers, quick(), 0, tmp_path / "whole")
+    assert train_run(papers, quick(), 0, tmp_path, resume=True)["history"] == whole["history"]
+
+
+@pytest.mark.parametrize("method", ["none", "drop-edge", "drop-message", "rade-of", "rade-ofs"])
+def test_predictions_have_the_score_of_the_best_epoch(method, papers, tmp_path):
+    result = train_run(papers, resolve("csbm", "gin", method, epochs=8, hidden=8), 0, tmp_path)
+    trained, test = load_run(tmp_path), papers.split(0).test
+    logits = trained.predict(papers)
+    assert accuracy(logits[test], papers.graphs[0].y[test]) == result["test"]
+    rows = list(csv.DictReader(table(logits, "multiclass", "node").splitlines()))
+    assert [int(row["node"]) for row in rows] == list(range(400))
+    assert [int(row["prediction"]) for row in rows] == logits.argmax(1).tolist()
+    assert abs(sum(float(rows[0][f"probability_{c}"]) for c in range(5)) - 1) < 1e-5
+
+
+def test_predictions_for_graphs_and_by_sampled_neighborhoods(papers, paths, quick, quick_graphs, tmp_path):
+    result = train_run(paths, quick_graphs("rade-ofs"), 0, tmp_path / "graphs")
+    logits, test = load_run(tmp_path / "graphs").predict(paths), paths.split(0).test
+    assert accuracy(logits[test], torch.cat([paths.graphs[int(i)].y for i in test])) == result["test"]
+    train_run(papers, quick("rade-ofs", batch_size=50, fanouts=(5, 5)), 0, tmp_path)
+    trained = load_run(tmp_path)
+    assert trained.predict(papers).shape == (400, 5)
+    assert_close(trained.predict(papers), trained.predict(papers), rtol=0, atol=0)
+    with pytest.raises(RunError, match=r"trained on csbm \(level: node\) and cannot be used on far-pair"):
+        trained.predict(paths)
+
+
+def test_a_folder_without_a_sound_model_is_a_sentence(papers, quick, tmp_path):
+    with pytest.raises(RunError, match=r"there is no file .*model.pt; is this the folder of a finished run"):
+        load_run(tmp_path)
+    train_run(papers, quick(), 0, tmp_path)
+    saved = load_tensors(tmp_path / "model.pt")
+    weights = [name for name, value in saved["state"].items() if value.is_floating_point()]
+    saved["state"][weights[0]].fill_(torch.nan)
+    save_tensors(tmp_path / "model.pt", saved)
+    with pytest.raises(RunError, match=r"model.pt holds weights that are not finite and cannot predict; train"):
+        load_run(tmp_path)
+    (tmp_path / "model.pt").write_bytes(b"nonsense")
+    with pytest.raises(RunError, match=r"model.pt is damaged or not a file of rade"):
+        load_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("loss", "logits", "decisions"),
+    [
+        ("multiclass", [[1.0, -1.0, 2.0]], ["2"]),
+        ("multilabel", [[1.0, -1.0, 2.0]], ["0 2"]),
+        ("binary", [[-1.0], [3.0]], ["0", "1"]),
+    ],
+)
+def test_decisions_of_each_kind_of_task(loss, logits, decisions):
+    assert decide(torch.tensor(logits), loss)[1] == decisions
+
+
+@dataclass(frozen=True)
+class Small(Method):
+    """Punishes large logits."""
+
+    weight: float = 10.0
+
+    def around(self, net, context):
+        return net
+
+    def penalty(self, net, data, logits):
+        return self.weight * logits.square().mean()
+
+
+def test_a_term_of_the_method_is_part_of_the_loss(papers, quick, tmp_path, monkeypatch):
+    monkeypatch.setitem(METHODS, "small", NamedMethod(Small(), ""))
+    losses = {}
+    for name, options in {"none": {}, "weak": {"weight": 0.0}, "strong": {}}.items():
+        settings = quick("none" if name == "none" else "small", epochs=2, **options)
+        losses[name] = train_run(papers, settings, 0, tmp_path / name)["history"]["loss"]
+    assert losses["weak"] == losses["none"]
+    assert losses["strong"][0] > losses["none"][0]

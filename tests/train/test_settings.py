@@ -4,11 +4,11 @@ from itertools import product
 
 import pytest
 
-from rade.augment import METHODS
 from rade.data import names
 from rade.train import SettingsError, resolve
-from rade.train.plan import make_plan, parse_assignment, read_config
+from rade.train.methods import METHODS
 from rade.train.protocol import PROTOCOLS, protocol
+from rade.train.settings import make_order, parse_assignment, read_config
 
 
 def test_every_data_set_has_a_protocol():
@@ -78,21 +78,11 @@ def test_the_released_protocol_changes_what_the_code_changes(dataset, fields, op
 
 def test_the_released_protocol_is_the_default():
     assert resolve("cora") == resolve("cora", protocol="released")
-    assert make_plan({}).protocol == "released"
-
-
-def test_the_released_protocol_has_no_sections_of_its_own():
-    assert set(protocol("released")) == set(protocol("paper"))
-
-
-def test_a_plan_follows_the_protocol_asked_for():
-    plan = make_plan({"dataset": "mutag", "method": "none,rade-of", "protocol": "released", "max_p": 0.8})
-    assert [settings.lr for settings in plan.settings] == [0.01, 0.01]
-    assert plan.settings[1].options["max_p"] == 0.8
-
-
-def test_deeper_models_repeat_the_last_fan_out():
-    assert resolve("flickr", "gcn", "none", layers=4).fanouts == (15, 10, 10, 10)
+    order = make_order({})
+    assert (order.protocol, order.settings[0].dataset) == ("released", "csbm")
+    assert [settings.method for settings in order.settings] == ["none", "dropout", "drop-edge", "rade-of", "rade-ofs"]
+    assert resolve("flickr", "gcn", "none", layers=4).fanouts == (15, 10, 10, 10)  # the last fan-out repeats
+    assert "--set nu=0.2" in resolve("csbm", method="rade-of", rule="noise-ratio", nu=0.2).command(0, 1)
 
 
 @pytest.mark.parametrize(
@@ -126,6 +116,10 @@ def test_deeper_models_repeat_the_last_fan_out():
         ({"protocl": "released"}, "unknown setting 'protocl'; did you mean 'protocol'"),
         ({"method": "rade-of-fixed", "adapt_every": "epoch"}, "adapt_every is no option of rade-of-fixed"),
         ({"method": "rade-of", "max_p": "high"}, "max_p must be a number, got 'high'"),
+        ({"method": "rade-of", "p": True}, "p must be a number, got True"),
+        ({"method": "rade-of", "samples": 2.5}, "samples must be a whole number, got 2.5"),
+        ({"method": "rade-of", "share_view": 1}, "share_view must be true or false, got 1"),
+        ({"method": "rade-of", "rho": -1.0}, "rho = q/density must be a finite number of at least 0, got -1"),
         ({"protocol": "relased"}, "unknown protocol 'relased'; did you mean 'released'"),
         ({"method": "rade-of", "adapt_every": "run"}, "adapt_every must be one of 'batch', 'epoch', got 'run'"),
         ({"method": "rade-of", "max_p": 1.0}, r"max_p must lie in \[0, 0.999999\], got 1.0"),
@@ -133,43 +127,37 @@ def test_deeper_models_repeat_the_last_fan_out():
         ({"adaptive": False, "max_p": 0.9}, "fixed rates and max_p contradict each other"),
         ({"adaptive": False, "penalty": 0.5}, "fixed rates and penalty contradict each other"),
         ({"method": "rade-of", "views": 3}, 'views are those of an ensemble: say inference = "ensemble" as well'),
-        ({"method": "drop-edge", "views": 3}, "views is no option of drop-edge; it belongs to rade-of"),
+        ({"method": "drop-edge", "views": 3}, "views is no option of drop-edge; it belongs to rade, rade-of"),
         ({"method": "rade-of", "inference": "median"}, "inference must be one of 'expected', 'ensemble', got 'median'"),
         ({"fanouts": "5,5", "batch_size": 0}, "fanouts and a batch size of 0 contradict each other"),
     ],
 )
 def test_what_cannot_be_meant_is_a_sentence(asked, sentence):
     with pytest.raises(ValueError, match=sentence):
-        make_plan(asked)
+        make_order(asked)
 
 
 def test_whole_numbers_stay_whole():
-    options = make_plan({"method": "rade-of,", "inference": "ensemble", "views": 3, "samples": 5}).settings[0].options
+    options = make_order({"method": "rade-of,", "inference": "ensemble", "views": 3, "samples": 5}).settings[0].options
     assert (options["views"], options["samples"]) == (3, 5)
     assert isinstance(options["views"], int)
 
 
 def test_an_option_reaches_the_methods_that_have_it():
-    plan = make_plan({"method": ["none,drop-edge", "rade-of"], "p": 0.3, "rate": 0.1, "runs": 2})
-    assert [settings.method for settings in plan.settings] == ["none", "drop-edge", "rade-of"]
-    assert [settings.options.get("p") for settings in plan.settings] == [None, None, 0.3]
-    assert plan.settings[1].options == {"rate": 0.1}
-    assert plan.runs == 2
-
-
-def test_the_embedded_comparison_is_the_default():
-    plan = make_plan({})
-    assert [settings.method for settings in plan.settings] == ["none", "dropout", "drop-edge", "rade-of", "rade-ofs"]
-    assert plan.settings[0].dataset == "csbm"
+    order = make_order({"method": ["none,drop-edge", "rade-of"], "p": 0.3, "rate": 0.1, "runs": 2})
+    assert [settings.method for settings in order.settings] == ["none", "drop-edge", "rade-of"]
+    assert [settings.options.get("p") for settings in order.settings] == [None, None, 0.3]
+    assert order.settings[1].options == {"rate": 0.1}
+    assert order.runs == 2
 
 
 def test_config_files(tmp_path):
     good, bad = tmp_path / "good.toml", tmp_path / "bad.toml"
     good.write_text('dataset = "cora"\nmethod = ["none", "rade-of"]\nepochs = 7\nshare_view = false\n')
     bad.write_text("epochs = = 3")
-    plan = make_plan(read_config(good))
-    assert plan.settings[1].epochs == 7
-    assert plan.settings[1].options["share_view"] is False
+    order = make_order(read_config(good))
+    assert order.settings[1].epochs == 7
+    assert order.settings[1].options["share_view"] is False
     with pytest.raises(SettingsError, match=r"bad.toml is not valid TOML"):
         read_config(bad)
     with pytest.raises(SettingsError, match=r"cannot read .*missing.toml: No such file"):
@@ -184,11 +172,34 @@ def test_assignments():
         parse_assignment("rate")
 
 
-def test_every_kind_of_rule_can_be_named():
-    """`rule` brings the settings of that rule along, and the command of a run repeats them."""
-    from rade.train.command import repeat_command
+OWN = """
+from dataclasses import dataclass
+from rade.train import Method
 
-    settings = resolve("csbm", method="rade-of", rule="noise-ratio", nu=0.2)
-    assert settings.options["nu"] == 0.2
-    assert "--set nu=0.2" in repeat_command(settings, 0, 1)
-    assert {"nu", "horizon", "tied"} <= METHODS["rade-of"].known
+@dataclass(frozen=True)
+class Smooth(Method):
+    weight: float = 0.1
+    def around(self, net, context):
+        return net
+    def penalty(self, net, data, logits):
+        return self.weight * logits.square().mean()
+
+value = Smooth(0.5)
+"""
+
+
+def test_a_method_of_ones_own_is_named_by_its_module(tmp_path, monkeypatch):
+    """Beside the working folder, by class or by value, with its fields as settings; anything else is a sentence."""
+    (tmp_path / "own_methods.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    order = make_order({"method": "none,own_methods:Smooth,own_methods:value", "weight": 0.3})
+    assert [settings.options for settings in order.settings] == [{}, {"weight": 0.3}, {"weight": 0.3}]
+    assert resolve("csbm", "gcn", "own_methods:value").all_options == {"weight": 0.5}
+    assert "--method own_methods:Smooth" in order.settings[1].command(0, 1)
+    for name, sentence in {
+        "own_methods:Missing": "cannot be imported: module 'own_methods' has no attribute 'Missing'",
+        "no_such_module:x": "cannot be imported: No module named 'no_such_module'",
+        "own_methods:dataclass": "must be a rade.train.Method, got function",
+    }.items():
+        with pytest.raises(SettingsError, match=sentence):
+            make_order({"method": name})

@@ -93,8 +93,8 @@ def _run(subject: str) -> Path | None:
 def _of_run(folder: Path, data_root: Path | None, **options: Any) -> "Subject":
     from rade.data import load
     from rade.diagnose import subject_of
-    from rade.train.denoising import corrupted
     from rade.train.run import load_run
+    from rade.train.stages import corrupted
 
     trained = load_run(folder)
     settings = trained.settings

@@ -19,12 +19,11 @@ from rade.train.record import LATER
 
 if TYPE_CHECKING:
     from rade.data import Dataset
-    from rade.train.compare import Comparison
-    from rade.train.plan import Plan
+    from rade.train.folder import Summaries
+    from rade.train.loop import Progress
     from rade.train.process import Solo
-    from rade.train.progress import Progress
     from rade.train.record import RunRecord
-    from rade.train.settings import Settings
+    from rade.train.settings import Order, Settings
 
 _WIDE = Console(width=1000)
 # Seconds between two plain lines of the same run.
@@ -72,7 +71,7 @@ class Display:
     ) -> None:
         pass
 
-    def plan(self, plan: Plan, dataset: Dataset, out: Path) -> None:
+    def plan(self, order: Order, dataset: Dataset, out: Path) -> None:
         """Before anything runs: the settings that will be used."""
 
     def begin(self, settings: Settings, run: int) -> None:
@@ -84,7 +83,7 @@ class Display:
     def end(self, result: RunRecord) -> None:
         """A run has ended."""
 
-    def comparison(self, comparison: Comparison) -> None:
+    def comparison(self, found: Summaries) -> None:
         """All is done."""
 
 
@@ -103,21 +102,21 @@ class Lines(Display):
         self.console = Console(highlight=False, soft_wrap=True)
         self.last = 0
 
-    def plan(self, plan: Plan, dataset: Dataset, out: Path) -> None:
+    def plan(self, order: Order, dataset: Dataset, out: Path) -> None:
         """The settings, those of single methods under their names."""
-        self.last = plan.first + plan.runs
-        runs = "1 run" if plan.runs == 1 else f"{plan.runs} runs"
+        self.last = order.first + order.runs
+        runs = "1 run" if order.runs == 1 else f"{order.runs} runs"
         self.console.print(f"[bold]{dataset.name}[/], {runs} per method, results in {out}", markup=True)
-        sampled = plan.settings[0].batch_size > 0 and dataset.level == "node"
+        sampled = order.settings[0].batch_size > 0 and dataset.level == "node"
         hidden = {"dataset", "method", "options"} | (set() if sampled else SAMPLING)
-        shared = plan.settings[0].model_dump(mode="json", exclude=hidden)
+        shared = order.settings[0].model_dump(mode="json", exclude=hidden)
         shared = {name: value for name, value in shared.items() if name not in UNUSUAL or value}
         if not shared["threads"]:
             import torch
 
             shared["threads"] = torch.get_num_threads()
         self.console.print("  " + ", ".join(f"{name} {_short(value)}" for name, value in shared.items()))
-        for settings in plan.settings:
+        for settings in order.settings:
             options = ", ".join(f"{name} {_short(value)}" for name, value in settings.options.items())
             self.console.print(f"  {settings.method}: {options or 'no options'}")
 
@@ -143,26 +142,26 @@ class Lines(Display):
             f"{result['best_epoch']} of {result['epochs']}, {result['timing']['seconds']:.1f} s"
         )
 
-    def comparison(self, comparison: Comparison) -> None:
+    def comparison(self, found: Summaries) -> None:
         """The table, and where the files are."""
-        first = comparison.summaries[0]
+        first = found.each[0]
         columns = {
-            "method": [summary.method for summary in comparison.summaries],
-            "score": [str(summary) for summary in comparison.summaries],
-            "difference [95 %]": [str(gap) if gap else "" for gap in comparison.differences],
-            "epoch": ["" if summary.epoch is None else str(summary.epoch) for summary in comparison.summaries],
-            "runs": [str(len(summary.scores)) for summary in comparison.summaries],
-            "seconds": [f"{summary.seconds:.1f}" for summary in comparison.summaries],
+            "method": [summary.method for summary in found.each],
+            "score": [str(summary) for summary in found.each],
+            "difference [95 %]": [str(gap) if gap else "" for gap in found.differences],
+            "epoch": ["" if summary.epoch is None else str(summary.epoch) for summary in found.each],
+            "runs": [str(len(summary.scores)) for summary in found.each],
+            "seconds": [f"{summary.seconds:.1f}" for summary in found.each],
         }
         title = f"{first.metric} in %{', mean ± std' if len(first.scores) > 1 else ''} ({first.selection})"
-        if any(comparison.differences):
+        if any(found.differences):
             title += f"; differences to {first.method}, run by run"
         filled = {heading: cells for heading, cells in columns.items() if any(cells)}
         console = printable(self.console)
         order = [name for name in ("seconds", "runs", "epoch", "difference [95 %]") if name in filled]
         hidden = fitting(lambda hidden: _table(title, filled, hidden), order, console)
         console.print(_table(title, filled, hidden), soft_wrap=False)
-        self.console.print(f"curves: {comparison.picture}\nresults: {comparison.folder}/METHOD/run-N/result.json")
+        self.console.print(f"curves: {found.picture}\nresults: {found.folder}/METHOD/run-N/result.json")
 
     def _pace(self, progress: Progress) -> str:
         assert self.first is not None

@@ -1,9 +1,16 @@
 """`rade predict`: use a trained model."""
 
+from __future__ import annotations
+
+import csv
+import io
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def predict(
@@ -40,10 +47,10 @@ def predict(
 
     from rade.data import load
     from rade.train import load_run
-    from rade.train.corruption import Corruption
     from rade.train.denoising import check_noise, denoised
     from rade.train.errors import RunError
-    from rade.train.predictions import write_predictions
+    from rade.train.files import write_whole
+    from rade.train.stages import Corruption
 
     if out.is_file() and not overwrite:
         raise RunError(f"{out} is there already; --overwrite replaces it, or name another file with --out")
@@ -56,8 +63,31 @@ def predict(
         typer.echo(f"noise: {found}", err=True)
     else:
         check_noise(data, trained.settings)
-    rows = write_predictions(out, trained.predict(data), trained.shape)
+    logits = trained.predict(data)
+    text, rows = table(logits, trained.shape.loss, trained.shape.level), len(logits)
+    write_whole(out, lambda file: file.write(text.encode()))
     if json:
         typer.echo(format.dumps({"out": str(out), "rows": rows, "dataset": data.name, "run": str(run)}))
     else:
         typer.echo(f"{rows} predictions for {data.name} in {out}")
+
+
+def table(logits: Tensor, loss: str, level: str) -> str:
+    """CSV with the row's number, the decision, and a probability per class (or per label)."""
+    probabilities, decisions = decide(logits, loss)
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow([level, "prediction", *(f"probability_{c}" for c in range(probabilities.size(1)))])
+    for number, (decision, row) in enumerate(zip(decisions, probabilities.tolist())):
+        writer.writerow([number, decision, *(f"{value:.6g}" for value in row)])
+    return text.getvalue()
+
+
+def decide(logits: Tensor, loss: str) -> tuple[Tensor, list[str]]:
+    """Probabilities [N, C] and the decision of each row: a class, or the labels above one half joined by spaces."""
+    if loss == "multiclass":
+        return logits.softmax(dim=1), [str(label) for label in logits.argmax(dim=1).tolist()]
+    if logits.size(1) == 1:
+        return logits.sigmoid(), [str(int(positive)) for positive in (logits[:, 0] > 0).tolist()]
+    chosen = [" ".join(str(c) for c, yes in enumerate(row) if yes) for row in (logits > 0).tolist()]
+    return logits.sigmoid(), chosen

@@ -65,8 +65,8 @@ def reproduce(
     from rade.experiment.grid import Grid, Place
     from rade.experiment.plan import Wish
     from rade.experiment.store import open_store
-    from rade.train.plan import parse_assignment
-    from rade.train.stop import stop_on_signal
+    from rade.train.process import stop_on_signal
+    from rade.train.settings import parse_assignment
 
     overrides = {name: value for text in set_ or () for name, value in parse_assignment(text).items()}
     wish = Wish(names(datasets), names(methods), names(backbones), seeds, protocol or "", overrides)

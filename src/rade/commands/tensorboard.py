@@ -6,7 +6,7 @@ from typing import Any
 from rade.errors import EnvironmentFault
 from rade.train.errors import RunError, SettingsError
 from rade.train.files import ensure_writable
-from rade.train.progress import Progress
+from rade.train.loop import Progress
 from rade.train.record import RunRecord
 from rade.train.settings import Settings
 

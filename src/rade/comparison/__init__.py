@@ -4,8 +4,7 @@ print(rade.compare(make_net, data, seeds=10))
 """
 
 from rade.comparison.comparing import Finished, compare
-from rade.comparison.outcome import Comparison
-from rade.comparison.run import Run
-from rade.comparison.training import Training
+from rade.comparison.outcome import Comparison, Run
+from rade.comparison.problems import Training
 
 __all__ = ["Comparison", "Finished", "Run", "Training", "compare"]

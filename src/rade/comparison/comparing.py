@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, fields
+from functools import cached_property, lru_cache, partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
+import torch
 from torch.nn import Module
 
-from rade.comparison.methods import Way, methods_of
-from rade.comparison.outcome import PLAIN, Comparison
-from rade.comparison.run import Run, Work
-from rade.comparison.store import Folder
-from rade.comparison.subjects import subject_of
-from rade.comparison.training import Training
-from rade.comparison.workers import Job, performed, usual_workers
+from rade.comparison.identity import described, identity
+from rade.comparison.outcome import PLAIN, Comparison, Run
+from rade.comparison.problems import OwnProblem, Training, problem_of, with_task
+from rade.errors import outside
+from rade.experiment.grid import Outcome, attempt, run_all
+from rade.experiment.store import Store
 from rade.statistics import number
+from rade.train.batches import batches_of
 from rade.train.errors import RunError
+from rade.train.learner import Calling, Context, Method, OwnLearner, Step
+from rade.train.methods import METHODS as NAMED
+from rade.train.methods import RandomAddDrop, find_method, make
+from rade.train.process import Solo
+from rade.train.record import RunRecord
+from rade.train.run import run_key, train
+from rade.train.settings import Plan
+from rade.train.tasks import derive, generator
 
-METHODS = ("none", "drop-edge", "rade-of", "rade-ofs")
+METHODS = ("none", "drop-edge", "rade", "rade-ofs")
+PENALTY = 0.1  # of the paper, for graph tasks
+Way = Callable[[Module], Module] | Method
+Job = tuple[str, int]  # method and seed
 
 
 @dataclass(frozen=True)
@@ -57,75 +74,260 @@ def compare(
         data: a PyG ``Data`` with bool masks for training, validation and test ([n], or [n, splits]: seed k takes split
             k); a list or data set of graphs with a label each (80/10/10 % at random, classes in proportion); or a
             data set of `rade.data`, with its own splits, task and score.
-        methods: names as in ``rade train``; or by name, what is to be done: a name of those, a value of `rade.augment`,
-            or a function from your model to the model that is trained, such as ``lambda net: rade.RADE(net, ...)``.
+        methods: names as in ``rade train``, ``"rade"`` being ``rade.RADE(net)`` as it comes; or by name, what is to be
+            done: a name of those, a `rade.train.Method`, or a function from your model to the model that is trained,
+            such as ``lambda net: rade.RADE(net, ...)``.
         seeds: how many, counted from 0, or which.
         training: how all of them are trained.
         workers: processes that share the work, by default as many as there are cores; with 1 all happens in this one.
-        store: a folder that keeps every finished run; called again with it, only those that are missing are trained.
+        store: a file that keeps every finished run; called again with it, only those that are missing are trained.
         progress: is called after every run; ``print`` will do.
 
     Returns:
-        A `Comparison`: paired differences to the plain model with 95 % intervals, a verdict in one sentence.
+        A `Comparison`: paired differences to the plain model with 95 % intervals, a sentence for each method.
     """
     if isinstance(make_net, Module):
         raise TypeError(
             f"make_net must be a function that builds a new model on every call, got a {type(make_net).__name__}; pass "
             "its class, or lambda: Net(...)"
         )
-    problem, training = subject_of(data, training)
-    work = Work(make_net, problem, methods_of(methods, problem, training), training)
+    problem, training = problem_of(data, training)
+    work = Work(make_net, problem, methods_of(methods, problem.level == "graph", training), training)
     numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     if not numbers or len(set(numbers)) < len(numbers) or min(numbers) < 0:
         raise ValueError(f"seeds must be a number of at least 1, or different numbers from 0 on, got {seeds!r}")
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be at least 1, or None for as many as there are cores, got {workers!r}")
-    metric = work.rehearse()
-    names = [method.name for method in work.methods]
-    jobs = [Job(name, seed) for seed in numbers for name in names]
-    with _folder(store, work, numbers) as folder:
-        runs, notes = _collected(work, jobs, workers, folder, progress)
-    reference = PLAIN if PLAIN in names else names[0]
+    with _one_thread():
+        work.rehearse()
+        jobs = [(name, seed) for seed in numbers for name in work.methods]
+        notes: list[str] = []
+        keeping = nullcontext(None) if store is None else Store(Path(store)).writing()
+        with keeping as kept:
+            runs = _collected(work, jobs, workers, kept, progress, notes)
+    reference = PLAIN if PLAIN in work.methods else next(iter(work.methods))
     if not any(run.method == reference for run in runs):
         raise RunError(f"no run of {reference!r} ended well, so there is nothing to compare with: {notes[-1]}")
-    return Comparison(tuple(runs), metric, reference, problem.ratio, tuple(notes))
-
-
-@contextmanager
-def _folder(store: str | PathLike[str] | None, work: Work, seeds: tuple[int, ...]) -> Iterator[Folder | None]:
-    if store is None:
-        yield None
-        return
-    with Folder.of(Path(store), work, seeds) as folder:
-        yield folder
+    asked = [name for name, method in work.methods.items() if isinstance(method, RandomAddDrop | Function)]
+    baselines = tuple(name for name in work.methods if name not in asked and name in NAMED)
+    return Comparison(tuple(runs), work.problem.metric, reference, problem.ratio, tuple(notes), baselines)
 
 
 def _collected(
     work: Work,
     jobs: Sequence[Job],
     workers: int | None,
-    folder: Folder | None,
+    store: Store | None,
     progress: Callable[[Finished], None] | None,
-) -> tuple[list[Run], list[str]]:
-    """All runs in the order of the jobs, those of the folder among them; and what there is to be said."""
-    found = {} if folder is None else {job: folder.get(job.method, job.seed) for job in jobs}
-    runs = {job: run for job, run in found.items() if run is not None}
-    notes: list[str] = []
-
-    def say(sentence: str) -> None:
-        notes.append(sentence)
-        warnings.warn(sentence, stacklevel=5)
-
+    notes: list[str],
+) -> list[Run]:
+    """All runs in the order of the jobs, those of the store among them."""
+    keys = {} if store is None else {job: work.key(job) for job in jobs}
+    there = {} if store is None else {record.key: record for record in store.records(dataset=work.problem.name)}
+    runs = {job: Run.of(there[key]) for job, key in keys.items() if key in there}
     missing = [job for job in jobs if job not in runs]
-    asked = usual_workers(len(missing)) if workers is None else workers
-    for outcome in performed(work, missing, asked, say):
-        if not isinstance(outcome, Run):
-            job, reason = outcome
-            notes.append(f"{job.key} failed: {reason}")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    for outcome in work.outcomes(missing, min(workers or cores, len(missing)), notes):
+        job = outcome.argument
+        if outcome.value is None:
+            notes.append(f"{job[0]}, seed {job[1]} failed: {outcome.failure}")
             continue
-        runs[Job(outcome.method, outcome.seed)] = outcome
-        if folder is not None:
-            folder.put(outcome)
+        runs[job] = Run.of(outcome.value)
+        if store is not None:
+            store.put(outcome.value)
         if progress is not None:
-            progress(Finished(outcome, len(runs), len(jobs)))
-    return [runs[job] for job in jobs if job in runs], notes
+            progress(Finished(runs[job], len(runs), len(jobs)))
+    return [runs[job] for job in jobs if job in runs]
+
+
+@dataclass(frozen=True)
+class Function(Method):
+    """A function from the user's model to the one that is trained."""
+
+    name: str
+    make: Callable[[Module], Module]
+
+    def around(self, net: Module, context: Context) -> Module:
+        """What the function returns."""
+        found = self.make(net)
+        if not isinstance(found, Module):
+            raise TypeError(f"method {self.name!r} must return a model, got {type(found).__name__}")
+        return found
+
+
+def methods_of(given: Sequence[str] | Mapping[str, str | Way], graphs: bool, training: Training) -> dict[str, Method]:
+    """The methods by the names that tables use, checked; those of graph tasks with the paper's penalty for them."""
+    if isinstance(given, str):
+        raise TypeError(f"methods must be several names, such as ('none', {given!r}), got {given!r}")
+    named: dict[str, str | Way] = dict(given) if isinstance(given, Mapping) else {name: name for name in given}
+    found = {name: _method(name, way, graphs) for name, way in named.items()}
+    if len(found) < 2 or len(found) < len(given):
+        raise ValueError(f"a comparison needs at least two different methods, got {len(given)}: {', '.join(given)}")
+    for name, method in found.items():
+        if graphs and training.pool is None and "pooling_rule" in method.options:
+            raise ValueError(
+                f"the rates of {name} adapt by how the model pools nodes to graphs: say Training(pool='sum') or "
+                "Training(pool='mean'), or keep them ('rade', 'rade-of-fixed', 'rade-of-noise')"
+            )
+    return found
+
+
+def _method(name: str, way: str | Way, graphs: bool) -> Method:
+    if isinstance(way, str):
+        return make(way, **({"penalty": PENALTY} if graphs and "penalty" in find_method(way).options else {}))
+    if isinstance(way, Method):
+        return way
+    if not callable(way):
+        raise TypeError(f"a method is a name, a function from model to model, or a rade.train.Method, got {way!r}")
+    return Function(name, way)
+
+
+class OwnPlan(Plan):
+    """A plan for a model of the user's; identity: of the model under its method, and of the training."""
+
+    identity: str = ""
+
+
+@dataclass(eq=False)
+class Work:
+    """All that decides the runs of a comparison; it travels to other processes whole."""
+
+    make_net: Callable[[], Module]
+    problem: OwnProblem
+    methods: dict[str, Method]
+    training: Training
+
+    def rehearse(self) -> None:
+        """One step of every method, so that what cannot work says so before training; it also tells the task."""
+        for name in self.methods:
+            try:
+                with torch.random.fork_rng(devices=[]):
+                    learner = self.learner(name, 0).train()
+                    step, task = self._first_step, self.problem.task
+                    outputs = learner(step)
+                    loss = task.loss(outputs, step.labels) + learner.penalty(step, outputs)
+                    loss.backward()  # type: ignore[no-untyped-call]
+                    if learner.adapts_after(True):
+                        learner.adapt(step, lambda logits: task.loss(logits, step.labels))  # noqa: B023
+            except (ValueError, TypeError, RuntimeError) as refusal:
+                kind = next(kind for kind in (ValueError, TypeError, RuntimeError) if isinstance(refusal, kind))
+                raise kind(f"method {name!r}: {' '.join(str(refusal).split())}") from refusal
+
+    def __call__(self, job: Job) -> RunRecord:
+        """Train; what there is to warn of was said in the rehearsal."""
+        method, seed = job
+        with _one_thread(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return train(self.problem, partial(self.learner, method), self.plan(job), seed)
+
+    def plan(self, job: Job, name: str = "") -> OwnPlan:
+        """How a job is trained; name: its identity."""
+        training, whole = self.training, self.problem.level == "node"
+        return OwnPlan(
+            dataset=self.problem.name,
+            backbone=_word(self.make_net),
+            method=job[0],
+            epochs=training.epochs,
+            patience=training.patience,
+            optimizer="adam",
+            lr=training.lr,
+            weight_decay=training.weight_decay,
+            schedule="constant",
+            batch_size=0 if whole else training.batch_size,
+            eval_batch_size=0,
+            fanouts=(),
+            device=str(self.problem.labels.device),
+            identity=name or self.identities.get(job, ""),
+        )
+
+    @cached_property
+    def identities(self) -> dict[Job, str]:
+        """Those of the jobs whose keys were asked for."""
+        return {}
+
+    def key(self, job: Job) -> str:
+        """The name of a run in a store: data, training, the model under its method as it is before the first step."""
+        method, seed = job
+        with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            net = self.learner(method, seed).net
+        values = {field.name: getattr(self.training, field.name) for field in fields(self.training)}
+        self.identities[job] = identity(net, f"{described(values)} {described(self.methods[method])}")
+        return run_key(self.plan(job), seed, self.problem.origin)
+
+    def learner(self, method: str, seed: int) -> OwnLearner:
+        """The user's model under a method, with parameters from the seed."""
+        torch.manual_seed(derive(seed, 3))
+        net = self.make_net()
+        if not isinstance(net, Module):
+            raise TypeError(f"make_net must return a torch.nn.Module, got {type(net).__name__}")
+        if net is self.make_net():
+            raise ValueError("make_net must build a new model on every call, but returned the same one twice")
+        device = str(self.problem.labels.device)
+        net, calling = net.to(device), Calling.of(net)
+        self._look_at(net, calling)
+        draws = generator(seed, 4, device=device)
+        context = Context(draws, self.problem.density, self.problem.task.name, self.training.pool or "none")
+        learner = OwnLearner(self.methods[method].around(net, context), draws, self.methods[method], calling)
+        torch.manual_seed(derive(seed, 6))  # what the model itself draws, dropout say, is the same for all methods
+        return learner
+
+    def _look_at(self, net: Module, calling: Calling) -> None:
+        """One pass of the untouched model: it makes lazy parameters, and the first one tells the task."""
+        step = self._first_step
+        with torch.no_grad():
+            outputs = calling(net.eval(), step.data)
+        count, what = (len(step.labels), "graphs") if step.rows is None else (len(self.problem.labels), "nodes")
+        if outputs.shape[0] != count:
+            raise ValueError(f"the model must return a row of outputs for each of {count} {what}, got {outputs.shape}")
+        if not self.problem.task.name:
+            outputs = outputs if step.rows is None else outputs[step.rows]
+            self.problem = with_task(self.problem, self.training, outputs, step.labels)
+
+    @cached_property
+    def _first_step(self) -> Step:
+        batches = batches_of(self.problem, self.problem.split(0), self.plan(("", 0)), 0, Solo(), by_rows=False)
+        return next(iter(batches.training(0)))
+
+    def outcomes(self, jobs: Sequence[Job], workers: int, notes: list[str]) -> Iterator[Outcome[Job, RunRecord]]:
+        """Finished runs and failures as they come; a note says why there are no other processes."""
+        if workers > 1:
+            with tempfile.TemporaryDirectory(prefix="rade-") as folder:
+                path = Path(folder) / "work"  # so that the data travels once, and not with every job
+                try:
+                    path.write_bytes(cloudpickle.dumps(self))
+                except (pickle.PicklingError, AttributeError, TypeError) as error:
+                    why = " ".join(str(error).split())
+                    notes.append(f"the runs went one after another in this process, others could not read them ({why})")
+                    warnings.warn(notes[-1], stacklevel=outside())
+                else:
+                    yield from run_all(partial(_perform, str(path)), jobs, workers=workers)
+                    return
+        yield from (attempt(self, job) for job in jobs)
+
+
+def _perform(path: str, job: Job) -> RunRecord:
+    """Do a job in another process."""
+    return _read(path)(job)
+
+
+@lru_cache(maxsize=1)
+def _read(path: str) -> Work:
+    found: Work = cloudpickle.loads(Path(path).read_bytes())
+    return found
+
+
+def _word(make_net: Any) -> str:
+    """A function or class in a word."""
+    return str(getattr(make_net, "__name__", type(make_net).__name__))
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Sums in the same order however many processes there are, and no fight for cores between them."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -21,78 +21,63 @@ DEEPEST = 6  # how far objects inside objects are followed
 OWN_OF_MODULE = frozenset(vars(Module()))
 
 
-def identity(model: Module, common: str) -> str:
+def identity(model: Module, common: str = "") -> str:
     """A name of all that decides what a model computes, as far as it can be told from outside, and of ``common``."""
-    found = hashlib.sha256(common.encode())
-    for path, module in model.named_modules():
-        kind = type(module)
-        found.update(f"{path} {_name(kind)} {_settings(module)} {_text(kind)}".encode())
-    for name, value in model.state_dict().items():
-        if isinstance(value, torch.Tensor) and not name.endswith("_extra_state"):  # that is where generators stand
-            found.update(f"{name} {_numbers(value)}".encode())
-    return found.hexdigest()
+    parts = [f"{path} {described(module)}" for path, module in model.named_modules()]
+    parts += [f"{name} {described(value)}" for name, value in model.state_dict().items() if "_extra_state" not in name]
+    return hashlib.sha256("\n".join([common, *parts]).encode()).hexdigest()
 
 
 def described(value: Any, depth: int = 0) -> str:
     """A value in words that are the same in another process: no addresses, and functions with what they do."""
+    deeper = partial(described, depth=depth + 1)
+    kind = type(value)
     if isinstance(value, VALUES):
         return repr(value)
     if depth == DEEPEST:
-        return _name(type(value))
-    deeper = depth + 1
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{described(k, deeper)}: {described(v, deeper)}' for k, v in value.items())}}}"
-    if isinstance(value, (list, tuple, set, frozenset)):
-        items = [described(item, deeper) for item in value]
-        return f"{_name(type(value))}({', '.join(sorted(items) if isinstance(value, (set, frozenset)) else items)})"
+        return _name(kind)
     if isinstance(value, torch.Tensor):
         return _numbers(value)
     if isinstance(value, (np.ndarray, np.generic)):
         return f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{deeper(name)}: {deeper(item)}' for name, item in value.items())}}}"
+    if isinstance(value, (list, tuple)):
+        return f"{_name(kind)}({', '.join(map(deeper, value))})"
+    if isinstance(value, (set, frozenset)):
+        return f"{_name(kind)}({', '.join(sorted(map(deeper, value)))})"
     if isinstance(value, partial):
-        return f"partial({described((value.func, value.args, value.keywords), deeper)})"
-    if isinstance(value, (FunctionType, MethodType, BuiltinFunctionType, type)):
-        return _function(value, deeper)
-    if is_dataclass(value):
-        parts = {field.name: getattr(value, field.name) for field in fields(value) if field.compare}
-        return f"{_name(type(value))} {described(parts, deeper)} {_text(type(value))}"
+        return f"partial({deeper((value.func, value.args, value.keywords))})"
+    if isinstance(value, (type, FunctionType, MethodType, BuiltinFunctionType)):
+        return _name(value) if _is_known(value) else _function(value, deeper)
     if isinstance(value, Module):
-        return f"{_name(type(value))} {_settings(value, deeper)} {_text(type(value))}"
-    if _is_known(type(value)):
-        return _name(type(value))
-    return f"{_name(type(value))} {described(getattr(value, '__dict__', {}), deeper)} {_text(type(value))}"
+        # Private attributes of libraries are how they work; those of one's own classes are settings.
+        own = {name: item for name, item in sorted(vars(value).items()) if name not in OWN_OF_MODULE}
+        own = {name: item for name, item in own.items() if not (_is_known(kind) and name.startswith("_"))}
+        return f"{_name(kind)} {value.extra_repr()} {deeper(own)} {_text(kind)}"
+    if is_dataclass(value):
+        return f"{_name(kind)} {deeper({f.name: getattr(value, f.name) for f in fields(value) if f.compare})}"
+    held = {} if _is_known(kind) or not hasattr(value, "__dict__") else vars(value)
+    return f"{_name(kind)} {deeper(held)} {_text(kind)}"
 
 
-def _settings(module: Module, depth: int = 0) -> str:
-    """Attributes, private ones of own classes only: those of libraries are how they work."""
-    own = {name: value for name, value in sorted(vars(module).items()) if name not in OWN_OF_MODULE}
-    if _is_known(type(module)):
-        own = {name: value for name, value in own.items() if not name.startswith("_")}
-    return f"{module.extra_repr()} {described(own, depth)}"
-
-
-def _function(value: Any, depth: int) -> str:
-    name = _name(value)
-    if _is_known(value):
-        return name
+def _function(value: Any, deeper: Any) -> str:
     if isinstance(value, type):
-        return f"{name} {_text(value)}"
+        return f"{_name(value)} {_text(value)}"
     if isinstance(value, MethodType):
-        return f"{_function(value.__func__, depth)} of {described(value.__self__, depth)}"
+        return f"{deeper(value.__func__)} of {deeper(value.__self__)}"
     if not isinstance(value, FunctionType):
-        return name
-    held = [_content(cell, depth) for cell in value.__closure__ or ()]
+        return _name(value)
+    held = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
     text = "" if value.__name__ == "<lambda>" else _source(value)  # a line may hold several of those
-    return (
-        f"{name} {text or _code(value.__code__)} {described((value.__defaults__, value.__kwdefaults__), depth)} {held}"
-    )
+    return f"{_name(value)} {text or _code(value.__code__)} {deeper((value.__defaults__, value.__kwdefaults__, held))}"
 
 
-def _content(cell: Any, depth: int) -> str:
+def _is_filled(cell: Any) -> bool:
     try:
-        return described(cell.cell_contents, depth)
+        return cell.cell_contents is not cell
     except ValueError:  # not filled yet
-        return ""
+        return False
 
 
 def _code(code: CodeType) -> str:
@@ -125,6 +110,6 @@ def _numbers(value: torch.Tensor) -> str:
     if isinstance(value, UninitializedParameter):
         return "waits"
     dense = value.detach().cpu()
-    dense = dense.to_dense() if dense.layout != torch.strided else dense
-    whole = dense.contiguous().view(torch.uint8) if dense.dtype == torch.bfloat16 else dense.contiguous()
-    return f"{tuple(value.shape)} {hashlib.sha256(whole.numpy().tobytes()).hexdigest()}"
+    dense = (dense.to_dense() if dense.layout != torch.strided else dense).contiguous()
+    whole = dense.view(torch.uint8) if dense.dtype == torch.bfloat16 else dense
+    return f"{value.dtype} {tuple(value.shape)} {hashlib.sha256(whole.numpy().tobytes()).hexdigest()}"

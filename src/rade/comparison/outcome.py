@@ -1,19 +1,52 @@
-"""What a comparison found: runs, paired differences, a verdict in a sentence, a table, a picture."""
+"""What a comparison found: runs, paired differences, a sentence for each method of RADE, a table, a picture."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from rade.comparison.picture import drawn
-from rade.comparison.run import Run
 from rade.report.judge import Verdict, correct, judge
 from rade.report.words import duration, mean_std, p_value
 from rade.statistics import Spread, signed, spread
+from rade.train.record import RunRecord
 
 PLAIN = "none"
+
+
+@dataclass(frozen=True)
+class Run:
+    """How one run ended; scores are those of the epoch with the best validation score.
+
+    Attributes:
+        method, seed: which run it is.
+        val, test: its scores, as the metric returns them.
+        best_epoch, epochs: the epoch of the scores, and the last one.
+        p, q: the rates at the end, 0 for methods without.
+        seconds: how long it took.
+    """
+
+    method: str
+    seed: int
+    val: float
+    test: float
+    best_epoch: int
+    epochs: int
+    p: float
+    q: float
+    seconds: float
+
+    @staticmethod
+    def of(record: RunRecord) -> Run:
+        """From the record of a run."""
+        scores, last = (record.val, record.test, record.best_epoch, record.epochs), record.history
+        rates = (last["p"][-1], last["q"][-1])
+        return Run(record.settings["method"], record.seed, *scores, *rates, record.timing.seconds)
+
+    def asdict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -26,6 +59,7 @@ class Comparison:
         reference: the method that all others are compared with: "none", or the first where it is missing.
         ratio: test over training items of random splits of the same graphs, 0 else (Nadeau and Bengio's correction).
         notes: what a reader should know: runs that failed, why there was one process.
+        baselines: methods that are there to compare with, not asked about; the verdict leaves them out.
     """
 
     runs: tuple[Run, ...]
@@ -33,6 +67,7 @@ class Comparison:
     reference: str
     ratio: float = 0.0
     notes: tuple[str, ...] = ()
+    baselines: tuple[str, ...] = ()
 
     @cached_property
     def methods(self) -> tuple[str, ...]:
@@ -67,10 +102,11 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """One sentence about the method with the highest mean."""
+        """One sentence for each method that was asked about; for baselines where there are no others."""
         if not self.differences:
             return "No two methods share a seed, so there is nothing to compare."
-        return str(max(self.differences.values(), key=lambda one: one.result.mean))
+        asked = [one for method, one in self.differences.items() if method not in self.baselines]
+        return "\n".join(map(str, asked or self.differences.values()))
 
     def table(self) -> str:
         """One line per method: score, difference with its interval, p after Holm, rates at the end, time for a run."""
@@ -96,12 +132,23 @@ class Comparison:
 
     def plot(self) -> Any:
         """A matplotlib figure: every run's difference to the reference, the mean and its 95 % interval."""
-        base = self.scores(self.reference)
-        gaps = {
-            method: [score - base[seed] for seed, score in self.scores(method).items() if seed in base]
-            for method in self.differences
-        }
-        return drawn(gaps, {method: one.result for method, one in self.differences.items()}, self._against, self.metric)
+        from matplotlib.figure import Figure
+
+        base, count = self.scores(self.reference), len(self.differences)
+        figure = Figure(figsize=(7, 1.2 + 0.5 * count), layout="constrained")
+        panel = figure.subplots()
+        panel.axvline(0, color="0.5", linewidth=1)
+        for height, (method, one) in enumerate(self.differences.items()):
+            gaps = [score - base[seed] for seed, score in self.scores(method).items() if seed in base]
+            result, color = one.result, f"C{height}"
+            panel.plot(gaps, [height - 0.2] * len(gaps), "o", color=color, alpha=0.5, markersize=5, markeredgewidth=0)
+            if result.low is not None and result.high is not None:
+                panel.plot([result.low, result.high], [height, height], color=color, linewidth=3)
+            panel.plot([result.mean], [height], "D", color=color, markersize=7)
+        panel.set_yticks(range(count), list(self.differences))
+        panel.set_ylim(count - 0.5, -0.5)
+        panel.set_xlabel(f"{self.metric}: points above {self._against} (dots: seeds, bar: 95 % interval of the mean)")
+        return figure
 
     def to_pandas(self) -> Any:
         """A data frame with one line per run."""

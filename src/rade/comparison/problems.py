@@ -1,146 +1,177 @@
-"""The user's data as a comparison sees it: one graph with masks, or many graphs that are split by the seed."""
+"""The user's data as a problem: one graph with masks, many graphs that are split by the seed, or a `rade.data` set."""
 
 from __future__ import annotations
 
+import copy
 import hashlib
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, cast, get_args
 
 import torch
+import torch.utils.data
 from torch import Tensor
-from torch.utils.data import Dataset
 from torch_geometric.data import Data
 
-from rade.data.splits import Split
+from rade.comparison.identity import described
+from rade.control.readout import Pool
+from rade.control.readout import Task as TaskName
+from rade.data import Dataset, Split
+from rade.data.splits import RandomSplit
+from rade.errors import choose
 from rade.graph.graph import node_count
-from rade.train.seeds import generator
+from rade.train.errors import unknown
+from rade.train.stages import split_of
+from rade.train.tasks import LOSSES, METRICS, Loss, Metric, Problem, Task, generator
 
 PARTS = ("train", "val", "test")
 SHARES = (0.8, 0.9)  # where training and where validation graphs end, of all
+_USUAL = {"multiclass": "accuracy", "binary": "accuracy", "multilabel": "micro-f1", "regression": "r2"}
 
 
-@dataclass(frozen=True, eq=False)
-class Problem(ABC):
-    """Data with labels and a split for every seed.
+@dataclass(frozen=True)
+class Training:
+    """Adam with early stopping on the validation score; the same for all methods of a comparison.
 
     Attributes:
-        graphs: all graphs; a single one where its nodes are labelled.
+        lr, weight_decay: those of Adam.
+        epochs: the most there are.
+        patience: epochs without a better validation score before training stops; 0 for never.
+        batch_size: graphs in a step; a single graph is always whole.
+        task: what the outputs are; ``"auto"`` tells it from the labels and the number of outputs.
+        metric: ``"accuracy"``, ``"micro-f1"``, ``"roc-auc"``, ``"average-precision"``, ``"r2"``, or a function from
+            outputs and labels to a number that is better when larger; ``"auto"`` is the task's.
+        pool: how the model pools nodes to graphs, ``"sum"`` or ``"mean"``; rates that adapt must know.
+        loss: a function from outputs and labels to what is minimised; by default the task's.
     """
 
-    graphs: tuple[Data, ...]
+    lr: float = 0.01
+    weight_decay: float = 5e-4
+    epochs: int = 200
+    patience: int = 50
+    batch_size: int = 32
+    task: TaskName = "auto"
+    metric: str | Metric = "auto"
+    pool: Pool | None = None
+    loss: Loss | None = None
 
-    @property
-    @abstractmethod
-    def labels(self) -> Tensor:
-        """Of all nodes or graphs, [N] or [N, C]."""
-
-    @property
-    @abstractmethod
-    def ratio(self) -> float:
-        """Test over training items where splits are drawn from the same items (Nadeau and Bengio), else 0."""
-
-    @abstractmethod
-    def split(self, seed: int) -> Split:
-        """Which nodes or graphs are for what."""
-
-    @property
-    def density(self) -> float:
-        """Edges over pairs of nodes, of all graphs together."""
-        edges = sum(int(data.num_edges) for data in self.graphs)
-        return edges / max(1, sum(int(data.num_nodes) * (int(data.num_nodes) - 1) for data in self.graphs))
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash of all tensors."""
-        found = hashlib.sha256()
-        for data in self.graphs:
-            for name in sorted(data.keys()):
-                value = data[name]
-                found.update(f"{name} {_bytes(value)!r}".encode())
-        return found.hexdigest()
-
-
-@dataclass(frozen=True, eq=False)
-class Nodes(Problem):
-    """One graph whose nodes have labels and masks; columns of a mask are splits, taken in turn."""
-
-    @property
-    def ratio(self) -> float:
-        """Masks are given splits."""
-        return 0.0
-
-    @property
-    def labels(self) -> Tensor:
-        """Of all nodes."""
-        return rows_of(self.graphs[0].y)
-
-    def split(self, seed: int) -> Split:
-        """The masks' own, or column number ``seed``."""
-        masks = [self.graphs[0][f"{part}_mask"] for part in PARTS]
-        columns = [mask if mask.dim() == 1 else mask[:, seed % mask.shape[1]] for mask in masks]
-        return Split(*(column.nonzero().squeeze(1) for column in columns))
+    def __post_init__(self) -> None:
+        for names, kind, words in (
+            (("lr", "weight_decay"), Real, "a number"),
+            (("epochs", "patience", "batch_size"), Integral, "a whole number"),
+        ):
+            for name in names:
+                if not isinstance(getattr(self, name), kind):
+                    raise TypeError(f"{name} must be {words}, got {getattr(self, name)!r}")
+        if not self.lr > 0 or self.weight_decay < 0:
+            raise ValueError(f"lr must be positive and weight_decay not negative, got {self.lr}, {self.weight_decay}")
+        if self.epochs < 1 or self.batch_size < 1 or self.patience < 0:
+            raise ValueError(
+                "epochs and batch_size must be at least 1 and patience at least 0, got "
+                f"{self.epochs}, {self.batch_size} and {self.patience}"
+            )
+        choose("task", self.task, get_args(TaskName))
+        if self.pool is not None:
+            choose("pool", self.pool, get_args(Pool))
+        if self.loss is not None and not callable(self.loss):
+            raise TypeError(f"loss must be a function from outputs and labels to a tensor, got {self.loss!r}")
 
 
 @dataclass(frozen=True, eq=False)
-class Graphs(Problem):
-    """Many graphs with a label each; 80, 10 and 10 % at random, classes in proportion."""
+class OwnProblem(Problem):
+    """A problem of the user's; ratio: test over training items where splits are drawn from the same items, else 0."""
 
-    @property
-    def labels(self) -> Tensor:
-        """Of all graphs."""
-        return rows_of(torch.stack([_of_one(data.y) for data in self.graphs]))
-
-    @property
-    def ratio(self) -> float:
-        """Splits share most of their training graphs, so their scores are no independent draws."""
-        return (1 - SHARES[1]) / SHARES[0]
-
-    def split(self, seed: int) -> Split:
-        """Each class is shuffled and spread evenly over [0, 1); then the line is cut."""
-        draws, labels = generator(seed, 5), self.labels
-        classes = labels if labels.dim() == 1 and not labels.is_floating_point() else torch.zeros(len(labels)).long()
-        place = torch.empty(len(labels), dtype=torch.double)
-        for one in torch.unique(classes):
-            members = (classes == one).nonzero().squeeze(1)
-            order = torch.randperm(len(members), generator=draws).double()
-            place[members] = (order + torch.rand((), generator=draws).double()) / len(members)
-        ends = [round(share * len(labels)) for share in SHARES]
-        parts = torch.tensor_split(place.argsort(), ends)
-        return Split(*(part.sort().values for part in parts))
+    ratio: float = 0.0
 
 
-def problem_of(data: Any) -> Problem:
-    """The problem in a `Data` object with masks, or in a sequence or data set of graphs."""
+# Until a model has been seen: its outputs tell what is to be learned.
+_UNTOLD = Task("", LOSSES["multiclass"], METRICS["accuracy"], 0)
+
+
+def problem_of(data: Any, training: Training) -> tuple[OwnProblem, Training]:
+    """The problem, its task still open, and the training with the task and the score that a `rade.data` set has."""
+    if isinstance(data, Dataset):
+        task = data.loss if training.task == "auto" else training.task
+        metric = data.metric if training.metric == "auto" else training.metric
+        return _catalogued(data), replace(training, task=task, metric=metric)
     if isinstance(data, Data):
-        return _nodes(data)
+        return _nodes(data), training
     graphs = tuple(_each(data))
     if len(graphs) == 1 and "train_mask" in graphs[0]:
-        return _nodes(graphs[0])
+        return _nodes(graphs[0]), training
     if len(graphs) < 10:
         raise ValueError(f"graphs are split 80/10/10 %, so there must be at least 10, got {len(graphs)}")
-    for data in graphs:
-        if data.y is None:
+    for one in graphs:
+        if one.y is None:
             raise ValueError("every graph needs a label, data.y, and one has none")
-        if data.edge_index is not None:
-            node_count(data.edge_index, data.num_nodes)
-    return Graphs(graphs)
+        if one.edge_index is not None:
+            node_count(one.edge_index, one.num_nodes)
+    return _graphs(graphs), training
+
+
+def with_task(problem: OwnProblem, training: Training, outputs: Tensor, labels: Tensor) -> OwnProblem:
+    """The problem with its task: told from outputs [k, C] and labels [k] or [k, C], or as the user says."""
+    name = _told(outputs, labels) if training.task == "auto" else training.task
+    _check_shapes(name, outputs, labels)
+    metric = _USUAL[name] if training.metric == "auto" else training.metric
+    if isinstance(metric, str):
+        if metric not in METRICS:
+            raise unknown("metric", metric, METRICS)
+        word, score = metric, METRICS[metric]
+    else:
+        word, score = str(getattr(metric, "__name__", type(metric).__name__)), metric
+    loss = LOSSES[name] if training.loss is None else training.loss
+    return replace(problem, task=Task(name, loss, score, outputs.shape[-1]), metric=word)
+
+
+def _own(
+    name: str, level: str, graphs: tuple[Data, ...], labels: Tensor, split: Any, ratio: float, density: float = -1.0
+) -> OwnProblem:
+    if density < 0:
+        edges = sum(int(data.num_edges) for data in graphs)
+        density = edges / max(1, sum(int(data.num_nodes) * (int(data.num_nodes) - 1) for data in graphs))
+    found = hashlib.sha256(" ".join(described(data.to_dict()) for data in graphs).encode()).hexdigest()
+    origin = {"name": name, "source": "", "licence": "", "files": {}, "options": {"fingerprint": found}}
+    return OwnProblem(name, level, graphs, labels, split, _UNTOLD, "", density, origin, ratio=ratio)
+
+
+def _catalogued(data: Dataset) -> OwnProblem:
+    """A data set with its own splits: seed k takes that of run k."""
+    if data.level == "node":
+        graph = copy.copy(data.graphs[0])
+        graph.x = graph.x if graph.x.layout is torch.strided else graph.x.to_dense()  # as PyG's layers expect it
+        graphs, labels = (graph,), _rows(graph.y)
+    else:
+        graphs = tuple(data.graphs[k] for k in range(len(data.graphs)))
+        if data.folds:  # their validation and test parts are the same, so the test score would be chosen for
+            return _graphs(graphs)
+        labels = _rows(torch.cat([graph.y for graph in graphs]))
+    first = split_of(data, 0, 0)
+    # Random splits share most of their training items; official ones are what they are.
+    ratio = len(first.test) / len(first.train) if isinstance(data.splits, RandomSplit) else 0.0
+    return _own(data.name, data.level, graphs, labels, partial(_run_split, data), ratio, data.density)
+
+
+def _run_split(data: Dataset, run: int) -> Split:
+    return split_of(data, run, 0)
 
 
 def _each(data: Any) -> Iterator[Data]:
-    if not isinstance(data, Sequence | Dataset):
+    if not isinstance(data, Sequence | torch.utils.data.Dataset):
         raise TypeError(
             f"expected a PyG Data object, a list or data set of them, or a rade.data set, got {type(data).__name__}"
         )
-    for index in range(len(data)):  # type: ignore[arg-type]
+    for index in range(len(cast(Sequence[Any], data))):
         if not isinstance(data[index], Data):
             raise TypeError(f"expected graphs as PyG Data objects, got {type(data[index]).__name__}")
         yield data[index]
 
 
-def _nodes(data: Data) -> Nodes:
+def _nodes(data: Data) -> OwnProblem:
+    """One graph whose nodes have labels and masks; columns of a mask are splits, taken in turn."""
     if data.y is None or data.edge_index is None:
         raise ValueError("the data needs labels, data.y, and edges, data.edge_index")
     node_count(data.edge_index, data.num_nodes)
@@ -162,23 +193,73 @@ def _nodes(data: Data) -> Nodes:
             raise ValueError(
                 f"{one}_mask and {other}_mask share {shared} nodes, so scores would say nothing; parts must be apart"
             )
-    return Nodes((data,))
+    return _own("own graph", "node", (data,), _rows(data.y), partial(_masked, data), 0.0)
 
 
-def rows_of(labels: Tensor) -> Tensor:
+def _masked(data: Data, seed: int) -> Split:
+    masks = [data[f"{part}_mask"] for part in PARTS]
+    columns = [mask if mask.dim() == 1 else mask[:, seed % mask.shape[1]] for mask in masks]
+    return Split(*(column.nonzero().squeeze(1) for column in columns))
+
+
+def _graphs(graphs: tuple[Data, ...]) -> OwnProblem:
+    """Many graphs with a label each; 80, 10 and 10 % at random, classes in proportion.
+
+    Splits share most of their training graphs, so their scores are no independent draws.
+    """
+    labels = [torch.as_tensor(data.y).reshape(-1) for data in graphs]  # a number, [1], [C] or [1, C] each
+    targets = _rows(torch.stack([label[0] if label.numel() == 1 else label for label in labels]))
+    ratio = (1 - SHARES[1]) / SHARES[0]
+    return _own("own graphs", "graph", graphs, targets, partial(_in_proportion, targets), ratio)
+
+
+def _in_proportion(labels: Tensor, seed: int) -> Split:
+    """Each class is shuffled and spread evenly over [0, 1); then the line is cut."""
+    draws = generator(seed, 5)
+    classes = labels if labels.dim() == 1 and not labels.is_floating_point() else torch.zeros(len(labels)).long()
+    place = torch.empty(len(labels), dtype=torch.double)
+    for one in torch.unique(classes):
+        members = (classes == one).nonzero().squeeze(1)
+        order = torch.randperm(len(members), generator=draws).double()
+        place[members] = (order + torch.rand((), generator=draws).double()) / len(members)
+    ends = [round(share * len(labels)) for share in SHARES]
+    return Split(*(part.sort().values for part in torch.tensor_split(place.argsort(), ends)))
+
+
+def _rows(labels: Tensor) -> Tensor:
     """[N, 1] as [N]."""
     return labels.squeeze(1) if labels.dim() == 2 and labels.shape[1] == 1 else labels
 
 
-def _of_one(label: Any) -> Tensor:
-    """The label of one graph: a number, [1], [C] or [1, C]."""
-    found = torch.as_tensor(label).reshape(-1)
-    return found[0] if found.numel() == 1 else found
+def _told(outputs: Tensor, labels: Tensor) -> str:
+    """The task, where labels leave no doubt."""
+    known = labels[~torch.isnan(labels)] if labels.is_floating_point() else labels
+    zeros_and_ones = bool(((known == 0) | (known == 1)).all())
+    single = outputs.dim() == 1 or outputs.shape[1] == 1
+    if labels.is_floating_point() and not zeros_and_ones:
+        raise ValueError("the labels are real numbers: say Training(task='regression')")
+    if single and zeros_and_ones:
+        return "binary"
+    if labels.dim() == 2 and labels.shape == outputs.shape and zeros_and_ones:
+        return "multilabel"
+    return "multiclass"
 
 
-def _bytes(value: Any) -> Any:
-    if not isinstance(value, Tensor):
-        return value
-    whole = value.detach().cpu()
-    parts = [whole] if whole.layout is torch.strided else [whole.to_dense()]
-    return [str(value.dtype), list(value.shape), hashlib.sha256(parts[0].contiguous().numpy().tobytes()).hexdigest()]
+def _check_shapes(task: str, outputs: Tensor, labels: Tensor) -> None:
+    per_row = labels.numel() == outputs.shape[0] and not labels.is_floating_point()
+    fits = per_row and outputs.dim() == 2 if task == "multiclass" else labels.numel() == outputs.numel()
+    if not fits:
+        wanted = "one whole number per row" if task == "multiclass" else "one label per output"
+        raise ValueError(
+            f"a {task} task needs {wanted}, got labels {list(labels.shape)} ({labels.dtype}) for outputs "
+            f"{list(outputs.shape)}; say Training(task=...), or shape data.y accordingly"
+        )
+    if task == "multiclass" and int(labels.min()) < 0:
+        raise ValueError(
+            f"labels of training rows go down to {int(labels.min())}, and classes are counted from 0; leave rows "
+            "without a label out of the split"
+        )
+    if task == "multiclass" and int(labels.max()) >= outputs.shape[1]:
+        raise ValueError(
+            f"labels go up to {int(labels.max())}, but the model has {outputs.shape[1]} outputs; it needs one per class"
+        )

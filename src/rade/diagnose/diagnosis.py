@@ -29,11 +29,11 @@ from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.graph.sparse import rows_of
 from rade.moments import Coefficients
-from rade.nn.backbones import Backbone
 from rade.nn.base import CorrectedConv
-from rade.train.corruption import Corruption
+from rade.train.backbones import Backbone
 from rade.train.errors import RunError
 from rade.train.model import Shape, Trained
+from rade.train.stages import Corruption
 from rade.view.law import Law, Variant
 from rade.view.rates import Rates, number
 from rade.view.view import MeanView
@@ -162,7 +162,7 @@ def subject_of(
 
 def _law(model: nn.Module, graph: Graph, p: float, rho: float) -> Callable[[Graph], Law]:
     """The views that the model was trained with; else those of the rates asked for."""
-    if isinstance(model, RADE):
+    if isinstance(model, RADE) and model.variant is not Variant.NONE:
         return lambda other: model.law(other, model.controller.rates_for(other))
     rates = Rates(p, min(rho * graph.density, 1.0))
     return lambda other: Law(other, rates)

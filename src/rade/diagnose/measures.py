@@ -19,8 +19,8 @@ from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
 from rade.graph.messages import to_anybody
 from rade.moments import Coefficients, Sent, Sum
-from rade.nn.backbones import Backbone
 from rade.nn.linear import dense
+from rade.train.backbones import Backbone
 from rade.view.law import Law
 from rade.view.rates import Rates, number
 

@@ -26,12 +26,10 @@ from rade.data import Dataset, load
 from rade.errors import RadeError
 from rade.experiment.plan import Job, Task
 from rade.experiment.store import Failure, Store
-from rade.train.checkpoint import Keeping, StopAsked, never
-from rade.train.command import repeat_command
-from rade.train.denoising import corrupted
 from rade.train.errors import RunError
 from rade.train.record import RunRecord, commit, origin
-from rade.train.run import run_key, train_run
+from rade.train.run import Keeping, StopAsked, never, run_key, train_run
+from rade.train.stages import corrupted
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -236,7 +234,7 @@ class Grid:
                         reason=outcome.failure,
                         when=datetime.now(timezone.utc).isoformat(timespec="seconds"),
                         commit=commit()[0],
-                        command=repeat_command(job.settings, job.run, place.threads),
+                        command=job.settings.command(job.run, place.threads),
                     )
                 )
             else:

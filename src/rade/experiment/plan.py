@@ -7,11 +7,10 @@ from typing import Any
 from rade.data import DataError
 from rade.data.catalogue import resolve as resolve_dataset
 from rade.experiment.table import Cell
-from rade.train.corruption import Corruption
 from rade.train.errors import SettingsError, unknown
-from rade.train.plan import check_options, meant_for
 from rade.train.record import key_of
-from rade.train.settings import Settings, all_options, resolve
+from rade.train.settings import Settings, check_options, meant_for, resolve
+from rade.train.stages import Corruption
 
 # Repetition k of a cross-validation uses the seeds from 1000·k on: apart from the folds' own 0 … 9, and told at sight.
 REPETITION = 1000
@@ -122,7 +121,7 @@ def _jobs(cell: Cell, candidate: Mapping[str, Any], wish: Wish, facts: Facts) ->
         if wish.overrides:  # as likely theirs
             raise
         raise SettingsError(f"table {cell.experiment.name}, row {cell.row.name!r}: {error}") from None
-    options, origin = all_options(base), _origin(facts, base)
+    options, origin = base.all_options, _origin(facts, base)
     for seed, run in numbers(facts.folds, wish.seeds, cell.experiment.seeds):
         settings = base.model_copy(update={"seed": seed})
         yield Job(key_of(settings.model_dump(mode="json"), options, run, origin), settings, run)

@@ -8,9 +8,8 @@ from typing import Any
 from rade.experiment.table import Experiment, Published, Row
 from rade.report.runs import Group, Scores
 from rade.statistics import Spread, spread
-from rade.train.measures import MEASURES, SCORE
 from rade.train.protocol import defaults
-from rade.train.record import LATER, NEUTRAL
+from rade.train.record import LATER, MEASURES, NEUTRAL, SCORE
 
 PLAIN = "none"
 # A stage that changes labels or graphs is no reproduction of a table that does not ask for it.

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rade.experiment.store import existing
-from rade.statistics import Pair, averaged
-from rade.train.folds import best_common_epoch
+from rade.statistics import Pair, averaged, best_common_epoch
 from rade.train.record import LATER, NEUTRAL, RecordError, RunRecord
 
 LAST = 10  # epochs that tell what is left of a score when training goes on

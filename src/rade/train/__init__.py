@@ -1,7 +1,7 @@
 """Training: settings from the protocol, one loop for all tasks, runs that resume, models that predict.
 
 settings = rade.train.resolve("cora", "gcn", "rade-of")
-result = rade.train.train_run(rade.data.load("cora"), settings, run=0, folder=Path("runs/cora"))
+record = rade.train.train_run(rade.data.load("cora"), settings, run=0, folder=Path("runs/cora"))
 logits = rade.train.load_run("runs/cora").predict(rade.data.load("cora"))
 """
 
@@ -10,25 +10,31 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rade.train.errors import Interrupted, RunError, SettingsError
+    from rade.train.folder import Summary, summarise
+    from rade.train.learner import Context, Method
+    from rade.train.methods import make
     from rade.train.protocol import defaults
     from rade.train.record import RunRecord
-    from rade.train.run import load_run, train_run
+    from rade.train.run import load_run, train, train_run
     from rade.train.settings import Settings, resolve
-    from rade.train.summary import Summary, summarise
 
-# Loaded on first use: the store of results reads and writes rows without PyTorch.
+# Loaded on first use: the store of results reads and writes records without PyTorch.
 _HOMES = {
     "rade.train.errors": ("Interrupted", "RunError", "SettingsError"),
+    "rade.train.folder": ("Summary", "summarise"),
+    "rade.train.learner": ("Context", "Method"),
+    "rade.train.methods": ("make",),
     "rade.train.protocol": ("defaults",),
     "rade.train.record": ("RunRecord",),
-    "rade.train.run": ("load_run", "train_run"),
+    "rade.train.run": ("load_run", "train", "train_run"),
     "rade.train.settings": ("Settings", "resolve"),
-    "rade.train.summary": ("Summary", "summarise"),
 }
 _HOME = {name: home for home, members in _HOMES.items() for name in members}
 
 __all__ = [
+    "Context",
     "Interrupted",
+    "Method",
     "RunError",
     "RunRecord",
     "Settings",
@@ -36,8 +42,10 @@ __all__ = [
     "Summary",
     "defaults",
     "load_run",
+    "make",
     "resolve",
     "summarise",
+    "train",
     "train_run",
 ]
 

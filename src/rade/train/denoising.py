@@ -1,24 +1,64 @@
-"""Noise of a data set's graph in training and prediction: given, or found by validation."""
+"""Noise of a data set's graph in training and prediction: given, or found by validation; and trust in single edges."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import torch
+
+from rade import RADE, Denoised, Expected, Graph, NoiseEstimate, Rates, Trust, estimate_noise
 from rade.data import Dataset
-from rade.noise import Evidence, NoiseEstimate, estimate_noise, every_evidence
+from rade.noise import (
+    CommonNeighbors,
+    DegreeEvidence,
+    EdgeEvidence,
+    Evidence,
+    Features,
+    Similarity,
+    every_evidence,
+    share_of,
+)
 from rade.noise.guesses import Candidate, paired_gain, rightly
-from rade.train.corruption import Corruption
 from rade.train.errors import SettingsError
-from rade.train.model import Trained
-from rade.train.run import load_run, split_for, train_run
 from rade.train.settings import Settings
-from rade.train.trusting import KINDS, graph_of, require_one_graph, trust_in
-from rade.view.rates import Rates
-from rade.wrapper.inference import Denoised, Expected
-from rade.wrapper.module import RADE
+from rade.train.stages import split_for
+
+if TYPE_CHECKING:
+    from rade.train.model import Trained
 
 SUSPECT = 0.3  # the share by similarities from which "no noise" deserves a hint
+KINDS: dict[str, Callable[[Dataset, Graph], Evidence]] = {
+    "features": lambda dataset, graph: _alike(graph, Features(dataset.graphs[0].x)),
+    "common-neighbors": lambda dataset, graph: _alike(graph, CommonNeighbors()),
+    "degrees": lambda dataset, graph: DegreeEvidence(graph),
+}
+
+
+def trust_in(dataset: Dataset, kind: str, noise: Rates) -> Trust:
+    """How far each edge is trusted where noise has these rates; the same for the same graph."""
+    require_one_graph(dataset, "trust in single edges needs")
+    graph = graph_of(dataset)
+    return KINDS[kind](dataset, graph).trust(share_of(graph, noise))
+
+
+def _alike(graph: Graph, similarity: Similarity) -> Evidence:
+    """The similarities of a graph's edges and of random pairs, drawn from a seed of their own."""
+    return EdgeEvidence.of(graph, similarity, torch.Generator().manual_seed(0))
+
+
+def graph_of(dataset: Dataset) -> Graph:
+    """The one graph of a data set."""
+    return Graph.from_edge_index(dataset.graphs[0].edge_index, dataset.graphs[0].num_nodes)
+
+
+def require_one_graph(dataset: Dataset, what: str) -> None:
+    """Refuse a data set of many graphs."""
+    if dataset.level != "node" or len(dataset.graphs) != 1:
+        raise SettingsError(f"{what} a data set of one graph, not {dataset.name}; give rates P,Q alone")
 
 
 def parse_noise(text: str) -> dict[str, Any]:
@@ -42,11 +82,6 @@ def parse_noise(text: str) -> dict[str, Any]:
         )
     found: dict[str, Any] = {"noise_p": float(rates.p), "noise_q": float(rates.q)}
     return found | ({"noise_trust": similarity[0]} if similarity else {})
-
-
-def corrupted(dataset: Dataset, settings: Settings) -> Dataset:
-    """The data set with what the settings do to its graphs."""
-    return Corruption.parse(settings.corrupt).of_dataset(dataset) if settings.corrupt else dataset
 
 
 def check_noise(dataset: Dataset, settings: Settings) -> None:
@@ -159,6 +194,8 @@ def _estimate(trained: Trained, dataset: Dataset, evidence: list[Evidence] | Non
 def _trained(dataset: Dataset, settings: Settings, method: str, options: dict[str, Any]) -> Trained:
     """Run 0 of the same settings with another method, kept nowhere."""
     asked = settings.model_copy(update={"method": method, "options": options})
+    from rade.train.run import load_run, train_run  # here, for learners are built with the trust of this module
+
     with TemporaryDirectory() as folder:
         train_run(dataset, asked, 0, Path(folder))
         return load_run(folder)

@@ -8,22 +8,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rade.augment import Context, Learner, make
-from rade.augment.base import alike
-from rade.control.rules import Constant
+from rade import RADE, Constant, Inference, Variant
 from rade.data import Dataset
-from rade.nn.backbones import build_backbone
+from rade.train.backbones import Backbone, build_backbone
+from rade.train.batches import batches_of
+from rade.train.denoising import trust_in
 from rade.train.errors import Diverged, RunError
 from rade.train.files import load_tensors, save_tensors
+from rade.train.learner import BackboneLearner, Context, alike
+from rade.train.methods import Plain, make
 from rade.train.process import Solo
-from rade.train.seeds import derive, generator
 from rade.train.settings import Settings
-from rade.train.steps import batches_of
-from rade.train.task import Task
-from rade.train.trusting import trust_in
-from rade.view.law import Variant
-from rade.wrapper.inference import Inference
-from rade.wrapper.module import RADE
+from rade.train.stages import problem_of, task_of
+from rade.train.tasks import derive, generator
 
 
 @dataclass(frozen=True)
@@ -40,13 +37,13 @@ class Shape:
     @staticmethod
     def of(dataset: Dataset) -> "Shape":
         """The shape of a data set."""
-        outputs = Task.of(dataset).outputs
+        outputs = task_of(dataset).outputs
         return Shape(dataset.level, dataset.features, outputs, dataset.encoder, dataset.loss, dataset.density)
 
 
 def build_learner(
     settings: Settings, shape: Shape, seed: int, rank: int = 0, dataset: Dataset | None = None
-) -> Learner:
+) -> BackboneLearner:
     """A fresh learner: parameters from `seed`, perturbations from `seed` and `rank`.
 
     A method that trusts single edges finds those of the `dataset`'s graph; without one all are trusted alike.
@@ -66,7 +63,8 @@ def build_learner(
     draws = generator(seed, 4, rank, device=settings.device)
     trust = alike if dataset is None else partial(trust_in, dataset)
     context = Context(draws, shape.density, shape.loss, settings.pool, trust)
-    return make(settings.method, **settings.options).wrap(net, context).to(settings.device)
+    method = make(settings.method, **settings.options)
+    return BackboneLearner(method.around(net, context), draws, method).to(settings.device)
 
 
 @dataclass(frozen=True)
@@ -76,18 +74,19 @@ class Trained:
     settings: Settings
     shape: Shape
     seed: int
-    learner: Learner
+    learner: BackboneLearner
     reads_graph: bool = True  # whether the learner still has to be told of the graph that it predicts on
 
     def by(self, inference: Inference) -> "Trained":
         """The same model, predicting in another way; one that was trained without RADE as well."""
-        net = self.learner.net
-        base = net.wrapped if isinstance(net, RADE) else net
-        variant, rule = (net.variant, net.rule) if isinstance(net, RADE) else (Variant.OF, Constant(0.0, 0.0))
-        model = RADE(base, variant, rule=rule, inference=inference, density=self.shape.density)
-        if isinstance(net, RADE):
+        net, (base,) = self.learner.net, [part for part in self.learner.modules() if isinstance(part, Backbone)]
+        if isinstance(net, RADE) and net.variant is not Variant.NONE:
+            model = RADE(base, net.variant, rule=net.rule, inference=inference, density=self.shape.density)
             model.controller.load_state_dict(net.controller.state_dict())
-        return replace(self, learner=Learner(model, self.learner.generator).eval(), reads_graph=False)
+        else:
+            model = RADE(base, rule=Constant(0.0, 0.0), inference=inference, density=self.shape.density)
+        learner = BackboneLearner(model, self.learner.generator, Plain()).eval()
+        return replace(self, learner=learner, reads_graph=False)
 
     def on(self, dataset: Dataset) -> "Trained":
         """The same model for the graph of a data set: one that trusts single edges must know which."""
@@ -107,7 +106,8 @@ class Trained:
                     f"{dataset.name} ({name}: {there[name]})"
                 )
         learner = self.on(dataset).learner.eval()
-        logits = batches_of(dataset, dataset.split(0), self.settings, self.seed, Solo()).predict(learner)
+        problem = problem_of(dataset, self.settings)
+        logits = batches_of(problem, dataset.split(0), self.settings, self.seed, Solo()).predict(learner)
         if not bool(torch.isfinite(logits).all()):
             raise Diverged(f"the model's outputs on {dataset.name} are not finite; no class can be read from them")
         return logits

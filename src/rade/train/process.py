@@ -1,8 +1,10 @@
-"""One process, or one of several that share the batches: how work is split, gradients averaged, results collected."""
+"""This process: alone or one of several that share the batches, and how it is asked to stop."""
 
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import torch
@@ -11,6 +13,9 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from rade.train.errors import SettingsError
+
+# SIGHUP is unknown to Windows.
+_SIGNALS = [number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP")]
 
 
 class Solo:
@@ -88,3 +93,40 @@ def processes() -> Iterator[Solo]:
         yield Group()
     finally:
         dist.destroy_process_group()
+
+
+class StopRequest:
+    """Whether somebody asked to stop, and by which signal."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+
+    def __call__(self) -> bool:
+        """Whether somebody asked."""
+        return self.signal is not None
+
+    @property
+    def code(self) -> int:
+        """The exit code that tells the signal: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
+        return 128 + (self.signal or signal.SIGINT)
+
+
+@contextmanager
+def stop_on_signal() -> Iterator[StopRequest]:
+    """Turn the first signal into a request to stop after the epoch; a second Ctrl-C acts at once.
+
+    A signal that was ignored stays ignored: `nohup` goes on working.
+    """
+    request = StopRequest()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        request.signal = request.signal or number
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    heeded = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, ask) for number in heeded}
+    try:
+        yield request
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

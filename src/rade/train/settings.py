@@ -1,23 +1,40 @@
 """The settings of a run: the protocol per data set, backbone and method, and what the user overrides."""
 
-from collections.abc import Mapping
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from rade.augment import METHODS, make
-from rade.nn.backbones import BACKBONES
-from rade.train.corruption import Corruption
+from rade.data import resolve as resolve_dataset
+from rade.train.backbones import BACKBONES
 from rade.train.errors import SettingsError, unknown
+from rade.train.methods import ADAPTATION, METHODS, find_method, make
 from rade.train.protocol import PROTOCOLS, defaults
+from rade.train.stages import Corruption
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 LAYERS = 1000
 LARGEST = 1e9  # of a method's options
+COMPARED = ("none", "dropout", "drop-edge", "rade-of", "rade-ofs")
+RUNS = 10**6
+# Named by options of their own, or without influence on a single CPU's numbers.
+_ELSEWHERE = {"dataset", "backbone", "method", "options", "seed", "threads", "device"}
 
 
-class Settings(BaseModel):
-    """Everything that decides a run's numbers, except the run's number itself: run r uses the seed `seed + r`."""
+class Plan(BaseModel):
+    """How a run is trained, whatever is trained: what decides its numbers beside the problem and the run's number.
+
+    Run r uses the seed `seed + r`. The upper bounds keep sizes, seeds and steps inside what PyTorch can count.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -25,13 +42,8 @@ class Settings(BaseModel):
     backbone: str
     method: str
     options: dict[str, bool | int | float | str] = {}  # of the method
-    # The upper bounds keep sizes, seeds and steps inside what PyTorch can count; no run comes near them.
-    hidden: int = Field(ge=1, le=10**9)
-    layers: int = Field(ge=1, le=LAYERS)
-    pool: Literal["none", "sum", "mean"]
-    projection: bool = False  # a linear map before the first convolution
     epochs: int = Field(ge=1, le=10**9)
-    patience: int = Field(ge=0, le=10**9)
+    patience: int = Field(ge=0, le=10**9)  # 0: never early
     optimizer: Literal["adam", "adamw"]
     lr: float = Field(gt=0, le=1e30, allow_inf_nan=False)
     weight_decay: float = Field(default=0.0, ge=0)
@@ -42,12 +54,30 @@ class Settings(BaseModel):
     seed: int = Field(default=0, ge=0, le=2**62)
     threads: int = Field(default=0, ge=0, le=1024)  # 0: as torch chooses
     device: str = "cpu"
+    protocol: str = Field(default="", exclude=True)  # where defaults came from: a label, no part of the settings
+
+    @property
+    def all_options(self) -> dict[str, Any]:
+        """The method's options with its defaults filled in."""
+        return dict(self.options)
+
+    def command(self, run: int, threads: int) -> str:
+        """The command that repeats one run, where there is one."""
+        return ""
+
+
+class Settings(Plan):
+    """Everything that decides a run of `rade train` or `rade reproduce`, except the run's number itself."""
+
+    hidden: int = Field(ge=1, le=10**9)
+    layers: int = Field(ge=1, le=LAYERS)
+    pool: Literal["none", "sum", "mean"]
+    projection: bool = False  # a linear map before the first convolution
     corrupt: str = ""  # DROP,ADD[,SEED]: edges of the data set dropped and added on purpose
     test_corrupt: str = ""  # the same for the test alone, anew for every run: training and validation stay clean
     labels_per_class: int = Field(default=0, ge=0, le=10**9)  # of the split's training part; 0: all of them
     train_items: int = Field(default=0, ge=0, le=10**9)  # of the split's training part, at random; 0: all of them
     train_share: float = Field(default=0.0, ge=0, lt=1, allow_inf_nan=False)  # of all items, at random; 0: the split's
-    protocol: str = Field(default="", exclude=True)  # where defaults came from: a label, no part of the settings
 
     @field_validator("fanouts", mode="before")
     @classmethod
@@ -87,6 +117,44 @@ class Settings(BaseModel):
             raise ValueError("must name a device that PyTorch can use here") from None
         return value
 
+    @property
+    def all_options(self) -> dict[str, Any]:
+        """The method's options with its defaults filled in, those that its name fixes among them.
+
+        >>> resolve("cora", "gcn", "drop-edge", rate=0).all_options
+        {'rate': 0.0}
+        """
+        default = find_method(self.method).value.options
+        floats = {name for name, value in default.items() if type(value) is float}
+        chosen = make(self.method, **self.options).options
+        return {name: float(value) if name in floats else value for name, value in chosen.items()}
+
+    def command(self, run: int, threads: int) -> str:
+        """`rade train …` with all that differs from the protocol's defaults, for this run alone.
+
+        >>> resolve("mutag", "gin", "drop-edge", rate=0.3, seed=1000).command(7, threads=1)
+        'rade train --dataset mutag --backbone gin --method drop-edge --protocol released --run 7 --seed 1000 \
+--threads 1 --set rate=0.3'
+        """
+        source = self.protocol or PROTOCOLS[0]
+        names = (self.dataset, self.backbone, self.method)
+        base = resolve(*names, source, layers=self.layers)  # fan-outs follow the depth
+        there, here = base._flat(), self._flat()
+        here["layers"], there["layers"] = self.layers, resolve(*names, source).layers
+        words = ["rade", "train"]
+        options = dict(zip(("dataset", "backbone", "method", "protocol"), (*names, source)))
+        for name, value in {**options, "run": run, "seed": self.seed, "threads": threads}.items():
+            words += [f"--{name}", str(value)]
+        if self.device != "cpu":
+            words += ["--device", self.device]
+        for name, value in here.items():
+            if name not in there or value != there[name]:
+                words += ["--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}"]
+        return shlex.join(words)
+
+    def _flat(self) -> dict[str, Any]:
+        return self.model_dump(mode="json", exclude=_ELSEWHERE) | self.all_options
+
 
 def resolve(
     dataset: str, backbone: str = "gcn", method: str = "rade-of", protocol: str = PROTOCOLS[0], **overrides: Any
@@ -98,8 +166,6 @@ def resolve(
     """
     if backbone not in BACKBONES:
         raise unknown("backbone", backbone, BACKBONES)
-    if method not in METHODS:
-        raise unknown("method", method, METHODS)
     values = defaults(dataset, backbone, method, protocol)
     offered = offered_by(method, overrides)
     mine = set(Settings.model_fields)
@@ -115,21 +181,10 @@ def resolve(
     return _validated({**fields, **names, "options": options})
 
 
-def all_options(settings: Settings) -> dict[str, Any]:
-    """The method's options with its defaults filled in, those that its name fixes among them.
-
-    >>> all_options(resolve("cora", "gcn", "drop-edge", rate=0))
-    {'rate': 0.0}
-    """
-    default, chosen = METHODS[settings.method].value.options, make(settings.method, **settings.options).options
-    floats = {name for name, value in default.items() if type(value) is float}
-    return {name: float(value) if name in floats else value for name, value in chosen.items()}
-
-
 def offered_by(method: str, asked: Mapping[str, Any]) -> frozenset[str]:
     """The options of a method beside what was asked for."""
     try:
-        return METHODS[method].offered(asked)
+        return find_method(method).offered(asked)
     except ValueError as error:
         raise SettingsError(str(error)) from None
 
@@ -168,3 +223,121 @@ def _no_such_setting(name: str, method: str, offered: frozenset[str]) -> str:
     if any(name in entry.known for entry in METHODS.values()):
         return f"method {method} has no option {name}; its options: {', '.join(sorted(offered)) or 'none'}"
     return str(unknown("setting", name, sorted(set(Settings.model_fields) | offered)))
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a user asked for: the settings of each method on one data set and backbone, and how many runs of each.
+
+    protocol: where defaults came from; first: the number of the first run.
+    """
+
+    settings: tuple[Settings, ...]
+    runs: int
+    protocol: str
+    first: int = 0
+
+
+def make_order(asked: Mapping[str, Any]) -> Order:
+    """Settings for each method; an option goes to the methods that have it, and at least one must."""
+    asked = dict(asked)
+    for name in ("dataset", "backbone", "protocol"):
+        if not isinstance(asked.get(name, ""), str):
+            raise SettingsError(f"{name} must be one name, got {asked[name]!r}")
+    dataset = resolve_dataset(asked.pop("dataset", "csbm")).name
+    backbone = asked.pop("backbone", "gcn")
+    methods = _names(asked.pop("method", COMPARED))
+    source = asked.pop("protocol", PROTOCOLS[0])
+    if backbone not in BACKBONES:
+        raise unknown("backbone", backbone, BACKBONES)
+    for method in methods:
+        find_method(method)
+    first, runs = _which_runs(asked, defaults(dataset, backbone, methods[0], source)["runs"])
+    check_options(asked, methods)
+    settings = tuple(resolve(dataset, backbone, method, source, **meant_for(method, asked)) for method in methods)
+    if "fanouts" in asked and (settings[0].batch_size == 0 or settings[0].pool != "none"):
+        raise SettingsError(
+            f"fanouts are for neighbor sampling on one graph, which {dataset} is not trained by here; "
+            "give a batch size of seed nodes (--batch-size), or leave them out"
+        )
+    return Order(settings, runs, source, first)
+
+
+def _which_runs(asked: dict[str, Any], usual: int) -> tuple[int, int]:
+    """The number of the first run and how many: `run` asks for a single one, `runs` for so many from 0 on."""
+    if "run" in asked and "runs" in asked:
+        raise SettingsError("run and runs contradict each other: one names a single run, the other counts several")
+    runs = asked.pop("runs", 1 if "run" in asked else usual)
+    first = asked.pop("run", 0)
+    if not isinstance(runs, int) or isinstance(runs, bool) or runs < 1:
+        raise SettingsError(f"runs must be a whole number of at least 1, got {runs!r}")
+    if runs > RUNS:
+        raise SettingsError(f"runs must be at most {RUNS}, got {runs}")
+    if not isinstance(first, int) or isinstance(first, bool) or not 0 <= first <= RUNS:
+        raise SettingsError(f"run must be a whole number from 0 to {RUNS}, got {first!r}")
+    return first, runs
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The settings of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise SettingsError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of numbers with thousands of digits
+        raise SettingsError(f"{path} is not valid TOML: {error}") from None
+
+
+def parse_assignment(text: str) -> dict[str, Any]:
+    """`NAME=VALUE`, the value as in TOML or a bare word.
+
+    >>> parse_assignment("share_view=false"), parse_assignment("moments=delta")
+    ({'share_view': False}, {'moments': 'delta'})
+    """
+    name, found, value = text.partition("=")
+    if not found or not name.strip():
+        raise SettingsError(f"--set expects NAME=VALUE, got {text!r}")
+    if value.strip().lower() in ("true", "false"):
+        value = value.lower()  # Python's spelling
+    try:
+        return {name.strip().replace("-", "_"): tomllib.loads(f"value = {value}")["value"]}
+    except (ValueError, RecursionError):
+        return {name.strip().replace("-", "_"): value.strip()}
+
+
+def _names(methods: Any) -> list[str]:
+    """Names from a list whose elements may hold several, separated by commas; each once."""
+    given = [methods] if isinstance(methods, str) else methods
+    if not (isinstance(given, list | tuple) and all(isinstance(part, str) for part in given)):
+        raise SettingsError(f"method must be a name or a list of names, got {methods!r}")
+    names = list(dict.fromkeys(name.strip() for part in given for name in part.split(",") if name.strip()))
+    if not names:
+        raise SettingsError(f"method must name at least one method, got {methods!r}; known: {', '.join(METHODS)}")
+    return names
+
+
+def meant_for(method: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that every run has, and those of this method."""
+    allowed = set(Settings.model_fields) | find_method(method).known
+    return {name: value for name, value in asked.items() if name in allowed}
+
+
+def check_options(asked: Mapping[str, Any], methods: Sequence[str]) -> None:
+    """Refuse options that no chosen method has, that do not exist, or that contradict each other."""
+    known = {name for method in methods for name in find_method(method).known}
+    everywhere = known.union(*(entry.known for entry in METHODS.values()))
+    fields = set(Settings.model_fields) - {"options", "protocol"}
+    for name in asked:
+        if name not in fields | everywhere:
+            raise unknown("setting", name, sorted(fields | everywhere | {"run", "runs", "protocol"}))
+        if name not in fields | known:
+            owners = ", ".join(method for method, entry in METHODS.items() if name in entry.known)
+            what = "fixed_rates" if name == "adaptive" else name
+            raise SettingsError(f"{what} is no option of {', '.join(methods)}; it belongs to {owners}")
+    for name in ADAPTATION:
+        if asked.get("adaptive") is False and name in asked:
+            raise SettingsError(f"fixed rates and {name} contradict each other: {name} only steers rates that adapt")
+    if "views" in asked and not any("views" in offered_by(method, asked) for method in methods):
+        raise SettingsError('views are those of an ensemble: say inference = "ensemble" as well, or leave them out')
+    if "fanouts" in asked and asked.get("batch_size") == 0:
+        raise SettingsError("fanouts and a batch size of 0 contradict each other: the whole graph needs no sampling")

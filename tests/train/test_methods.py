@@ -1,19 +1,19 @@
-"""Laws of the baselines and of the registry."""
+"""Laws of the backbones, of the methods and of their registry."""
 
 import pytest
 import torch
 from torch.testing import assert_close
+from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv as PyGGCNConv
+from torch_geometric.nn import global_add_pool, global_mean_pool
 from torch_geometric.utils import erdos_renyi_graph
 
-from looping import looped
-from rade.augment import METHODS, Context, Wanted, make
-from rade.augment.drop_message import ThinnedMessages
-from rade.augment.drop_node import scale_rows
-from rade.augment.dropout import thin
-from rade.graph.graph import Graph
+import rade
+from rade import Graph
 from rade.nn import GATConv, GCNConv, GINConv
-from rade.nn.backbones import ATOM_FEATURE_SIZES, BACKBONES, build_backbone
+from rade.train.backbones import ATOM_FEATURE_SIZES, BACKBONES, AtomEncoder, build_backbone
+from rade.train.learner import BackboneLearner, Context, Step
+from rade.train.methods import METHODS, ThinnedMessages, make, thin
 
 NODES, FEATURES = 40, 6
 # Neither random nor clean at inference: they change the model itself.
@@ -36,10 +36,22 @@ def x():
     return torch.randn(NODES, FEATURES, generator=seeded())
 
 
+class Called(BackboneLearner):
+    """A learner that takes features and a graph."""
+
+    def forward(self, x, graph, rows=None):
+        return super().forward(Step(Data(x=x, num_nodes=graph.num_nodes), torch.empty(0), rows, whole=graph))
+
+
+def under(method, net, graph, seed=0, **options):
+    """A backbone under a method."""
+    value, draws = make(method, **options), seeded(seed)
+    return Called(value.around(net, Context(draws, graph.density, "multiclass", "none")), draws, value)
+
+
 def learner_of(method, graph, backbone="gcn", seed=0, **options):
     torch.manual_seed(0)
-    net = build_backbone(backbone, FEATURES, 8, 3)
-    return make(method, **options).wrap(net, Context(seeded(seed), graph.density, "multiclass", "none"))
+    return under(method, build_backbone(backbone, FEATURES, 8, 3), graph, seed, **options)
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if "ofs" not in name and name != "virtual-node"])
@@ -57,7 +69,7 @@ def test_training_is_random_and_repeats_for_a_seed(method, graph, x):
     assert not torch.allclose(one, other)
 
 
-@looped("backbone", BACKBONES)
+@pytest.mark.parametrize("backbone", BACKBONES)
 @pytest.mark.parametrize("method", METHODS)
 def test_every_backbone_trains_under_every_method(method, backbone, graph, x):
     few = {"samples": 16} if "sampled" in method else {}
@@ -82,19 +94,14 @@ def test_rate_zero_is_the_plain_backbone(method, backbone, graph, x):
     assert_close(perturbed(x, graph), plain(x, graph))
 
 
-def test_dropout_acts_behind_every_activation(graph, x):
-    learner = learner_of("dropout", graph, rate=0.5).train()
-    seen = []
-    learner.net.after.register_forward_hook(lambda module, inputs, output: seen.append((inputs[0], output)))
-    learner(x, graph)
-    assert len(seen) == 2
-    for before, after in seen:
-        assert ((after == 0) | torch.isclose(after, 2 * before)).all()
-
-
 def test_drop_edge_is_the_plain_convolution_on_the_subgraph(graph, x):
-    learner = learner_of("drop-edge", graph, rate=0.4).train()
-    _, view = learner.perturb(x, graph)
+    learner, seen = learner_of("drop-edge", graph, rate=0.4).train(), []
+    first, second = learner.net.wrapped.convolutions
+    for convolution in (first, second):
+        convolution.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[1]))
+    learner(x, graph)
+    view, other = (one.for_layer(conv.layer_key()) for one, conv in zip(seen, (first, second)))
+    assert torch.equal(view.edge_index, other.edge_index)
     assert 0 < view.edge_index.size(1) < graph.edge_index.size(1)
     assert view.added.size == 0
     torch.manual_seed(1)
@@ -111,24 +118,17 @@ def test_drop_node_zeroes_whole_rows_and_scales_the_others(layout, graph, x):
     assert dropped.layout == inputs.layout
     factor = (dropped.to_dense() / x)[:, 0].round(decimals=4)
     assert set(factor.tolist()) == {0.0, 4.0}
-    assert_close(dropped.to_dense(), scale_rows(x, factor))
+    assert_close(dropped.to_dense(), x * factor[:, None])
 
 
 def test_drop_node_zeroes_embedded_atoms_not_their_categories(graph):
     """A dropped atom has no embedding at all, and the largest category of each feature survives scaling."""
     net = build_backbone("gcn", 9, 8, 2, encoder="atom")
-    learner = make("drop-node", rate=0.5).wrap(net, Context(seeded(), graph.density, "multiclass", "none")).train()
+    learner = under("drop-node", net, graph, rate=0.5).train()
     largest = torch.tensor(ATOM_FEATURE_SIZES).sub(1).expand(graph.num_nodes, -1)
     encoded = net.before(net.encoder(largest))
     assert set((encoded / net.encoder(largest))[:, 0].round(decimals=3).tolist()) == {0.0, 2.0}
     assert learner(largest, graph).isfinite().all()
-
-
-def test_drop_node_keeps_the_structure_of_sparse_features(graph, x):
-    """The pattern of sparse features is sorted once per structure, so the scaled copy must share its memory."""
-    inputs = x.to_sparse_csr()
-    dropped = learner_of("drop-node", graph, rate=0.5).train().net.before(inputs)
-    assert dropped.col_indices().data_ptr() == inputs.col_indices().data_ptr()
 
 
 @pytest.mark.parametrize("convolution", [GCNConv(FEATURES, 5), GATConv(FEATURES, 5, heads=2, add_self_loops=False)])
@@ -156,16 +156,14 @@ def test_drop_message_draws_anew_for_every_message_and_element():
 def test_drop_message_on_gin_thins_the_features_not_their_projection(layout, graph):
     """GIN's message is x_j: with one feature, a projection to two columns loses both or neither."""
     x = torch.ones(NODES, 1)
-    learner = learner_of_gin(graph)
-    out = learner.net.convolutions[0](x if layout == "dense" else x.to_sparse_csr(), learner.perturb(x, graph)[1])
-    assert_close(out[:, 0], out[:, 1])
-
-
-def learner_of_gin(graph):
     net = build_backbone("gin-lin", 1, 2, 3)
     net.convolutions[0].nn[0].weight.data.fill_(1.0)
     net.convolutions[0].nn[0].bias.data.zero_()
-    return make("drop-message", rate=0.5).wrap(net, Context(seeded(), graph.density, "multiclass", "none"))
+    learner = under("drop-message", net, graph, rate=0.5).train()
+    seen = []
+    net.convolutions[0].register_forward_hook(lambda module, inputs, output: seen.append(output))
+    learner(x if layout == "dense" else x.to_sparse_csr(), graph)
+    assert_close(seen[0][:, 0], seen[0][:, 1])
 
 
 def test_thinning_keeps_the_mean():
@@ -181,40 +179,7 @@ def test_a_rate_outside_its_range_is_refused(method, rate):
         make(method, rate=rate)
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "kind"),
-    [
-        ("max_p", "high", "a number"),
-        ("penalty", "none", "a number"),
-        ("p", True, "a number"),
-        ("samples", 2.5, "a whole number"),
-        ("share_view", "no", "true or false"),
-        ("share_view", 1, "true or false"),
-    ],
-)
-def test_an_option_of_another_kind_is_refused(option, value, kind):
-    with pytest.raises(ValueError, match=f"{option} must be {kind}, got {value!r}"):
-        make("rade-of", **{option: value})
-
-
-def test_constant_rates_have_no_options_of_adaptation():
-    with pytest.raises(ValueError, match=r"method rade-of-fixed has no option max_p"):
-        make("rade-of-fixed", max_p=0.9)
-
-
-def test_an_option_of_another_method_is_refused():
-    with pytest.raises(ValueError, match=r"method none has no option rate; its options: none"):
-        make("none", rate=0.5)
-    with pytest.raises(ValueError, match=r"method rade-of-drop has no option rho"):
-        make("rade-of-drop", rho=0.5)
-
-
-def test_negative_rho_is_refused():
-    with pytest.raises(ValueError, match=r"rho = q/density must be a finite number of at least 0, got -1"):
-        make("rade-of", rho=-1.0)
-
-
-@looped("backbone", BACKBONES)
+@pytest.mark.parametrize("backbone", BACKBONES)
 def test_a_virtual_node_carries_the_mean_of_its_graph_to_everybody(backbone, x):
     """Two graphs without edges: with the convolution taken off, every node gets Θ · mean of its own graph."""
     apart = Graph.from_edge_index(torch.zeros(2, 0, dtype=torch.long), NODES, (torch.arange(NODES) >= 15).long())
@@ -229,11 +194,65 @@ def test_a_virtual_node_gives_the_same_rows_as_all_rows(layout, graph, x):
     learner = learner_of("virtual-node", graph).eval()
     inputs = x if layout == "dense" else x.to_sparse_csr()
     rows = torch.tensor([3, 11, 20])
-    assert_close(learner(inputs, graph, None, Wanted(rows)), learner(inputs, graph)[rows])
+    assert_close(learner(inputs, graph, rows), learner(inputs, graph)[rows])
 
 
-def test_parameters_of_a_virtual_node_repeat_for_a_seed(graph):
-    one, same, other = (learner_of("virtual-node", graph, seed=seed) for seed in (0, 0, 1))
-    weights = [learner.net.convolutions[1].map.weight for learner in (one, same, other)]
-    assert torch.equal(weights[0], weights[1])
-    assert not torch.equal(weights[0], weights[2])
+def test_rade_is_the_wrapper_as_it_comes():
+    method, model = make("rade"), rade.RADE(build_backbone("gcn", FEATURES, 8, 3))
+    assert (method.rule, method.views, method.variant) == (model.rule, model.views, model.variant)
+
+
+@pytest.mark.parametrize("method", ["dropout", "drop-node", "drop-message", "virtual-node"])
+def test_methods_that_need_places_of_a_backbone_say_so(method, graph):
+    with pytest.raises(ValueError, match=r"is for rade's own backbones, whose places it needs; build it into"):
+        make(method).around(torch.nn.Linear(2, 2), Context(seeded(), 0.1, "multiclass", "none"))
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+@pytest.mark.parametrize("layers", [1, 3])
+def test_a_backbone_has_its_depth_and_width_on_any_adjacency(name, layers, graph):
+    net = build_backbone(name, 6, 8, 4, layers=layers)
+    assert len(net.convolutions) == layers
+    x = torch.randn(NODES, FEATURES)
+    assert net(x, graph).shape == (NODES, 4)
+    assert_close(net(x, graph), net(x.to_sparse_csr(), graph), rtol=1e-4, atol=1e-5)
+    assert_close(net(x, graph), net(x, graph.edge_index), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+def test_a_projection_comes_before_the_first_convolution(name, graph):
+    net = build_backbone(name, 6, 8, 4, projection=True)
+    x = torch.randn(NODES, FEATURES)
+    map_ = net.encoder[1].linear
+    assert map_.weight.shape == (8, 6)
+    projected = net(x, graph)
+    assert_close(projected, net(x.to_sparse_csr(), graph), rtol=1e-4, atol=1e-5)
+    net.encoder = torch.nn.Identity()
+    assert_close(projected, net(map_(x), graph), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["sgc", "gin-lin"])
+def test_linear_backbones_are_linear(name, graph):
+    net = build_backbone(name, 6, 8, 4).double()
+    one, two = torch.randn(2, NODES, FEATURES, dtype=torch.double)
+    zero = net(torch.zeros_like(one), graph)
+    assert_close(net(one + two, graph) - zero, net(one, graph) + net(two, graph) - 2 * zero)
+
+
+@pytest.mark.parametrize(("pool", "pooling"), [("sum", global_add_pool), ("mean", global_mean_pool)])
+def test_pooling_comes_before_the_head(pool, pooling, graph):
+    batch = torch.zeros(NODES, dtype=torch.long)
+    net = build_backbone("gcn", 6, 8, 4, pool=pool)
+    x = torch.randn(NODES, FEATURES)
+    hidden = net.convolutions[1](net.convolutions[0](x, graph).relu(), graph).relu()
+    assert_close(net(x, graph, batch), net.head(pooling(hidden, batch)))
+
+
+def test_the_atom_encoder_is_that_of_ogb():
+    """The same sum of embeddings, given the same tables."""
+    module = pytest.importorskip("ogb.graphproppred.mol_encoder")
+    ours, theirs = AtomEncoder(16), module.AtomEncoder(16)
+    for rows, table in zip(torch.split(ours.weight.data, list(ATOM_FEATURE_SIZES)), theirs.atom_embedding_list):
+        rows.copy_(table.weight.data)
+    x = torch.stack([torch.randint(size, (50,)) for size in ATOM_FEATURE_SIZES], dim=1)
+    assert_close(ours(x), theirs(x))

@@ -1,4 +1,4 @@
-"""Settings that choose labels, corrupt the test alone, and what a row says of probabilities."""
+"""Settings that choose labels or corrupt edges, and what follows for a run and its key."""
 
 import json
 from dataclasses import replace
@@ -6,18 +6,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rade.augment import METHODS
-from rade.augment.drop_edge import DropEdge
+import rade
 from rade.data import load
-from rade.train import Interrupted, SettingsError, resolve, train_run
-from rade.train.checkpoint import Keeping
-from rade.train.errors import RunError
-from rade.train.labels import few_of_each, shared_out
-from rade.train.quality import calibration_error, quality
+from rade.train import Interrupted, RunError, SettingsError, resolve, train_run
+from rade.train.methods import METHODS, DropEdge
 from rade.train.record import key_of
-from rade.train.run import split_for
-from rade.train.settings import all_options
-from rade.train.task import Task
+from rade.train.run import Keeping
+from rade.train.stages import Corruption, few_of_each, split_for
 
 
 @pytest.fixture(scope="module")
@@ -56,20 +51,9 @@ def test_fewer_items_are_drawn_from_the_training_part_by_the_seed(papers):
         split_for(papers, settings(train_items=1000), 0)
 
 
-def test_a_share_splits_all_items_without_overlap():
-    split = shared_out(torch.arange(100), 0.6, seed=3)
-    assert [len(part) for part in (split.train, split.val, split.test)] == [60, 20, 20]
-    assert torch.cat([split.train, split.val, split.test]).sort().values.tolist() == list(range(100))
-
-
 def test_too_many_labels_are_refused():
     with pytest.raises(SettingsError, match=r"labels_per_class must be at most 1 on toy, whose class 1 has no more"):
         few_of_each(torch.tensor([0, 0, 1]), 2, "toy", torch.Generator())
-
-
-def test_a_corruption_that_is_none_is_one_sentence():
-    with pytest.raises(SettingsError, match=r"^test_corrupt: a corruption is DROP,ADD or DROP,ADD,SEED.* got 'x'$"):
-        settings(test_corrupt="x")
 
 
 def test_two_choices_of_labels_contradict_each_other():
@@ -101,9 +85,11 @@ def test_a_corrupted_test_leaves_training_and_validation_alone(papers, tmp_path)
     assert json.loads((tmp_path / "2" / "result.json").read_text())["test"] == noisy["test"]
 
 
-def test_a_row_tells_who_makes_the_variance(papers, tmp_path):
-    rows = {name: train_run(papers, settings(name), 0, tmp_path / name) for name in ("none", "rade-of", "rade-of-drop")}
+def test_a_record_tells_who_makes_the_variance(papers, tmp_path):
+    names = ("none", "drop-edge", "rade-of", "rade-of-drop")
+    rows = {name: train_run(papers, settings(name), 0, tmp_path / name) for name in names}
     assert rows["none"]["variance"] == {}
+    assert rows["drop-edge"]["variance"] == pytest.approx({"drop": 1.0, "add": 0.0})
     shares = rows["rade-of"]["variance"]
     assert 0 < shares["add"] < 1
     assert shares["drop"] + shares["add"] == pytest.approx(1)
@@ -116,7 +102,7 @@ def test_settings_that_came_later_leave_stored_keys_as_they_were(papers):
     later = ("test_corrupt", "labels_per_class", "train_items", "train_share")
     older = {name: value for name, value in dump.items() if name not in later}
     data = {"name": "csbm", "files": {}, "options": {}}
-    keys = [key_of(values, all_options(plan), 0, data) for values in (dump, older, {**dump, "labels_per_class": 5})]
+    keys = [key_of(values, plan.all_options, 0, data) for values in (dump, older, {**dump, "labels_per_class": 5})]
     assert keys[0] == keys[1] != keys[2]
 
 
@@ -134,37 +120,45 @@ def test_resuming_after_a_default_changed_is_refused(papers, tmp_path, monkeypat
         train_run(papers, plan, 0, tmp_path, resume=True)
 
 
-def test_calibration_by_hand():
-    """Four rows sure at 0.9 of which three are right, two rows at 0.6 of which both are: (4·0.15 + 2·0.4)/6."""
-    sure, fair = torch.tensor([0.9, 0.1]).log(), torch.tensor([0.6, 0.4]).log()
-    logits = torch.stack([sure] * 4 + [fair] * 2)
-    labels = torch.tensor([0, 0, 0, 1, 0, 0])
-    assert calibration_error(logits, labels) == pytest.approx((4 * 0.15 + 2 * 0.4) / 6)
+def test_corruptions_have_the_numbers_asked_for(papers):
+    clean = rade.Graph.from_edge_index(papers.graphs[0].edge_index, 300)
+    corruption = Corruption(drop=0.4, add=1.5, seed=3)
+    noisy = corruption.of(clean)
+    before, after = (set(map(tuple, graph.edge_index.t().tolist())) for graph in (clean, noisy))
+    spread = 5 * (2 * clean.num_edges) ** 0.5  # five standard errors: false alarm once in 10^6
+    assert abs(len(before & after) - 0.6 * len(before)) < spread
+    assert abs(len(after - before) - 1.5 * len(before)) < 2 * spread
+    assert corruption.share == pytest.approx(1.5 / 2.1)
 
 
-def test_calibration_of_labels_that_are_yes_or_no_leaves_unknown_ones_out():
-    logits = torch.tensor([[2.0, 0.0], [-2.0, 5.0]])
-    labels = torch.tensor([[1.0, float("nan")], [0.0, float("nan")]])
-    assert calibration_error(logits, labels) == pytest.approx(1 - torch.tensor(2.0).sigmoid().item())
+@pytest.mark.parametrize("name", ["csbm", "far-pair"])
+def test_a_corrupted_data_set_says_so_and_leaves_the_clean_one_alone(name):
+    dataset = load(name)
+    edges = dataset.graphs[0].edge_index.clone()
+    one, same, other = (Corruption(drop=0.2, add=1.0, seed=seed).of_dataset(dataset) for seed in (1, 1, 2))
+    assert one.provenance.options["corrupted"] == {"drop": 0.2, "add": 1.0, "seed": 1}
+    assert one.density == pytest.approx(min(1.8 * dataset.density, 1.0))
+    assert torch.equal(dataset.graphs[0].edge_index, edges)
+    assert torch.equal(one.graphs[0].edge_index, same.graphs[0].edge_index)
+    found, others = one.graphs[0].edge_index, other.graphs[0].edge_index
+    assert found.shape != others.shape or not torch.equal(found, others)
+    for index in range(min(5, len(one.graphs))):  # nodes stay, edges stay inside, symmetric and without repetition
+        rade.Graph.from_edge_index(one.graphs[index].edge_index, dataset.graphs[index].num_nodes)
+    assert Corruption().of_dataset(dataset) is dataset
 
 
-def test_what_is_not_finite_is_no_number(papers):
-    bad, good = ((torch.tensor([[value, 0.0]]), torch.tensor([0])) for value in (float("inf"), 1.0))
-    assert set(quality(Task.of(papers), bad, bad).values()) == {None}
-    assert [name for name, value in quality(Task.of(papers), bad, good).items() if value] == ["temperature"]
-    found = quality(Task.of(papers), good, bad)
-    assert found["log_loss"] is not None
-    assert found["temperature"] is found["scaled_log_loss"] is None
-
-
-def test_a_temperature_takes_back_what_logits_were_scaled_by(papers):
-    """The loss is then the same whatever the scale was, and no larger than without."""
-    task, generator = Task.of(papers), torch.Generator().manual_seed(0)
-    logits = torch.randn(200, 3, generator=generator)
-    labels = torch.multinomial(logits.softmax(1), 1, generator=generator).view(-1)
-    plain, loud = (quality(task, (s * logits, labels), (s * logits, labels)) for s in (1.0, 5.0))
-    assert loud["temperature"] == pytest.approx(5 * plain["temperature"], rel=1e-3)
-    assert loud["scaled_log_loss"] == pytest.approx(plain["scaled_log_loss"], rel=1e-4)
-    assert plain["temperature"] == pytest.approx(1.0, abs=0.3)  # 200 rows: about 3 standard errors, at a fixed seed
-    assert loud["scaled_log_loss"] < loud["log_loss"]
-    assert loud["scaled_calibration_error"] < loud["calibration_error"]
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("1", "DROP,ADD or DROP,ADD,SEED"),
+        ("a,b", "DROP,ADD or DROP,ADD,SEED"),
+        ("1,0", r"dropped edges must lie in \[0, 1\), got 1"),
+        ("0,-1", r"must lie in \[0, 1000\], got -1"),
+        ("0,1,-2", "a seed of at least 0"),
+        ("0,1,2,3", "DROP,ADD or DROP,ADD,SEED"),
+        ("nan,1", r"must lie in \[0, 1\)"),
+    ],
+)
+def test_bad_corruptions_are_refused(text, sentence):
+    with pytest.raises(SettingsError, match=sentence):
+        Corruption.parse(text)

@@ -1,7 +1,6 @@
 """The paper's backbones: an encoder, convolutions with an activation after each, a pooling, a linear head."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import cast
 
@@ -13,7 +12,8 @@ from rade.graph.adjacency import Adjacency
 from rade.graph.sparse import Pattern, product
 from rade.nn import CorrectedConv, GATConv, GCNConv, GINConv, SAGEConv
 from rade.nn.linear import linear
-from rade.nn.rows import Plan, Wanted, plan
+from rade.nn.rows import Plan, plan
+from rade.nn.rows import Wanted as Wanted
 
 # Number of values of each of the nine atom features of the Open Graph Benchmark.
 ATOM_FEATURE_SIZES = (119, 5, 12, 12, 10, 6, 6, 2, 2)
@@ -55,33 +55,25 @@ class Projection(nn.Module):
         return linear(self.linear, x)
 
 
-class NoPool(nn.Module):
+def _each_node(x: Tensor, batch: Tensor | None) -> Tensor:
     """Every node keeps its own row."""
+    return x
+
+
+# From rows of nodes [n, F] to rows of graphs [graphs, F].
+POOLS: dict[str, Callable[..., Tensor]] = {"none": _each_node, "sum": global_add_pool, "mean": global_mean_pool}
+
+
+class Pool(nn.Module):
+    """From rows of nodes to rows of graphs, or none at all."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
 
     def forward(self, x: Tensor, batch: Tensor | None) -> Tensor:
-        """Return x: [n, F] as it is."""
-        return x
-
-
-class SumPool(nn.Module):
-    """One row per graph: the sum of its nodes."""
-
-    def forward(self, x: Tensor, batch: Tensor | None) -> Tensor:
-        """x: [n, F], batch: [n]; returns [graphs, F]."""
-        pooled: Tensor = global_add_pool(x, batch)
-        return pooled
-
-
-class MeanPool(nn.Module):
-    """One row per graph: the mean of its nodes."""
-
-    def forward(self, x: Tensor, batch: Tensor | None) -> Tensor:
-        """x: [n, F], batch: [n]; returns [graphs, F]."""
-        pooled: Tensor = global_mean_pool(x, batch)
-        return pooled
-
-
-POOLS: dict[str, Callable[[], nn.Module]] = {"none": NoPool, "sum": SumPool, "mean": MeanPool}
+        """x: [n, F], batch: [n]; returns [graphs, F], or x."""
+        return POOLS[self.kind](x, batch)
 
 
 class Backbone(nn.Module):
@@ -91,7 +83,7 @@ class Backbone(nn.Module):
     """
 
     def __init__(
-        self, encoder: nn.Module, convolutions: list[nn.Module], activation: nn.Module, pool: nn.Module, head: nn.Linear
+        self, encoder: nn.Module, convolutions: list[nn.Module], activation: nn.Module, pool: str, head: nn.Linear
     ) -> None:
         super().__init__()
         self.encoder = encoder
@@ -99,7 +91,7 @@ class Backbone(nn.Module):
         self.convolutions = nn.ModuleList(convolutions)
         self.activation = activation
         self.after: nn.Module = nn.Identity()
-        self.pool = pool
+        self.pool = Pool(pool)
         self.head = head
 
     def forward(
@@ -143,12 +135,7 @@ def columnwise(module: nn.Module) -> None:
             parameter.data = parameter.data.t().contiguous().t()
 
 
-@dataclass(frozen=True)
-class Family:
-    """A backbone's convolution and activation."""
-
-    convolution: Callable[[int, int], nn.Module]
-    activation: Callable[[], nn.Module]
+Family = tuple[Callable[[int, int], nn.Module], Callable[[], nn.Module]]  # convolution and activation
 
 
 def _gin(inputs: int, width: int) -> nn.Module:
@@ -165,12 +152,12 @@ def _gat(inputs: int, width: int) -> nn.Module:
 
 
 BACKBONES: dict[str, Family] = {
-    "gcn": Family(GCNConv, nn.ReLU),
-    "gin": Family(_gin, nn.ReLU),
-    "gat": Family(_gat, nn.ReLU),
-    "sgc": Family(GCNConv, nn.Identity),
-    "gin-lin": Family(_gin_linear, nn.Identity),
-    "sage": Family(SAGEConv, nn.ReLU),
+    "gcn": (GCNConv, nn.ReLU),
+    "gin": (_gin, nn.ReLU),
+    "gat": (_gat, nn.ReLU),
+    "sgc": (GCNConv, nn.Identity),
+    "gin-lin": (_gin_linear, nn.Identity),
+    "sage": (SAGEConv, nn.ReLU),
 }
 
 
@@ -189,12 +176,12 @@ def build_backbone(
     encoder: `none` feeds the features as they are; `atom` embeds categorical atom features to width `hidden` first.
     projection: a linear map to width `hidden` before the first convolution.
     """
-    family = BACKBONES[name]
+    convolution, activation = BACKBONES[name]
     encode: nn.Module = AtomEncoder(hidden) if encoder == "atom" else nn.Identity()
     inputs = hidden if encoder == "atom" else features
     if projection:
         encode, inputs = nn.Sequential(encode, Projection(inputs, hidden)), hidden
     widths = [inputs] + [hidden] * layers
-    convolutions = [family.convolution(narrow, wide) for narrow, wide in pairwise(widths)]
+    convolutions = [convolution(narrow, wide) for narrow, wide in pairwise(widths)]
     columnwise(encode if projection else convolutions[0])
-    return Backbone(encode, convolutions, family.activation(), POOLS[pool](), nn.Linear(hidden, outputs))
+    return Backbone(encode, convolutions, activation(), pool, nn.Linear(hidden, outputs))

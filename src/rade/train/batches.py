@@ -1,0 +1,236 @@
+"""Where training steps come from: the whole graph, sampled neighborhoods, or batches of graphs."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import cached_property
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+
+from rade import Graph
+from rade.data import GraphList, Split, mean_batch_nodes, neighbor_loader
+from rade.train.errors import SettingsError
+from rade.train.learner import Learner, Step
+from rade.train.process import Solo
+from rade.train.settings import Plan
+from rade.train.tasks import Outputs, Problem, derive, generator
+
+SIZED = 4  # training batches that tell their usual size
+FEW = 0.75  # below this part of all nodes, leaving the others out of an evaluation pays
+
+
+class Batches(Protocol):
+    """The steps of an epoch, and the outputs by which it is judged; those on the `free` parts cost no further pass."""
+
+    free: tuple[str, ...]
+
+    def training(self, epoch: int) -> Iterable[Step]:
+        """The steps of an epoch; equal epochs give equal steps."""
+        ...
+
+    def evaluation(self, learner: Learner, logits: Tensor | None) -> Callable[[str], Outputs]:
+        """The outputs on a part ("val", "test"); `logits` are those of the last step's judged rows, if there are."""
+        ...
+
+    def predict(self, learner: Learner) -> Tensor:
+        """Evaluation logits of every node, or of every graph."""
+        ...
+
+
+def batches_of(problem: Problem, split: Split, plan: Plan, seed: int, process: Solo, by_rows: bool = True) -> Batches:
+    """The kind of batches that the problem and the plan ask for; by_rows: as the learner says."""
+    if problem.level == "graph":
+        return GraphBatches(problem, split, plan, seed, process)
+    if plan.batch_size > 0:
+        return NeighborBatches(problem, split, plan, seed, process)
+    if process.world > 1:
+        raise SettingsError(
+            f"{process.world} processes cannot share full-batch training; give a batch size (--batch-size, --fanouts), "
+            "or start one process"
+        )
+    return WholeGraph(problem, split, plan.device, by_rows)
+
+
+class WholeGraph:
+    """The whole graph in every step; where rows can be asked for singly, those of training, then of validation."""
+
+    def __init__(self, problem: Problem, split: Split, device: str, by_rows: bool) -> None:
+        self.labels = problem.labels.to(device)
+        self.parts: dict[str, Tensor] = {name: rows.to(device) for name, rows in vars(split).items()}
+        data = copy.copy(problem.graphs[0]).to(device)
+        judged = self._judged(data) if by_rows else None
+        covered = torch.arange(data.num_nodes, device=device) if judged is None else judged
+        self.place = covered.new_full((data.num_nodes,), -1)
+        self.place[covered] = torch.arange(len(covered), device=device)
+        rows = self.parts["train"]
+        self.step = Step(data, self.labels[rows], rows, judged)
+        self.free = tuple(part for part in ("train", "test") if self._covers(part))
+
+    def _judged(self, data: Data) -> Tensor:
+        """The validation rows; where these need nearly everybody, the test rows come at little more cost."""
+        val = self.parts["val"]
+        near = torch.zeros(data.num_nodes, dtype=torch.bool, device=val.device)
+        near[val] = True
+        source, target = data.edge_index
+        near[source[near[target]]] = True
+        if int(near.sum()) <= FEW * len(near):
+            return val
+        both: Tensor = torch.unique(torch.cat([val, self.parts["test"]]))
+        return both
+
+    def _covers(self, part: str) -> bool:
+        return bool((self.place[self.parts[part]] >= 0).all())
+
+    def training(self, epoch: int) -> Iterable[Step]:
+        """One step."""
+        return [self.step]
+
+    def evaluation(self, learner: Learner, logits: Tensor | None) -> Callable[[str], Outputs]:
+        """Rows of one pass, which the last step may have made already; the test rows in another where they are few."""
+        judged = self._logits(learner, self.step.judged) if logits is None else logits
+
+        def outputs(part: str) -> Outputs:
+            rows = self.parts[part]
+            found = judged[self.place[rows]] if self._covers(part) else self._logits(learner, rows)
+            return found, self.labels[rows]
+
+        return outputs
+
+    @torch.no_grad()
+    def _logits(self, learner: Learner, rows: Tensor | None) -> Tensor:
+        logits: Tensor = learner(replace(self.step, rows=rows, whole=self.step.graph if learner.by_rows else None))
+        return logits
+
+    def predict(self, learner: Learner) -> Tensor:
+        """One evaluation pass over everything."""
+        return self._logits(learner, None)
+
+
+class _Chunks(ABC):
+    """Shared by both kinds of mini-batches: chunks of items, split among processes, one step each."""
+
+    def __init__(self, problem: Problem, split: Split, plan: Plan, seed: int, process: Solo) -> None:
+        self.problem = problem
+        self.parts: dict[str, Tensor] = vars(split)
+        # Cross-validation holds out one fold for both: what was computed for the one serves the other.
+        self.free: tuple[str, ...] = ("test",) if split.test is split.val else ()
+        self.size = plan.batch_size
+        self.eval_size = plan.eval_batch_size or plan.batch_size
+        self.device, self.seed, self.process = plan.device, seed, process
+
+    @abstractmethod
+    def steps(self, items: Tensor, size: int, stream: int) -> Iterator[Step]:
+        """One step per chunk of `size` items."""
+
+    def judged(self, step: Step) -> Step:
+        """A step as evaluation takes it."""
+        return step
+
+    def training(self, epoch: int) -> Iterator[Step]:
+        """The training items in a fresh order; every process takes its part of every chunk."""
+        items = self.parts["train"]
+        items = items[torch.randperm(len(items), generator=generator(self.seed, 0, epoch))]
+        chunks = self.chunks(items, self.size)
+        parts = [self.process.part(chunk) for chunk in chunks]
+        weights = [len(part) * self.process.world / len(chunk) for part, chunk in zip(parts, chunks)]
+        # A process without an item in the last chunk repeats one with weight 0, so that all take equally many steps.
+        parts = [part if len(part) else items[:1] for part in parts]
+        stream = derive(self.seed, 1, epoch, self.process.rank)
+        for number, step in enumerate(self.steps(torch.cat(parts), len(parts[0]), stream), 1):
+            yield replace(step, weight=weights[number - 1], last=number == len(weights))
+
+    def chunks(self, items: Tensor, size: int) -> list[Tensor]:
+        """Items by `size`."""
+        return list(torch.split(items, size))
+
+    def evaluation(self, learner: Learner, logits: Tensor | None) -> Callable[[str], Outputs]:
+        """Passes over the items of a part, split among processes."""
+        found: dict[int, Outputs] = {}
+
+        def outputs(part: str) -> Outputs:
+            items = self.parts[part]
+            if id(items) not in found:
+                found[id(items)] = self.outputs(learner, items)
+            return found[id(items)]
+
+        return outputs
+
+    @torch.no_grad()
+    def outputs(self, learner: Learner, items: Tensor) -> Outputs:
+        """Logits and labels of the items, those of one process after those of another."""
+        logits, labels = [], []
+        for step in self.steps(self.process.part(items), self.eval_size, derive(self.seed, 2)):
+            logits.append(learner(self.judged(step)))
+            labels.append(step.labels)
+        return self.process.gather(torch.cat(logits)), self.process.gather(torch.cat(labels))
+
+    def predict(self, learner: Learner) -> Tensor:
+        """Logits of every node or graph."""
+        return self.outputs(learner, torch.arange(len(self.problem.labels)))[0]
+
+
+class GraphBatches(_Chunks):
+    """Batches of whole graphs."""
+
+    def __init__(self, problem: Problem, split: Split, plan: Plan, seed: int, process: Solo) -> None:
+        if plan.batch_size == 0:
+            raise SettingsError("training on graphs needs a batch size of at least 1, got 0; set --batch-size")
+        super().__init__(problem, split, plan, seed, process)
+        self.labels = problem.labels.to(self.device)
+
+    @cached_property
+    def whole(self) -> Graph:
+        """All graphs, sorted and checked once; a batch is some of these."""
+        everything = self.problem.graphs.batch(torch.arange(len(self.problem.graphs)))
+        return Graph.from_edge_index(everything.edge_index, everything.num_nodes, everything.batch, everything.ptr)
+
+    def steps(self, items: Tensor, size: int, stream: int) -> Iterator[Step]:
+        """Disjoint unions of `size` graphs."""
+        for chunk in self.chunks(items, size):
+            yield self._step(chunk)
+
+    def _step(self, chunk: Tensor) -> Step:
+        graphs, labels = self.problem.graphs, self.labels[chunk.to(self.device)]
+        if isinstance(graphs, GraphList):
+            return Step(graphs.batch(chunk).to(self.device), labels, whole=self.whole.pick(chunk).to(self.device))
+        return Step(Batch.from_data_list([graphs[index] for index in chunk.tolist()]).to(self.device), labels)
+
+    def chunks(self, items: Tensor, size: int) -> list[Tensor]:
+        """No single graph at the end: a user's batch norm cannot train on one row."""
+        chunks = super().chunks(items, size)
+        if not isinstance(self.problem.graphs, GraphList) and len(chunks) > 1 and len(chunks[-1]) == 1:
+            chunks[-2:] = [torch.cat(chunks[-2:])]
+        return chunks
+
+
+class NeighborBatches(_Chunks):
+    """Sampled neighborhoods of seed nodes; all else happens on the sampled graph."""
+
+    def __init__(self, problem: Problem, split: Split, plan: Plan, seed: int, process: Solo) -> None:
+        super().__init__(problem, split, plan, seed, process)
+        self.data, self.fanouts = problem.graphs[0], list(plan.fanouts)
+
+    def steps(self, items: Tensor, size: int, stream: int) -> Iterator[Step]:
+        """The sampled graph around each chunk of seeds; seeds come first."""
+        for part in neighbor_loader(self.data, self.fanouts, size, items, seed=stream, backend="builtin"):
+            part = part.to(self.device)
+            seeds = torch.arange(part.batch_size, device=self.device)
+            yield Step(part, part.y[: part.batch_size], seeds)
+
+    def judged(self, step: Step) -> Step:
+        """With as many expected additions per node as in training, whose graphs have another size."""
+        return replace(step, scale=self._usual_nodes / step.data.num_nodes)
+
+    @cached_property
+    def _usual_nodes(self) -> float:
+        """The mean size of a training graph, told by the first few."""
+        first = self.parts["train"][: SIZED * self.size]
+        return mean_batch_nodes(
+            neighbor_loader(self.data, self.fanouts, self.size, first, seed=derive(self.seed, 5), backend="builtin")
+        )

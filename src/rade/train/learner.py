@@ -1,0 +1,270 @@
+"""What the loop trains: a model under a method, called step by step, its rates following each step."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from rade import RADE, Expected, Graph, Labelled, Rates, Trust
+from rade.nn.output import logits_of
+from rade.train.backbones import Wanted
+
+Cadence = Literal["batch", "epoch"]
+Trusting = Callable[[str, Rates], Trust]  # by the name of a similarity and the rates of noise
+
+
+def alike(similarity: str, noise: Rates) -> Trust:
+    """All edges trusted alike, where no graph is at hand whose edges could be told apart."""
+    return Trust()
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a method may ask about its task: the randomness, the data's edge density, the loss and the pooling.
+
+    trust: in the single edges of the data's graph, by the similarity of their ends.
+    """
+
+    generator: torch.Generator
+    density: float
+    task: str
+    pool: str
+    trust: Trusting = alike
+
+
+@dataclass(frozen=True)
+class Method(ABC):
+    """A method as a value; its fields are its settings."""
+
+    @abstractmethod
+    def around(self, net: nn.Module, context: Context) -> nn.Module:
+        """The model that is trained in place of `net`, and called as `net` is."""
+
+    def penalty(self, net: nn.Module, data: Data, logits: Tensor) -> Tensor | float:
+        """What a step adds to the loss; net: the model that is trained, logits: those of the step."""
+        return 0.0
+
+    @property
+    def cadence(self) -> Cadence:
+        """When rates that adapt do so: after every step, or after the last one of an epoch."""
+        return "batch"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The settings and their present values."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def configured(self, options: Mapping[str, Any]) -> Method:
+        """The same method with other settings."""
+        return replace(self, **options)
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What a learner is called with: a graph, or several as one, and which rows of the logits are asked for.
+
+    Attributes:
+        labels: of the rows.
+        rows: of the logits; None: all.
+        judged: rows that the next evaluation will ask for.
+        whole: the graph, where it is known already.
+        scale: how many times as often a pair of nodes is joined at inference, on graphs of another size.
+        weight: its part among processes.
+        last: whether it ends an epoch.
+    """
+
+    data: Data
+    labels: Tensor
+    rows: Tensor | None = None
+    judged: Tensor | None = None
+    whole: Graph | None = None
+    scale: float = 1.0
+    weight: float = 1.0
+    last: bool = True
+
+    @cached_property
+    def graph(self) -> Graph:
+        """As the layers of our backbones take it."""
+        data = self.data
+        return self.whole or Graph.from_edge_index(data.edge_index, data.num_nodes, data.get("batch"))
+
+    @property
+    def known(self) -> Tensor | None:
+        """Which labels are known, where some may be missing (NaN)."""
+        return ~torch.isnan(self.labels) if self.labels.is_floating_point() else None
+
+    @cached_property
+    def clean(self) -> tuple[Wanted, Tensor, Tensor]:
+        """Rows of one clean pass, each once: those trained on and those judged, and where each stand among them."""
+        assert self.rows is not None
+        judged = self.rows[:0] if self.judged is None else self.judged
+        rows, place = torch.unique(torch.cat([self.rows, judged]), return_inverse=True)
+        trained, judged = torch.split(place, [len(self.rows), len(judged)])
+        return Wanted(rows, everybody=True), trained, judged
+
+
+class Learner(nn.Module):
+    """A model under a method: perturbed in training, clean in evaluation.
+
+    The state of the generator is part of `state_dict`, so a restored learner draws what the saved one would have drawn.
+    """
+
+    by_rows = False  # whether a step may ask for single rows at less cost than for all
+
+    def __init__(self, net: nn.Module, generator: torch.Generator, method: Method) -> None:
+        super().__init__()
+        self.net, self.generator, self.method = net, generator, method
+        self._wrapped = [module for module in net.modules() if isinstance(module, RADE)]
+
+    def forward(self, step: Step) -> Tensor:
+        """Logits of the rows that the step asks for."""
+        raise NotImplementedError
+
+    def penalty(self, step: Step, logits: Tensor) -> Tensor | float:
+        """What the method adds to the loss of a step."""
+        return self.method.penalty(self.net, step.data, logits)
+
+    def adapts_after(self, last: bool) -> bool:
+        """Whether to call `adapt` after a step, the `last` of its epoch or another."""
+        return any(model.rule.adapts for model in self._wrapped) and (last or self.method.cadence == "batch")
+
+    def adapt(self, step: Step, loss: Callable[[Tensor], Tensor]) -> Tensor | None:
+        """One step of all rates; the evaluation logits of the judged rows if that made them anyway."""
+        raise NotImplementedError
+
+    def variance_shares(self, step: Step) -> dict[str, float]:
+        """Which share of the logits' variance drops and additions make, where views are random; else nothing."""
+        return {}
+
+    @property
+    def rates(self) -> Rates:
+        """The present rates of the model, or of the first part that has any."""
+        return self._wrapped[0].rates if self._wrapped else Rates(0.0, 0.0)
+
+    def get_extra_state(self) -> Tensor:
+        return self.generator.get_state()
+
+    def set_extra_state(self, state: Tensor) -> None:
+        if state.numel() == self.generator.get_state().numel():  # another kind of device cannot continue it
+            self.generator.set_state(state.cpu())
+
+
+def evaluates_clean(model: RADE) -> bool:
+    """Whether the clean logits of a rate step are those of evaluation."""
+    noisy = model._laws.noise != Rates(0.0, 0.0)
+    return not (model.variant.keeps_additions or noisy) and type(model.inference) is Expected
+
+
+class BackboneLearner(Learner):
+    """One of our backbones, which computes the rows that are asked for and little else."""
+
+    by_rows = True
+
+    def forward(self, step: Step) -> Tensor:
+        net: Callable[..., Tensor] = self.net
+        if step.scale != 1.0 and isinstance(self.net, RADE):
+            net = self.net.at(self.net.rates.scaled(step.scale))
+        wanted = None if step.rows is None else Wanted(step.rows)
+        return net(step.data.x, step.graph, batch=step.data.get("batch"), wanted=wanted)
+
+    def adapt(self, step: Step, loss: Callable[[Tensor], Tensor]) -> Tensor | None:
+        model = self.net
+        assert isinstance(model, RADE)
+        x, batch = step.data.x, step.data.get("batch")
+        if step.rows is None:
+            labelled = Labelled(None, step.known, loss, step.weight)
+            clean = model.adapt(x, step.graph, batch=batch, wanted=None, labelled=labelled)
+            return clean if evaluates_clean(model) else None
+        wanted, trained, judged = step.clean
+        labelled = Labelled(trained, step.known, lambda logits: loss(logits[trained]), step.weight)
+        clean = model.adapt(x, step.graph, batch=batch, wanted=wanted, labelled=labelled)
+        return clean[judged] if evaluates_clean(model) else None
+
+    def variance_shares(self, step: Step) -> dict[str, float]:
+        """Those of the last convolution, at the present rates (Prop. 3)."""
+        if not self._wrapped:
+            return {}
+        last = self._wrapped[0].explain(step.data.x, step.graph, batch=step.data.get("batch"))[-1]
+        shares = {"drop": last.drop_variance_share, "add": last.add_variance_share}
+        return {name: share for name, share in shares.items() if math.isfinite(share)}
+
+
+class OwnLearner(Learner):
+    """A model of the user's, with whatever a method has put around it or into it."""
+
+    def __init__(self, net: nn.Module, generator: torch.Generator, method: Method, calling: Calling) -> None:
+        super().__init__(net, generator, method)
+        self.calling = calling
+
+    def forward(self, step: Step) -> Tensor:
+        logits = self.calling(self.net, step.data)
+        return logits if step.rows is None else logits[step.rows]
+
+    def adapt(self, step: Step, loss: Callable[[Tensor], Tensor]) -> Tensor | None:
+        rows, known, clean = step.rows, step.known, None
+        known = known if known is None or known.dim() == 2 else known[:, None]
+        labelled = Labelled(rows, known, loss if rows is None else lambda logits: loss(logits[rows]))
+        for model in self._wrapped:
+            if model is self.net:
+                logits = model.adapt(labelled=labelled)
+                clean = logits if evaluates_clean(model) else None
+            elif model.rule.adapts:
+                model.adapt()
+        return clean
+
+
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+@dataclass(frozen=True)
+class Calling:
+    """How a model is called with a `Data` object: by the names of its forward's parameters, or with the object itself.
+
+    Attributes:
+        names: parameters of the model's forward that are filled from the object; none: it is the only argument.
+        needed: those of them without a default.
+    """
+
+    names: tuple[str, ...]
+    needed: tuple[str, ...]
+
+    @staticmethod
+    def of(net: nn.Module) -> Calling:
+        """As the model's forward has it."""
+        parameters = inspect.signature(net.forward).parameters
+        taken = [parameter for parameter in parameters.values() if parameter.kind in _NAMED]
+        needed = tuple(parameter.name for parameter in taken if parameter.default is inspect.Parameter.empty)
+        if "edge_index" in parameters:
+            return Calling(tuple(parameter.name for parameter in taken), needed)
+        if len(needed) > 1:
+            raise ValueError(
+                f"the model's forward takes {', '.join(needed)}; it is called with parts of the data by name, "
+                "the graph being edge_index, or with the Data object alone: rename the parameter, or put the "
+                "model into one whose forward takes x and edge_index"
+            )
+        return Calling((), ())
+
+    def __call__(self, net: nn.Module, data: Data) -> Tensor:
+        """The logits [k, C] or [k]; of several outputs the first."""
+        return logits_of(net(**self._arguments(data)) if self.names else net(data))
+
+    def _arguments(self, data: Data) -> dict[str, Any]:
+        found = {name: data[name] for name in self.names if name in data and data[name] is not None}
+        missing = [name for name in self.needed if name not in found]
+        if missing == ["batch"]:  # a single graph
+            return {**found, "batch": None}
+        if missing:
+            raise ValueError(
+                f"the model's forward needs {missing[0]!r}, which the data does not have (it has "
+                f"{', '.join(sorted(data.keys()))}); add it to the data, or let forward take the Data object"
+            )
+        return found

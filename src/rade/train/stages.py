@@ -1,0 +1,248 @@
+"""A data set as settings want it: edges corrupted on purpose, fewer labels, and the problem that comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from rade import Graph, Rates, sample_view
+from rade.data import Dataset, GraphList, Provenance, Split
+from rade.train.errors import SettingsError
+from rade.train.record import origin
+from rade.train.tasks import LOSSES, METRICS, Problem, Task, generator
+
+if TYPE_CHECKING:
+    from rade.train.settings import Settings
+
+LABELS = 6  # a stream of a run's seed, apart from those of batches and views
+
+
+@dataclass(frozen=True)
+class Corruption:
+    """``drop`` of all edges are lost, and ``add`` times as many spurious ones appear between random nodes.
+
+    >>> Corruption(drop=0.3, add=1.0).share
+    0.588...
+    """
+
+    drop: float = 0.0
+    add: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.drop < 1.0:
+            raise SettingsError(f"the share of dropped edges must lie in [0, 1), got {self.drop:g}")
+        if not 0.0 <= self.add <= 1000.0:
+            raise SettingsError(f"spurious edges over real ones must lie in [0, 1000], got {self.add:g}")
+
+    @staticmethod
+    def parse(text: str) -> Corruption:
+        """`DROP,ADD` or `DROP,ADD,SEED`.
+
+        >>> Corruption.parse("0.3,1")
+        Corruption(drop=0.3, add=1.0, seed=0)
+        """
+        parts = text.split(",")
+        try:
+            drop, add = float(parts[0]), float(parts[1])
+            seed = int(parts[2]) if len(parts) > 2 else 0
+        except (ValueError, IndexError):
+            raise SettingsError(f"a corruption is DROP,ADD or DROP,ADD,SEED, e.g. 0.3,1.0, got {text!r}") from None
+        if len(parts) > 3 or seed < 0:
+            raise SettingsError(f"a corruption is DROP,ADD or DROP,ADD,SEED with a seed of at least 0, got {text!r}")
+        return Corruption(drop, add, seed)
+
+    @property
+    def share(self) -> float:
+        """The share of spurious edges among those observed."""
+        return self.add / (self.add + 1.0 - self.drop) if self.add else 0.0
+
+    def told(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of a data set's origin with this corruption among them, if it changes anything."""
+        if self.drop == 0.0 and self.add == 0.0:
+            return dict(options)
+        return {**options, "corrupted": {"drop": self.drop, "add": self.add, "seed": self.seed}}
+
+    def rates(self, graph: Graph) -> Rates:
+        """p and q on a clean graph."""
+        return Rates(self.drop, min(self.add * graph.num_edges / max(graph.num_nonedges, 1), 1.0))
+
+    def of(self, graph: Graph) -> Graph:
+        """The corrupted graph; graphs of a batch stay apart."""
+        source = torch.Generator(graph.device).manual_seed(self.seed)
+        view = sample_view(graph, self.rates(graph), source)
+        return Graph.from_edge_index(view.edge_index, graph.num_nodes, graph.batch, graph.ptr)
+
+    def of_dataset(self, dataset: Dataset) -> Dataset:
+        """The same data set with its graphs corrupted."""
+        if self.drop == 0.0 and self.add == 0.0:
+            return dataset
+        graphs = self._list(dataset.graphs) if isinstance(dataset.graphs, GraphList) else self._each(dataset.graphs)
+        origin = dataset.provenance
+        provenance = Provenance(origin.source, origin.licence, origin.files, self.told(origin.options))
+        density = dataset.density * (1.0 - self.drop + self.add)
+        return replace(dataset, graphs=graphs, provenance=provenance, density=min(density, 1.0))
+
+    def _each(self, graphs: Sequence[Data]) -> tuple[Data, ...]:
+        found = []
+        for data in graphs:
+            changed = data.clone()
+            clean = Graph.from_edge_index(data.edge_index, data.num_nodes, data.get("batch"))
+            changed.edge_index = self.of(clean).edge_index
+            found.append(changed)
+        return tuple(found)
+
+    def _list(self, graphs: GraphList) -> GraphList:
+        """All graphs at once, as one batch whose pairs never cross graphs."""
+        tables = graphs.tables
+        owner = torch.repeat_interleave(tables.edge_ptr.diff())
+        clean = Graph.from_edge_index(
+            tables.edge_index.long() + tables.node_ptr[owner], int(tables.node_ptr[-1]), None, tables.node_ptr
+        )
+        edges = self.of(clean).edge_index
+        of = clean.batch[edges[0]]
+        local: Tensor = (edges - tables.node_ptr[of]).to(tables.edge_index.dtype)
+        pointer = torch.cat([of.new_zeros(1), torch.bincount(of, minlength=len(graphs)).cumsum(0)])
+        return GraphList(replace(tables, edge_index=local, edge_ptr=pointer))
+
+
+def corrupted(dataset: Dataset, settings: Settings) -> Dataset:
+    """The data set with what the settings do to its graphs."""
+    return Corruption.parse(settings.corrupt).of_dataset(dataset) if settings.corrupt else dataset
+
+
+def task_of(dataset: Dataset) -> Task:
+    """The task of a data set: a binary one has a single logit."""
+    outputs = 1 if dataset.loss == "binary" else dataset.classes
+    return Task(dataset.loss, LOSSES[dataset.loss], METRICS[dataset.metric], outputs)
+
+
+def problem_of(dataset: Dataset, settings: Settings) -> Problem:
+    """A data set as the problem of a run: its own splits or folds, with the labels that the settings choose."""
+    check_level(dataset, settings)
+    if settings.test_corrupt and dataset.folds:
+        raise SettingsError(
+            f"{dataset.name} is scored on the validation part of its folds, so test_corrupt has nothing to act on; "
+            "choose a data set with a test part"
+        )
+    if settings.test_corrupt and settings.options.get("noise_trust"):
+        raise SettingsError("noise_trust is of one graph, and test_corrupt tests on another: leave one of them out")
+    if dataset.level == "node" and settings.batch_size > 0 and len(settings.fanouts) != settings.layers:
+        raise SettingsError(
+            f"{settings.layers} layers need as many fan-outs, got {list(settings.fanouts)}; set --fanouts"
+        )
+    return Problem(
+        dataset.name,
+        dataset.level,
+        dataset.graphs,
+        labels_of(dataset),
+        partial(split_for, dataset, settings),
+        task_of(dataset),
+        dataset.metric,
+        dataset.density,
+        origin(dataset),
+        dataset.folds,
+    )
+
+
+def check_level(dataset: Dataset, settings: Settings) -> None:
+    """Refuse pooling on a node-level data set, and a graph-level one without."""
+    if (settings.pool == "none") != (dataset.level == "node"):
+        needed = "none" if dataset.level == "node" else "sum or mean"
+        raise SettingsError(
+            f"{dataset.name} is a data set of {dataset.level}s: pool must be {needed}, got {settings.pool!r}"
+        )
+
+
+def check_folds(dataset: Dataset, runs: int) -> None:
+    """Refuse more runs than there are folds."""
+    if 0 < dataset.folds < runs:
+        raise SettingsError(f"data set {dataset.name} has {dataset.folds} folds; ask for at most as many runs")
+
+
+def labels_of(dataset: Dataset) -> Tensor:
+    """Of all nodes, or of all graphs."""
+    if not isinstance(dataset.graphs, GraphList):
+        labels: Tensor = dataset.graphs[0].y
+        return labels
+    labels = dataset.graphs.tables.y
+    return labels if labels.is_floating_point() else labels.long()
+
+
+def split_of(dataset: Dataset, run: int, seed: int) -> Split:
+    """The split of one run: fold number `run` where the data set has folds."""
+    check_folds(dataset, run + 1)
+    return dataset.split(run, seed) if dataset.folds == 0 else dataset.fold(run)
+
+
+def split_for(dataset: Dataset, settings: Settings, run: int) -> Split:
+    """The split of one run, with the labels that its settings choose; its parts are not empty.
+
+    Labels are drawn from the run's seed, so methods that are compared see the same.
+    """
+    split = relabelled(dataset, split_of(dataset, run, settings.seed), settings, settings.seed + run)
+    for name, items in {"train": split.train, "validation": split.val, "test": split.test}.items():
+        if len(items) == 0:
+            raise SettingsError(
+                f"data set {dataset.name} has no {name} part in this split; training needs train, validation and test"
+            )
+    return split
+
+
+def relabelled(dataset: Dataset, split: Split, settings: Settings, seed: int) -> Split:
+    """With `labels_per_class` or `train_items` of the training part, or `train_share` of all, as the settings say."""
+    draws = generator(seed, LABELS)
+    if settings.labels_per_class:
+        if dataset.loss != "multiclass":
+            raise SettingsError(f"labels_per_class is for classes, which {dataset.name} has not; train_items takes any")
+        labels = labels_of(dataset).view(-1)[split.train]
+        kept = few_of_each(labels, settings.labels_per_class, dataset.name, draws)
+        return replace(split, train=split.train[kept])
+    if settings.train_items:
+        count = len(split.train)
+        if settings.train_items > count:
+            raise SettingsError(
+                f"train_items must be at most {count} on {dataset.name}, which has no more, got {settings.train_items}"
+            )
+        # A larger number with the same seed keeps these.
+        kept = torch.randperm(count, generator=draws)[: settings.train_items]
+        return replace(split, train=split.train[kept].sort().values)
+    if settings.train_share:
+        if dataset.folds:
+            raise SettingsError(f"{dataset.name} is split into folds; train_share is for data sets with one split")
+        return shared_out(torch.cat([split.train, split.val, split.test]), settings.train_share, draws)
+    return split
+
+
+def few_of_each(labels: Tensor, count: int, name: str, draws: torch.Generator) -> Tensor:
+    """The places of ``count`` labels of every class, ascending.
+
+    >>> few_of_each(torch.tensor([0, 1, 0, 1]), 2, "toy", torch.Generator()).tolist()
+    [0, 1, 2, 3]
+    """
+    order = torch.randperm(len(labels), generator=draws)
+    found = []
+    for label in torch.unique(labels).tolist():
+        mine = order[labels[order] == label]
+        if len(mine) < count:
+            raise SettingsError(
+                f"labels_per_class must be at most {len(mine)} on {name}, whose class {label} has no more labels for "
+                f"training, got {count}"
+            )
+        found.append(mine[:count])
+    return torch.cat(found).sort().values
+
+
+def shared_out(items: Tensor, share: float, draws: torch.Generator) -> Split:
+    """``share`` of the items for training, the rest half for validation and half for test."""
+    order = items[torch.randperm(len(items), generator=draws)]
+    train = int(share * len(items))
+    val = (len(items) - train) // 2
+    parts = torch.split(order, [train, val, len(items) - train - val])
+    return Split(*(part.sort().values for part in parts))

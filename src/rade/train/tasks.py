@@ -1,0 +1,222 @@
+"""What is to be learned: a problem with its graphs, labels and splits, and a task with its loss and score."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.optimize import minimize_scalar
+from torch import Tensor
+from torch.nn import functional
+
+from rade.data import Split
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+Metric = Callable[[Tensor, Tensor], float]
+Outputs = tuple[Tensor, Tensor]  # logits and labels, row by row
+BINS = 15
+COLDEST, HOTTEST = math.log(0.01), math.log(100.0)
+
+
+def derive(seed: int, *keys: int) -> int:
+    """A seed for the stream named by `keys`: equal for equal arguments, unrelated otherwise.
+
+    >>> derive(0, 1) == derive(0, 1), derive(0, 1) == derive(1, 0)
+    (True, False)
+    """
+    return int(np.random.SeedSequence([seed, *keys]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def generator(seed: int, *keys: int, device: str = "cpu") -> torch.Generator:
+    """A torch generator for the stream named by `keys`."""
+    return torch.Generator(device).manual_seed(derive(seed, *keys))
+
+
+def multiclass_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Cross-entropy with one class per row; logits: [k, C], labels: [k]."""
+    return functional.cross_entropy(logits, labels.view(-1))
+
+
+def binary_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Mean cross-entropy over the known 0/1 labels; unknown ones are NaN. logits: [k, T], labels: [k] or [k, T]."""
+    labels = labels.view_as(logits).to(logits.dtype)
+    known = ~torch.isnan(labels)
+    return functional.binary_cross_entropy_with_logits(logits[known], labels[known])
+
+
+def squared_loss(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Mean squared error."""
+    return functional.mse_loss(outputs, labels.view_as(outputs).to(outputs.dtype))
+
+
+def accuracy(logits: Tensor, labels: Tensor) -> float:
+    """Share of rows whose largest logit is the label; a single logit per row is thresholded at 0."""
+    single = logits.dim() == 1 or logits.size(1) == 1
+    decided = (logits.view(-1) > 0).long() if single else logits.argmax(dim=1)
+    return float((decided == labels.view(-1)).double().mean())
+
+
+def micro_f1(logits: Tensor, labels: Tensor) -> float:
+    """F1 over all (row, label) decisions; with one label per row it equals the accuracy.
+
+    logits: [k, C]; labels: [k] (one class per row) or [k, C] (0/1, NaN where unknown).
+    """
+    if labels.dim() == 1:
+        return accuracy(logits, labels)
+    known = ~torch.isnan(labels)
+    positive, truth = (logits > 0)[known], labels[known] > 0
+    wrong = (positive != truth).sum()
+    hits = 2 * (positive & truth).sum()
+    return float(hits / (hits + wrong)) if hits + wrong > 0 else 1.0
+
+
+def roc_auc(logits: Tensor, labels: Tensor) -> float:
+    """Area under the ROC curve, averaged over the tasks in which both classes occur (OGB's rule)."""
+    from sklearn.metrics import roc_auc_score
+
+    return _mean_over_tasks(roc_auc_score, logits, labels)
+
+
+def average_precision(logits: Tensor, labels: Tensor) -> float:
+    """Average precision, averaged over the tasks in which both classes occur (OGB's rule)."""
+    from sklearn.metrics import average_precision_score
+
+    return _mean_over_tasks(average_precision_score, logits, labels)
+
+
+def r2(outputs: Tensor, labels: Tensor) -> float:
+    """1 − squared error over variance: 1 is perfect, 0 is the mean of the labels."""
+    labels = labels.view_as(outputs).double()
+    left = (outputs.double() - labels).square().sum()
+    return float(1 - left / (labels - labels.mean(0)).square().sum())
+
+
+def _mean_over_tasks(score: Callable[..., float], logits: Tensor, labels: Tensor) -> float:
+    """Mean of `score` over columns, without the unknown labels (NaN) and the columns of one class."""
+    scores = logits.detach().double().cpu().reshape(len(logits), -1).numpy()
+    truth = labels.detach().double().cpu().reshape(len(labels), -1).numpy()
+    values = []
+    for column in range(truth.shape[1]):
+        known = ~np.isnan(truth[:, column])
+        if len(np.unique(truth[known, column])) == 2:
+            values.append(score(truth[known, column], scores[known, column]))
+    if not values:
+        raise ValueError("a ranking score needs a task with positive and negative labels, and none has both")
+    return float(np.mean(values))
+
+
+LOSSES: dict[str, Loss] = {
+    "multiclass": multiclass_loss,
+    "binary": binary_loss,
+    "multilabel": binary_loss,
+    "regression": squared_loss,
+}
+METRICS: dict[str, Metric] = {
+    "accuracy": accuracy,
+    "micro-f1": micro_f1,
+    "roc-auc": roc_auc,
+    "average-precision": average_precision,
+    "r2": r2,
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is minimised and what is reported; outputs: the width of the logits."""
+
+    name: str
+    loss: Loss
+    metric: Metric
+    outputs: int
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Graphs with labels, split by seed, and the task on them: a data set of the catalogue or a user's own data.
+
+    Attributes:
+        graphs: one PyG ``Data`` whose nodes have labels, or many with a label each (``level`` says which).
+        labels: of all nodes or graphs.
+        split: which of them are for what, by the number of the run.
+        metric: the score, in a word.
+        density: edges over pairs of nodes, of all graphs together.
+        origin: what tells these data from others: name, files and options, as in a record.
+        folds: of cross-validation, 0 where runs are no folds.
+    """
+
+    name: str
+    level: str
+    graphs: Any
+    labels: Tensor
+    split: Callable[[int], Split]
+    task: Task
+    metric: str
+    density: float
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    folds: int = 0
+
+
+def quality(task: Task, test: Outputs, val: Outputs) -> dict[str, float | None]:
+    """Mean negative log-likelihood and expected calibration error of test rows; None where one is not finite.
+
+    As they come, which at the epoch of the best score says more of when training stopped than of the method, and
+    scaled by the temperature that validation rows like best.
+    """
+    heat = temperature(task, *val)
+    scaled = {f"scaled_{name}": value for name, value in _measured(task, test[0] / heat, test[1]).items()}
+    return {**_measured(task, *test), "temperature": heat if math.isfinite(heat) else None, **scaled}
+
+
+def _measured(task: Task, logits: Tensor, labels: Tensor) -> dict[str, float | None]:
+    if not bool(torch.isfinite(logits).all()):
+        return {"log_loss": None, "calibration_error": None}
+    values = {"log_loss": float(task.loss(logits, labels)), "calibration_error": calibration_error(logits, labels)}
+    return {name: value if math.isfinite(value) else None for name, value in values.items()}
+
+
+def temperature(task: Task, logits: Tensor, labels: Tensor) -> float:
+    """T for which logits/T have the least loss (Guo et al. 2017), from 0.01 to 100; nan where logits are not finite.
+
+    >>> task = Task("multiclass", multiclass_loss, accuracy, 2)
+    >>> logits = torch.tensor([[30.0, 0.0]]).repeat(4, 1)
+    >>> round(30 / temperature(task, logits, torch.tensor([0, 0, 0, 1])), 2)  # three of four: log 3
+    1.1
+    """
+    if not bool(torch.isfinite(logits).all()):
+        return math.nan
+    found = minimize_scalar(
+        lambda log_heat: float(task.loss(logits.double() / math.exp(log_heat), labels)),
+        bounds=(COLDEST, HOTTEST),
+        method="bounded",
+    )
+    return math.exp(found.x)
+
+
+def calibration_error(logits: Tensor, labels: Tensor) -> float:
+    """Σ_b n_b/n |accuracy_b − confidence_b| over BINS equal bins of confidence (Naeini et al. 2015; Guo et al. 2017).
+
+    One class per row if labels are whole numbers; otherwise every known label is a decision of its own.
+
+    >>> calibration_error(torch.zeros(4, 2), torch.tensor([0, 0, 1, 1]))
+    0.0
+    """
+    confidence, right = _decided(logits.double(), labels)
+    bins = (confidence * BINS).ceil().clamp(1, BINS).long() - 1
+    gaps = torch.zeros(BINS, dtype=torch.double).index_add(0, bins, right - confidence)
+    return float(gaps.abs().sum() / max(len(confidence), 1))
+
+
+def _decided(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Confidence of every decision, [k], and whether it is right, as 0 or 1."""
+    if not labels.is_floating_point() and logits.size(1) > 1:
+        confidence, decision = logits.softmax(1).max(1)
+        return confidence.cpu(), (decision == labels.view(-1)).double().cpu()
+    truth = labels.view_as(logits).double()
+    known = ~truth.isnan()
+    probability = logits.sigmoid()[known]
+    right = (probability > 0.5) == (truth[known] > 0.5)
+    return torch.maximum(probability, 1.0 - probability).cpu(), right.double().cpu()
