@@ -47,7 +47,7 @@ from torch_geometric.data import Data
 import rade
 from rade.data import FixedSplit, Split
 from rade.data.tensors import clean_edges
-from rade.noise import EdgeEvidence, rates_of
+from rade.noise import FeatureEvidence, rates_of
 from rade.train.backbones import Backbone, build_backbone
 from rade.train.learner import BackboneLearner, Context, Learner, Step
 from rade.train.methods import make
@@ -146,8 +146,8 @@ class Case:
     graph: rade.Graph
 
     @cached_property
-    def evidence(self) -> EdgeEvidence:
-        return EdgeEvidence.of(self.graph, self.task.x, torch.Generator().manual_seed(0))
+    def evidence(self) -> FeatureEvidence:
+        return FeatureEvidence.of(self.graph, self.task.x, torch.Generator().manual_seed(0))
 
     @cached_property
     def near(self) -> Tensor:

@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from rade.nn.backbones import build_backbone
+from rade.view.law import Law, Variant
+from rade.view.rates import Rates
+from rade.view.view import MeanView
 from torch.testing import assert_close
 
 from rade.cli import main
@@ -15,12 +19,8 @@ from rade.diagnose import Effort, diagnose, subject_of
 from rade.diagnose import measures as m
 from rade.graph.graph import Graph
 from rade.moments import Mean, Sum, Symmetric
-from rade.train.backbones import build_backbone
 from rade.train.model import Shape, Trained, build_learner
 from rade.train.settings import resolve
-from rade.view.law import Law, Variant
-from rade.view.rates import Rates
-from rade.view.view import MeanView
 
 QUICK = ("--epochs", 1, "--anchors", 3, "--draws", 1, "--threads", 1)
 
