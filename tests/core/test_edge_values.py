@@ -15,12 +15,10 @@ from core.test_layers import IN, Case, drawn, features, over
 from rade import Graph, Rates
 from rade.correction import Adjacency
 from rade.distribution import Distribution
-from rade.moments import Normalised
 from rade.nn.edge_values import imputed
-from rade.sums import Messages
 from rade.testing import GRAPHS
 from rade.testing.aggregators import normal
-from rade.testing.oracle import error, on_edges
+from rade.testing.oracle import error
 
 DIM = 3
 ISOLATED = GRAPHS["isolated"]
@@ -160,16 +158,6 @@ def test_what_added_edges_have_is_that_of_their_graph():
     ):
         with pytest.raises(ValueError, match=words):
             imputed(graph, kinds, how)
-
-
-def test_symmetric_sums_take_messages_of_edges_as_well():
-    """A GCN with bonds: Σ_j ReLU(x_j + e_ij)/√(d_i d_j)."""
-    bonds = normal(8, IN, seed=3)
-    messages = Messages(X.relu(), (X[ISOLATED.pattern.source] + bonds).relu())
-    found = Adjacency(ISOLATED).aggregate(Normalised.symmetric(ISOLATED, torch.double, 0.0), messages)
-    root = ISOLATED.degree.clamp(min=1).double().rsqrt()
-    expected = torch.einsum("i,j,ijf->if", root, root, on_edges(ISOLATED, messages.edges))
-    assert error(found, expected) <= 1e-12
 
 
 @pytest.mark.parametrize("variant", ["of", "ofs"])
