@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import rade
-from zoo import ATTENTION, LAYERS, Net, normal, random_edges, seeded, training_step
+from zoo import LAYERS, Net, normal, random_edges, seeded, training_step
 
 NODES = 30
 X, EDGES = normal(NODES, 8), random_edges(NODES, 60)
