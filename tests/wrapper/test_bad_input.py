@@ -169,7 +169,7 @@ class Weighted(torch.nn.Module):
 @pytest.mark.parametrize(
     ("conv", "weight", "sentence"),
     [
-        (lambda: pyg.GATConv(8, 3, edge_dim=1), torch.ones(5, 1), r"edge_attr with one row for each of the \d+ "),
+        (lambda: pyg.GATConv(8, 3, edge_dim=1), torch.ones(5, 1), r"edge_attr with one row for each of the \d+"),
         (lambda: pyg.GraphConv(8, 3), torch.ones(EDGES.shape[1], 2), r"one number for each of the \d+ entries"),
     ],
     ids=["rows missing", "two per edge"],
