@@ -79,8 +79,8 @@ def register(layer: type[Module], twin: type[Module]) -> None:
 
 
 def takes_edges(module: Module) -> bool:
-    """Whether a layer takes an edge_index: some build a graph of their own."""
-    return "edge_index" in inspect.signature(type(module).forward).parameters
+    """Whether a layer takes an edge_index, or several: some build a graph of their own."""
+    return any("edge_index" in name for name in inspect.signature(type(module).forward).parameters)
 
 
 def twin_of(layer: type[Module]) -> type[CorrectedConv]:
