@@ -35,7 +35,7 @@ test: check                ## everything that CI runs
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 fuzz: $(STAMP)             ## random configurations, command lines, damaged files, and laws of the core, for minutes
-	RADE_FUZZ=$${RADE_FUZZ:-300} $(BIN)/pytest -n 2 tests/fuzz tests/properties
+	RADE_FUZZ=$${RADE_FUZZ:-300} $(BIN)/pytest -n 2 tests/fuzz tests/core/test_properties.py
 
 bench: $(STAMP)            ## speed as ratios, on an otherwise idle machine
 	$(BIN)/python benchmarks/speed.py

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from rade.errors import choose
 from rade.graph.graph import Graph
+from rade.runtime import by_fields
 
 MomentsName = Literal["exact", "delta"]
 SamplingName = Literal["bernoulli", "fixed", "expected"]
@@ -221,6 +222,9 @@ class Distribution:
     def noisy(self) -> bool:
         """Whether the graph itself is taken for a noisy one."""
         return self.noise != NO_NOISE or not self.trust.alike
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return by_fields(self)
 
     def at(self, rates: Rates) -> Distribution:
         """The same at other rates."""

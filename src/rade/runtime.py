@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -41,6 +42,11 @@ def ordinary_tensors() -> Iterator[None]:
     gradients = torch.is_grad_enabled()
     with torch.inference_mode(False), torch.set_grad_enabled(gradients):
         yield
+
+
+def by_fields(value: Any) -> tuple[Any, tuple[Any, ...]]:
+    """How to copy and pickle a dataclass, for its ``__reduce__``: what it has computed since stays behind."""
+    return type(value), tuple(getattr(value, field.name) for field in fields(value) if field.init)
 
 
 class Recall(Generic[T]):

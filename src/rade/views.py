@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rade.distribution import Distribution, Rates
+from rade.distribution import Distribution, Rates, number
 from rade.graph.graph import Graph
 from rade.graph.pairs import bernoulli_positions, fixed_positions
 from rade.graph.sparse import Pattern
-from rade.runtime import rank
+from rade.runtime import by_fields, rank
 
 GOLDEN = 0x9E3779B97F4A7C15  # spreads small differences over all bits of a seed
 
@@ -44,6 +44,9 @@ class View:
         added = torch.stack([self.added.source, self.added.target])
         return torch.cat([self.graph.edge_index[:, self.kept], added], dim=1)
 
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return by_fields(self)
+
     def kept_as_given(self) -> Tensor:
         """[given] which edges of the caller's edge_index were kept, in its order; self-loops always are."""
         if self.graph.entry is None:
@@ -67,7 +70,7 @@ def draw(distribution: Distribution, generator: torch.Generator | None = None) -
 
     Costs O(edges + additions). All randomness comes from the generator, torch's default one if None.
     """
-    graph, p, q = distribution.graph, float(distribution.rates.p), float(distribution.rates.q)
+    graph, p, q = distribution.graph, number(distribution.rates.p), number(distribution.rates.q)
     if p == 0.0:
         kept = torch.ones(graph.pattern.size, dtype=torch.bool, device=graph.device)
     else:

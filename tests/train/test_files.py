@@ -91,12 +91,6 @@ def test_orphans_are_swept_and_nothing_else(tmp_path):
     assert sorted(os.listdir(tmp_path)) == [".model.pt", ".notes", "checkpoint.pt", "result.json"]
 
 
-def test_numbers_that_json_lacks_are_not_written(tmp_path):
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        save_json(tmp_path / "result.json", {"val": float("nan")})
-    assert os.listdir(tmp_path) == []
-
-
 def test_a_missing_file_and_a_folder_are_sentences(tmp_path):
     with pytest.raises(RunError, match=r"there is no file .*model.pt; is this the folder of a finished run"):
         load_tensors(tmp_path / "model.pt")

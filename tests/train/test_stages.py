@@ -12,7 +12,7 @@ from rade.train import Interrupted, RunError, SettingsError, resolve, train_run
 from rade.train.methods import METHODS, DropEdge
 from rade.train.record import key_of
 from rade.train.run import Keeping
-from rade.train.stages import Corruption, few_of_each, shared_out, split_for
+from rade.train.stages import Corruption, few_of_each, split_for
 
 
 @pytest.fixture(scope="module")
@@ -51,20 +51,9 @@ def test_fewer_items_are_drawn_from_the_training_part_by_the_seed(papers):
         split_for(papers, settings(train_items=1000), 0)
 
 
-def test_a_share_splits_all_items_without_overlap():
-    split = shared_out(torch.arange(100), 0.6, torch.Generator())
-    assert [len(part) for part in (split.train, split.val, split.test)] == [60, 20, 20]
-    assert torch.cat([split.train, split.val, split.test]).sort().values.tolist() == list(range(100))
-
-
 def test_too_many_labels_are_refused():
     with pytest.raises(SettingsError, match=r"labels_per_class must be at most 1 on toy, whose class 1 has no more"):
         few_of_each(torch.tensor([0, 0, 1]), 2, "toy", torch.Generator())
-
-
-def test_a_corruption_that_is_none_is_one_sentence():
-    with pytest.raises(SettingsError, match=r"^test_corrupt: a corruption is DROP,ADD or DROP,ADD,SEED.* got 'x'$"):
-        settings(test_corrupt="x")
 
 
 def test_two_choices_of_labels_contradict_each_other():

@@ -39,12 +39,6 @@ def test_ranking_scores_are_those_of_ogb(metric, name, key, tasks):
     assert metric(logits, labels) == pytest.approx(expected, abs=1e-12)
 
 
-def test_accuracy_by_hand():
-    logits = torch.tensor([[2.0, 1.0], [0.0, 1.0], [3.0, 1.0]])
-    assert accuracy(logits, torch.tensor([0, 1, 1])) == pytest.approx(2 / 3)
-    assert accuracy(torch.tensor([[1.0], [-1.0]]), torch.tensor([[1.0], [1.0]])) == 0.5
-
-
 def test_micro_f1(tasks):
     logits, labels = tasks
     known = ~torch.isnan(labels)

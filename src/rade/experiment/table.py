@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, FiniteF
 from pydantic.dataclasses import dataclass
 
 from rade.errors import RadeError
-from rade.train.measures import MEASURES, SCORE
+from rade.train.record import MEASURES, SCORE
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rade.graph.pairs import pair_count, pattern_of_pairs, rank_pairs, unrank_pairs
 from rade.graph.sparse import Pattern, entries_of_rows, row_pointer
+from rade.runtime import by_fields
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +29,7 @@ class Graph:
     batch: Tensor  # [n] graph of each node
     ptr: Tensor  # [B + 1] first node of each graph, in the order of `by_graph`
     directed: bool = False  # whether the two directions of a pair are kept, dropped and added by themselves
-    entry: Tensor | None = None  # [given] entry of each edge as given, −1 for a self-loop; None where all are simple
+    entry: Tensor | None = None  # [given] entry of each edge as given, −1−i for a loop at i; None where all are simple
     by_graph: Tensor | None = None  # [n] nodes graph by graph; None where they come so
     cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)  # what others find out about it
 
@@ -58,7 +59,7 @@ class Graph:
         first[1:] = key[1:] != key[:-1]
         entry = None
         if position.numel() < edge_index.shape[1] or not bool(first.all()):  # self-loops, or edges listed twice
-            entry = torch.full_like(edge_index[0], -1)
+            entry = -1 - edge_index[0]
             entry[position[sorting]] = first.long().cumsum(0) - 1
             sorting = sorting[first]
         source, target = source[sorting], target[sorting]
@@ -96,6 +97,15 @@ class Graph:
     def edge_index(self) -> Tensor:
         """[2, E] in sorted order, without self-loops."""
         return torch.stack([self.pattern.source, self.pattern.target])
+
+    @property
+    def given(self) -> Tensor:
+        """[2, given] the caller's edge_index, in its order, self-loops and repetitions included."""
+        found = self.edge_index
+        if self.entry is None:
+            return torch.empty_like(found).index_copy_(1, self.order, found)
+        own = torch.stack([-1 - self.entry] * 2)
+        return torch.where(own < 0, found[:, self.entry.clamp(min=0)], own) if self.pattern.size else own
 
     @property
     def num_given(self) -> int:
@@ -254,6 +264,9 @@ class Graph:
     def per_node(self, pooled: Tensor) -> Tensor:
         """The value of each node's graph, [B, ...] → [n, ...] (broadcast for one graph)."""
         return pooled if self.num_graphs == 1 else pooled.index_select(0, self.batch)
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return by_fields(self)
 
     def to(self, device: torch.device | str) -> Graph:
         """The same graph on another device."""

@@ -99,9 +99,9 @@ class CorrectedConv:
         """
         return head
 
-    def on(self, *args: Any, **kwargs: Any) -> Any:
-        """Its forward with `LayerViews` as edge_index: PyG's own, whose sums are taken over them."""
-        return self._plain.forward(cast(Any, self), *args, **kwargs)
+    def on(self, *args: Any, **given: Any) -> Any:
+        """Its forward with `LayerViews` as edge_index: PyG's own, on dense features, whose sums are taken over them."""
+        return self._plain.forward(cast(Any, self), *args, **{**given, "x": dense(given["x"])})
 
     def against_moments(self) -> str:
         """Why the layer as it was built has no moments, "" where it has."""
@@ -164,11 +164,10 @@ class CorrectedConv:
                 return self._run(args, kwargs, targets)
         given = {**dict(zip(self._names, args)), **kwargs}
         edge_index, context = given.get("edge_index"), self._context
+        if context is None and isinstance(edge_index, Graph):
+            edge_index = Adjacency(edge_index)
         if isinstance(edge_index, Adjacency):
-            found = LayerViews(edge_index.graph, lambda step: edge_index, targets, edge_index.linear)
-            out = self._corrected(given, found)
-        elif context is None and isinstance(edge_index, Graph):
-            out = self._corrected(given, LayerViews(edge_index, lambda step: Adjacency(edge_index), targets))
+            out = self._over(edge_index, given, targets)
         elif context is None:
             out = self._plain.forward(cast(Any, self), *args, **kwargs)
         else:
@@ -176,6 +175,21 @@ class CorrectedConv:
         if context is not None and context.trace is not None:
             context.trace.left(cast(Module, self), out)
         return out
+
+    def _over(self, adjacency: Adjacency, given: dict[str, Any], targets: Tensor | None) -> Any:
+        """Over what the caller chose; without moments that is the clean graph alone, by PyG's own code."""
+        graph = adjacency.graph
+        against = self.against_moments() or ("" if self.moments_on(graph, given) else "none on this graph")
+        if not against:
+            found = LayerViews(graph, lambda step: adjacency, targets, adjacency.linear)
+            return self._corrected(given, found)
+        if adjacency.distribution is not None:
+            raise ValueError(
+                f"{type(self).__name__} has no moments, {against}: it cannot be summed over views by itself; wrap the "
+                "model in rade.RADE, which corrects it by pairs of views"
+            )
+        out = self._plain.forward(cast(Any, self), **{**given, "edge_index": graph.given})
+        return out if targets is None else out[targets]
 
     def _in_context(self, context: Context, given: dict[str, Any], targets: Tensor | None) -> Any:
         """On views in training; in evaluation PyG's own, or faster, to the same end, where the graph is known."""
@@ -190,8 +204,12 @@ class CorrectedConv:
         if graph is not None and self._has_moments(graph, given, context):
             views = context.views_for(cast(Module, self), graph, mode)
             return self._corrected(given, LayerViews(graph, views, targets))
+        if isinstance(edge_index, Graph):
+            given = {**given, "edge_index": edge_index.given}
         if mode == "views":
             return aggregate_pairs(self, context, graph, given)
+        if mode == "mean":
+            context.note_plain(cast(Module, self))
         return self._plain.forward(cast(Any, self), **given)
 
     def _graph(self, context: Context, edge_index: Any, x: Any, mode: Mode) -> Graph | None:
@@ -202,14 +220,19 @@ class CorrectedConv:
             return None
         if x.dim() != 2 or edge_index.dtype != torch.long:
             return None
+        traced = torch._C._get_tracing_state() is not None
         if mode == "clean" and context.trace is None:
-            fixed = (
-                torch._C._get_tracing_state() is not None
-                or torch.compiler.is_compiling()
-                or self._option("cached", False)
-            )
-            if fixed or not context.knows(edge_index, x.shape[0]):
+            fixed = traced or torch.compiler.is_compiling() or self._option("cached", False)
+            if fixed or _against_sums(x):
                 return None
+            if not is_sparse(x) and not context.knows(edge_index, x.shape[0]):  # PyG's take no sparse features
+                return None
+        elif traced or _exporting():
+            raise RuntimeError(
+                "only PyG's own layers can be traced or exported, as RADE-OF runs them in evaluation: views, and the "
+                "additions that RADE-OFS expects, are found for each graph anew; predict with this model as it is, or "
+                "trace rade.revert(model), which lacks them"
+            )
         return context.graph_of(edge_index, x.shape[0])
 
     def _has_moments(self, graph: Graph, given: dict[str, Any], context: Context) -> bool:
@@ -243,11 +266,8 @@ class CorrectedConv:
         if isinstance(x, Tensor) and torch.is_autocast_enabled(x.device.type):
             with without_autocast(x.device):
                 return self.on(**{name: _whole(value) for name, value in given.items()})
-        if isinstance(x, Tensor) and x.dtype in SHORT and x.device.type == "cpu":
-            raise ValueError(
-                "views are summed in float32 or float64 on a CPU, got features in "
-                f"{str(x.dtype).removeprefix('torch.')}; keep the model in float32 and train under torch.autocast"
-            )
+        if isinstance(x, Tensor) and (reason := _against_sums(x)):
+            raise ValueError(reason)
         return self.on(**given)
 
     def _option(self, name: str, default: Any = None) -> Any:
@@ -273,6 +293,22 @@ def _propagate(self: Any, edge_index: Any, size: Any = None, **inputs: Any) -> T
     flat = x.transpose(0, 1).flatten(1)
     out = self.send(edge_index, self.coefficients(edge_index.graph, flat, **inputs), flat)
     return cast(Tensor, out.view(out.shape[0], x.shape[0], -1).transpose(0, 1))
+
+
+def _against_sums(x: Tensor) -> str:
+    """Why RADE cannot sum features, for want of kernels, "" where it can."""
+    if x.dtype in SHORT and x.device.type == "cpu":
+        return (
+            "views are summed in float32 or float64 on a CPU, got features in "
+            f"{str(x.dtype).removeprefix('torch.')}; keep the model in float32 and train under torch.autocast"
+        )
+    if x.layout not in (torch.strided, torch.sparse_csr):
+        return f"features came as a matrix in {x.layout}; pass x.to_sparse_csr()"
+    return ""
+
+
+def _exporting() -> bool:
+    return bool(getattr(torch.compiler, "is_exporting", bool)())  # PyTorch before 2.7 has no such question
 
 
 def _whole(value: Any) -> Any:

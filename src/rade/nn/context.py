@@ -74,6 +74,7 @@ class Pass:
         self.between: dict[Hashable, Kept] = {}
         self.distributions: dict[Graph, Distribution] = {}
         self.calls: Counter[Module] = Counter()
+        self.plain: set[str] = set()  # kinds of layers for whose edges there are neither views nor their mean
         self.within = torch._C._current_graph_task_id()  # the backward pass in which it was made, −1 outside of any
 
     def enter(self, layer: Module) -> int:
@@ -242,15 +243,21 @@ class Context:
             distribution = present.distributions[graph] = self.distribution(graph, mode == "views")
         if mode == "mean":
             return lambda step, number=0: Adjacency(graph, distribution)
-        call = present.enter(layer)
+        shared = self.setting.views.shared
+        call = 0 if shared else present.enter(layer)
 
         def adjacency(step: int, number: int = 0) -> Adjacency:
-            key: Hashable = (graph, number) if self.setting.views.shared else (layer, call, step, number)
+            key: Hashable = (graph, number) if shared else (layer, call, step, number)
             if key not in present.views:
                 present.views[key] = self.draw(distribution)
             return Adjacency(graph, distribution, present.views[key])
 
         return adjacency
+
+    def note_plain(self, layer: Module) -> None:
+        """PyG's own aggregation ran in a layer where views, or their mean, were asked for."""
+        if self.current is not None:
+            self.current.plain.add(type(layer).__name__)
 
     def draw(self, distribution: Distribution) -> View:
         """A view by the model's own generator."""

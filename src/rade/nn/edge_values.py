@@ -62,10 +62,14 @@ def in_order(graph: Graph, edge_weight: Tensor) -> Tensor:
 
 def edge_mean(graph: Graph, values: Tensor, without: float = 0.0) -> Tensor:
     """The mean over the edges of each node's graph, [E, ...] → [n, ...]; ``without`` for a graph without edges."""
-    graph_of_edge = graph.batch[graph.pattern.target]
-    count = torch.bincount(graph_of_edge, minlength=graph.num_graphs).view(-1, *[1] * (values.dim() - 1))
-    sums = values.new_zeros(graph.num_graphs, *values.shape[1:]).index_add(0, graph_of_edge, values)
-    return torch.where(count > 0, sums / count.clamp(min=1), without).index_select(0, graph.batch)
+    return _means(values, graph.batch[graph.pattern.target], graph.num_graphs, without).index_select(0, graph.batch)
+
+
+def _means(values: Tensor, graph_of_edge: Tensor, graphs: int, without: float) -> Tensor:
+    """The mean over the edges of each graph, [E, ...] → [B, ...]."""
+    count = torch.bincount(graph_of_edge, minlength=graphs).view(-1, *[1] * (values.dim() - 1))
+    sums = values.new_zeros(graphs, *values.shape[1:]).index_add(0, graph_of_edge, values)
+    return torch.where(count > 0, sums / count.clamp(min=1), without)
 
 
 def weighted(base: Normalised, edge_weight: Tensor | None, added: float | None) -> Coefficients:
@@ -140,22 +144,21 @@ def imputed(graph: Graph, attributes: Tensor, how: Imputed) -> Tensor:
         if not attributes.is_floating_point():
             raise ValueError("categories in edge_attr have no mean; added_attr='frequent' takes the most frequent one")
         return edge_mean(graph, attributes)
-    return _most_frequent(graph, attributes)
+    return _most_frequent(attributes, graph.batch[graph.pattern.target], graph.num_graphs).index_select(0, graph.batch)
 
 
-def _most_frequent(graph: Graph, attributes: Tensor) -> Tensor:
-    """The most frequent row of each graph's edges, the first in order among equals, [n, D]."""
-    rows, row_of = torch.unique(attributes.detach(), dim=0, return_inverse=True)
-    entry = torch.arange(len(attributes), device=graph.device)
-    first = torch.full((len(rows),), len(attributes), device=graph.device).scatter_reduce(0, row_of, entry, "amin")
-    found, count = torch.unique(graph.batch[graph.pattern.target] * len(rows) + row_of, return_counts=True)
+def _most_frequent(values: Tensor, graph_of_edge: Tensor, graphs: int) -> Tensor:
+    """The most frequent row of each graph's edges, the first in order among equals, [E, D] → [B, D]."""
+    rows, row_of = torch.unique(values.detach(), dim=0, return_inverse=True)
+    entry = torch.arange(len(values), device=values.device)
+    first = torch.full((len(rows),), len(values), device=values.device).scatter_reduce(0, row_of, entry, "amin")
+    found, count = torch.unique(graph_of_edge * len(rows) + row_of, return_counts=True)
     order = count.argsort(descending=True, stable=True)
     order = order[(found[order] // len(rows)).argsort(stable=True)]  # graph by graph, the most frequent first
-    pointer = row_pointer(found // len(rows), graph.num_graphs)
+    pointer = row_pointer(found // len(rows), graphs)
     best = found[order[pointer[:-1].clamp(max=len(found) - 1)]] % len(rows)
-    values = attributes.index_select(0, first[best])  # entries themselves, with their derivatives
-    some = (pointer.diff() > 0).view(-1, 1)
-    return torch.where(some, values, torch.zeros_like(values)).index_select(0, graph.batch)
+    usual = values.index_select(0, first[best])  # entries themselves, with their derivatives
+    return torch.where((pointer.diff() > 0).view(-1, 1), usual, torch.zeros_like(usual))
 
 
 def with_loops(
@@ -179,28 +182,37 @@ def _loop_attributes(graph: Graph, attributes: Tensor, fill: object) -> Tensor:
     return sums if fill == "add" else sums / graph.degree.clamp(min=1)[:, None]
 
 
-def impute_added(conv: CorrectedConv, given: dict[str, Any], edges: int, kept: Tensor, added: int) -> dict[str, Any]:
-    """Arguments that have a row for each of the given ``edges``, for a view: those of kept ones, and imputed ones."""
+def impute_added(
+    conv: CorrectedConv, given: dict[str, Any], kept: Tensor, of_edge: Tensor, of_added: Tensor
+) -> dict[str, Any]:
+    """Arguments that have a row for each edge, for a view: those of kept edges, and imputed ones of additions.
+
+    kept: positions of these edges; of_edge, of_added: the graph of each given edge and of each addition.
+    """
     found = {}
     for name, value in given.items():
-        if name.startswith("edge_") and name != "edge_index" and isinstance(value, Tensor) and len(value) == edges:
-            found[name] = torch.cat([value[kept], _of_added(conv, name, value, added)])
+        if (
+            name.startswith("edge_")
+            and name != "edge_index"
+            and isinstance(value, Tensor)
+            and len(value) == len(of_edge)
+        ):
+            found[name] = torch.cat([value[kept], _of_added(conv, name, value, of_edge, of_added)])
     return found
 
 
-def _of_added(conv: Any, name: str, value: Tensor, count: int) -> Tensor:
-    """Values of added edges: the layer's own choice, the mean of numbers, or the most frequent category."""
-    shape = (count, *value.shape[1:])
+def _of_added(conv: Any, name: str, value: Tensor, of_edge: Tensor, of_added: Tensor) -> Tensor:
+    """Values of added edges: the layer's own choice, or what is usual in their graph, as for layers with moments."""
+    shape = (len(of_added), *value.shape[1:])
     if name == "edge_weight" and conv.added_weight is not None:
         return value.new_full(shape, conv.added_weight)
-    how = getattr(conv, "added_attr", "mean")
+    how = "mean" if name == "edge_weight" else getattr(conv, "added_attr", "mean")
     if isinstance(how, Tensor):
         row: Tensor = how.to(value).expand(shape)
         return row
     if not len(value) or how == "zero":
         return value.new_zeros(shape)
-    if value.is_floating_point():
-        return value.mean(0, keepdim=True).expand(shape)
-    rows, counts = torch.unique(value, dim=0, return_counts=True)
-    frequent: Tensor = rows[counts.argmax()].expand(shape)
-    return frequent
+    graphs = int(torch.cat([of_edge, of_added]).max()) + 1
+    if how == "mean" and value.is_floating_point():
+        return _means(value, of_edge, graphs, float(name == "edge_weight"))[of_added]
+    return _most_frequent(value.view(len(value), -1), of_edge, graphs)[of_added].view(shape)

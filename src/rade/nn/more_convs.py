@@ -41,7 +41,7 @@ class _Symmetric(CorrectedConv):
         """Without the layer's cache, which would keep a view."""
         cached, self.__dict__["cached"] = self._option("cached", False), False
         try:
-            return super().on(**{**given, "x": dense(given["x"])})
+            return super().on(**given)
         finally:
             self.__dict__["cached"] = cached
 

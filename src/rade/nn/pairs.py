@@ -35,6 +35,7 @@ def aggregate_pairs(conv: CorrectedConv, context: Context, graph: Graph | None, 
         return _sum_by_sum(conv, context, given)
     draw = _drawing(conv, context, graph, given)
     if draw is None:
+        context.note_plain(conv)  # type: ignore[arg-type]
         return conv._plain.forward(conv, **given)
     layer: Any = conv
     steps: list[Tensor] = []
@@ -115,8 +116,6 @@ def _is_list(edge_index: Any) -> bool:
 def _drawing(conv: CorrectedConv, context: Context, graph: Graph | None, given: dict[str, Any]) -> Draw | None:
     """How views of a call's edges are drawn; None where there are none."""
     edge_index = given.get("edge_index")
-    if isinstance(edge_index, Graph):
-        graph, edge_index = edge_index, edge_index.edge_index
     if not isinstance(edge_index, Tensor) or not _is_list(edge_index):
         return None
     sources, targets = _sizes(conv, given, edge_index)
@@ -131,7 +130,8 @@ def _drawing(conv: CorrectedConv, context: Context, graph: Graph | None, given: 
     layer: Any = conv
     if not parts:
         between = context.between(layer, edge_index, sources, targets)
-        return lambda step, number: _with_added(conv, given, edge_index, [between(step, number)])
+        alone = edge_index.new_zeros(targets)
+        return lambda step, number: _with_added(conv, given, edge_index, [between(step, number)], alone)
     finds = [context.views_for(layer, part, "views") for _, part in parts]
 
     def draw(step: int, number: int) -> tuple[Tensor, dict[str, Any]]:
@@ -141,7 +141,7 @@ def _drawing(conv: CorrectedConv, context: Context, graph: Graph | None, given: 
             assert view is not None
             added = torch.stack([view.added.source, view.added.target])
             found.append((position[view.kept_as_given()], added))
-        return _with_added(conv, given, edge_index, found)
+        return _with_added(conv, given, edge_index, found, parts[0][1].batch)
 
     return draw
 
@@ -159,11 +159,15 @@ def _sizes(conv: Any, given: dict[str, Any], edge_index: Tensor) -> tuple[int, i
 
 
 def _with_added(
-    conv: CorrectedConv, given: dict[str, Any], edge_index: Tensor, parts: list[tuple[Tensor, Tensor]]
+    conv: CorrectedConv,
+    given: dict[str, Any],
+    edge_index: Tensor,
+    parts: list[tuple[Tensor, Tensor]],
+    batch: Tensor,
 ) -> tuple[Tensor, dict[str, Any]]:
-    """The edges of a view, kept ones first, and what else the call has for each edge."""
+    """The edges of a view, kept ones first, and what else the call has for each edge; ``batch`` is of the targets."""
     kept, added = torch.cat([kept for kept, _ in parts]), torch.cat([added for _, added in parts], 1)
-    values = impute_added(conv, given, edge_index.shape[1], kept, added.shape[1])
+    values = impute_added(conv, given, kept, batch[edge_index[1]], batch[added[1]])
     kinds = given.get("edge_type")
     if kinds is not None and len(parts) > 0 and "edge_type" in values:
         own = [kinds.unique()[k].expand(part.shape[1]) for k, (_, part) in enumerate(parts)]

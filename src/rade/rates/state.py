@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -135,6 +136,10 @@ class RateState(Module):
         if known is None or not same or known[1] != versions:
             known = self._known = (p, rho, density), versions, _numbers(p, rho, density)
         return known[2]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the numbers: a copy's tensors count their changes anew, and may match by chance."""
+        return self.__dict__ | {"_known": None, "_latest": None}
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> RateState:
         """Follow the model to its device but keep double precision: in bfloat16 a step of 1e-3 would be lost."""

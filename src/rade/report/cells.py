@@ -8,9 +8,8 @@ from typing import Any
 from rade.experiment.table import Experiment, Published, Row
 from rade.report.runs import Group, Scores
 from rade.statistics import Spread, spread
-from rade.train.measures import MEASURES, SCORE
 from rade.train.protocol import defaults
-from rade.train.record import LATER, NEUTRAL
+from rade.train.record import LATER, MEASURES, NEUTRAL, SCORE
 
 PLAIN = "none"
 # A stage that changes labels or graphs is no reproduction of a table that does not ask for it.
@@ -94,7 +93,7 @@ def measured(group: Group, measure: str = SCORE, away: tuple[str, ...] = (), tri
     if measure == SCORE:
         scores = group.scores
     elif measure == "seconds_per_epoch":
-        scores = Scores({run.pair: run.seconds_per_epoch for run in group.runs})
+        scores = Scores({run.pair: run.timing.seconds_per_epoch for run in group.runs})
     else:
         scores = Scores({run.pair: run.quality[measure] for run in group.runs if measure in run.quality})
     values = [MEASURES[measure].scale * value for value in scores.units.values()]

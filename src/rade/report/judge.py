@@ -99,6 +99,8 @@ class Verdict:
     def _more(self) -> str:
         if self.pairs:
             return self.given
+        if self.needed is not None and self.needed <= self.result.count:
+            return f"{self.result.count} seeds say too little about an effect of this size."
         seeds = "more than 10,000" if self.needed is None else f"{self.needed:,}"
         few = f", a rough number: {self.result.count} seeds say little about its size" if self.rough else ""
         return f"An effect of the observed size would need {seeds} seeds for 80 % power{few}."

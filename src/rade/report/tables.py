@@ -9,7 +9,7 @@ from rade.report.cells import PLAIN, Cell, Filled, fill, measured
 from rade.report.judge import Verdict, correct, judge
 from rade.report.runs import Group, Run, Store, group
 from rade.statistics import Bootstrapped, Spread, differences, interquartile_mean, probability_of_improvement, spread
-from rade.train.measures import MEASURES, SCORE, Measure
+from rade.train.record import MEASURES, SCORE, Measure
 
 TITLE = "RADE: results"
 # What a line is compared with, in words.

@@ -16,10 +16,9 @@ import torch
 
 from rade.data import Dataset
 from rade.errors import RadeError
-from rade.statistics import Pair, Paired, paired_scores, spread
+from rade.statistics import Pair, Paired, best_common_epoch, paired_scores, spread
 from rade.train.errors import RunError
 from rade.train.files import ensure_writable, load_run_record, save_json, sole_writer, sweep, write_whole
-from rade.train.folds import best_common_epoch
 from rade.train.loop import Progress
 from rade.train.process import Solo
 from rade.train.record import RunRecord

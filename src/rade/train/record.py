@@ -11,6 +11,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -35,6 +36,28 @@ LATER = {"test_corrupt": "", "labels_per_class": 0, "train_items": 0, "train_sha
 LATER_OPTIONS = {"noise_trust": ""}  # of methods, likewise
 GONE_OPTIONS = {"complement": "exact", "samples": 256}  # of RADE when the first runs were stored: keys still have them
 Curves = dict[str, list[FiniteFloat]]
+
+
+SCORE = "score"  # the first of what a table can compare of a finished run
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Numbers of a table: shown times a factor, with so many digits, in words."""
+
+    scale: float
+    digits: int
+    words: str
+
+
+MEASURES = {
+    SCORE: Measure(100, 2, "%"),
+    "seconds_per_epoch": Measure(1, 3, "seconds per epoch"),
+    "log_loss": Measure(1, 3, "log-loss in nats, less is better"),
+    "calibration_error": Measure(100, 2, "calibration error in %, less is better"),
+    "scaled_log_loss": Measure(1, 3, "log-loss in nats after temperature scaling, less is better"),
+    "scaled_calibration_error": Measure(100, 2, "calibration error in % after temperature scaling, less is better"),
+}
 
 
 class RecordError(ValueError):

@@ -22,7 +22,7 @@ from rade.graph.graph import Graph
 from rade.graph.sparse import is_sparse, without_autocast
 from rade.nn.base import convolutions
 from rade.nn.context import Context, Pass, Setting
-from rade.nn.trace import path_of
+from rade.nn.trace import evaluating, path_of
 from rade.rates.rate_step import Passes, rate_step
 from rade.rates.readout import Labelled, Readout
 from rade.rates.regulariser import CleanPass, NoGradient
@@ -207,11 +207,14 @@ class RADE(Module):
         if context.current is not None:  # part of a pass that has begun
             return run()
         with context.running(_batch_of(method, args, kwargs)) as present:
-            if not self.training:
-                return self.rade.inference(context, run)
-            self._look(args, kwargs)
-            output = run()
-        self._trained(run, present, output)
+            if self.training:
+                self._look(args, kwargs)
+                output = run()
+            else:
+                output = self.rade.inference(context, run)
+        self._meeting.warnings.plain(present.plain)
+        if self.training:
+            self._trained(run, present, output)
         return output
 
     def _look(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -227,7 +230,7 @@ class RADE(Module):
     def _trained(self, run: partial[Any], present: Pass, output: Any) -> None:
         """Remember a training call; one without gradients is only a look."""
         told, latest = self._meeting.warnings, self._latest
-        if not present.drew and run.func is self.wrapped:
+        if not present.drew and not present.plain and run.func is self.wrapped:
             told.no_views()
         if not present.drew or not torch.is_grad_enabled():
             return
@@ -256,9 +259,14 @@ class RADE(Module):
             raise RuntimeError("adapt() without arguments repeats the last training call, but there was none")
         else:
             run, batch = latest.run, latest.present.batch
-        # Also where the caller has autocast or no gradients.
-        with ordinary_tensors(), torch.enable_grad(), without_autocast(self.rate_state.p.device):
-            passes = _RatePasses(self, run, batch)
+        # Also where the caller has autocast or no gradients; and layers that are computed again, for the gradient of a
+        # clean pass with activation checkpointing, must do what they did in it.
+        device, context = self.rate_state.p.device, self._context
+        with (
+            ordinary_tensors(), torch.enable_grad(), without_autocast(device),
+            context.running(batch) as present, evaluating(self.wrapped), context.using(mode="clean"),
+        ):  # fmt: skip
+            passes = _RatePasses(self, run, present)
             try:
                 repeated = latest is not None and not (args or kwargs) and labelled is None
                 rows = latest.labelled if repeated and latest is not None else Labelled.of(labelled)
@@ -430,10 +438,10 @@ class RADE(Module):
 
 
 class _RatePasses:
-    """The passes that a rate step asks a model for, each a repetition of one call."""
+    """The passes that a rate step asks a model for, each a repetition of one call, clean unless they say otherwise."""
 
-    def __init__(self, model: RADE, run: partial[Any], batch: Tensor | None) -> None:
-        self.model, self.run, self.batch, self.context = model, run, batch, model._context
+    def __init__(self, model: RADE, run: partial[Any], present: Pass) -> None:
+        self.model, self.run, self.present, self.context = model, run, present, model._context
         self.nodes: Tensor | None = None  # of the rows of the logits, known after a pass
         graph = self._known_graph()
         self.graph = self.clean().graph if graph is None else graph
@@ -449,21 +457,19 @@ class _RatePasses:
         return next((value for value in given if isinstance(value, Graph)), None)
 
     def clean(self) -> CleanPass:
-        with self.context.running(self.batch):
-            found = clean_pass(self.context, self.model.wrapped, self.run, self.model.rade.readout)
+        found = clean_pass(self.context, self.model.wrapped, self.run, self.model.rade.readout)
         self.nodes = found.nodes
         return found
 
     def prediction(self) -> Tensor:
-        with self.context.running(self.batch) as present, self.context.using(mode="clean"):
-            found = predicted(self.model.wrapped, self.run)
-        self.nodes = present.targets
+        found = predicted(self.model.wrapped, self.run)
+        self.nodes = self.present.targets
         return found
 
     def mean(self) -> Tensor:
-        with self.context.running(self.batch) as present, self.context.using(mode="mean"):
+        with self.context.using(mode="mean"):
             found = predicted(self.model.wrapped, self.run)
-        self.nodes = present.targets
+        self.nodes = self.present.targets
         return found
 
     def trained(self) -> Tensor | None:
@@ -540,6 +546,8 @@ def _features(args: tuple[Any, ...], kwargs: dict[str, Any], nodes: int) -> Tens
 
 def _is_finite(x: Tensor) -> bool:
     """Whether features are; looked at once for each tensor in memory."""
+    if x.layout not in (torch.strided, torch.sparse_csr):  # no features, but the matrix of a graph
+        return True
     values = x.values() if is_sparse(x) else x
     # The sum alone tells almost always, in one pass and without a mask; finite values may still overflow it.
     return _finite.get(

@@ -175,9 +175,8 @@ def noise_report(
         weight = labelled.masked(readout.curvature(scores[rows], rows)).detach()
         modelled = []
         for _ in range(signs):
-            training = Trace()
-            with torch.no_grad():
-                sampled(context, run, trace=training)
+            training = Trace()  # with gradients, as the mean: whether a layer maps before it sums depends on them
+            sampled(context, run, trace=training)
             coin = torch.randint(2, weight.shape, generator=context.generator, device=weight.device)
             found = AllLayers(scores[rows], mean.sums, training.sums).variance(
                 distribution, weight.sqrt() * (2 * coin - 1)

@@ -63,12 +63,18 @@ class Warnings:
             )
 
     def no_views(self) -> None:
-        """A training call in which no layer aggregated over a view."""
-        self.say(
-            "views",
-            "no graph convolution of the model was called with edges to draw views of (an edge_index [2, E], or an "
-            "adjacency in CSR form), so training is as without RADE",
-        )
+        """A training call in which no layer aggregated."""
+        self.say("views", "no graph convolution was called in training mode, so training is as without RADE")
+
+    def plain(self, layers: set[str]) -> None:
+        """Layers whose edges came in a form that has no views."""
+        if layers:
+            self.say(
+                "plain",
+                f"{', '.join(sorted(layers))} aggregated as without RADE: edges came as a sparse matrix (adj_t), "
+                "features as a pair, or, for RADE-OFS, edges more than once; there are views of an edge_index [2, E] "
+                "of int64 with features [n, F]: pass such a one",
+            )
 
     def left_out(self, refusal: Exception) -> None:
         """A rate step that could not be made."""
