@@ -25,10 +25,8 @@ check: $(STAMP)            ## lint and types only
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# One file for every idea, those that take long left out.
-QUICK := $(addprefix tests/,test_imports.py test_docs.py test_values.py test_arguments.py test_bad_input.py test_convert.py \
-	test_explain.py test_graph.py test_inference.py test_memory.py test_model_memory.py test_no_silent_failures.py test_own_rule.py test_pairs.py \
-	test_sparse.py test_view.py train/test_settings.py train/test_metrics.py augment/test_backbones.py data/test_data_catalogue.py)
+# What a change breaks first.
+QUICK := tests/core tests/rates tests/test_imports.py tests/test_golden.py
 
 quick: check               ## lint, types, and a selection of tests in a minute or two
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "not slow" $(QUICK)
@@ -37,7 +35,7 @@ test: check                ## everything that CI runs
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 fuzz: $(STAMP)             ## random configurations, command lines, damaged files, and laws of the core, for minutes
-	RADE_FUZZ=$${RADE_FUZZ:-300} $(BIN)/pytest -n 2 tests/fuzz tests/properties
+	RADE_FUZZ=$${RADE_FUZZ:-300} $(BIN)/pytest -n 2 tests/fuzz tests/core/test_properties.py
 
 bench: $(STAMP)            ## speed as ratios, on an otherwise idle machine
 	$(BIN)/python benchmarks/speed.py

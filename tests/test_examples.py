@@ -81,7 +81,7 @@ def own_aggregator(output: str) -> None:
 def noisy_graph(output: str) -> None:
     clean, plain, known, estimated = (percentages(line)[-1] for line in output.splitlines()[:4])
     assert plain + 3 < known < clean
-    assert known < estimated  # hidden features tell edges between groups, too
+    assert known < estimated  # features tell which edges
 
 
 def molecules_with_bonds(output: str) -> None:

@@ -213,14 +213,6 @@ class TestState:
         model.load_state_dict(mean)
         torch.testing.assert_close(model.wrapped.convs[0].bias.double(), mean["wrapped.convs.0.bias"])
 
-    def test_states_of_before_load(self):
-        model = wrapped().train()
-        state = model.state_dict()
-        old = {"generator": model.generator.get_state(), "seed": torch.tensor(model.generator.initial_seed())}
-        drawn = model(X, EDGES)
-        model.load_state_dict({**state, "_extra_state": old})
-        assert torch.equal(model(X, EDGES), drawn)
-
     @pytest.mark.parametrize(("one", "other"), [("ofs", "of"), ("of", "ofs")])
     def test_a_state_of_the_other_variant_is_refused(self, one, other):
         saved, model = wrapped(one), wrapped(other)
@@ -301,12 +293,6 @@ class TestModelsOfOthers:
         model = rade.RADE(WithMetric()).train()
         assert not torch.equal(model(X, EDGES), model(X, EDGES))
 
-    def test_a_layer_that_is_not_supported_is_refused_beside_a_metric(self):
-        net = WithMetric()
-        net.other = pyg.EdgeConv(nn.Linear(2 * FEATURES, 2))
-        with pytest.raises(ValueError, match="EdgeConv at 'other'"):
-            rade.RADE(net)
-
     def test_an_attribute_with_an_underscore_reaches_the_model(self):
         model = rade.RADE(Late()).eval()
         before = model(X, EDGES)
@@ -356,11 +342,6 @@ class TestLayers:
     def test_a_sum_is_one_for_gin(self):
         rade.RADE(pyg.GINConv(nn.Linear(FEATURES, CLASSES), aggr=pyg.aggr.SumAggregation())).train()(X, EDGES)
 
-    @pytest.mark.parametrize("aggr", ["max", pyg.aggr.SoftmaxAggregation()], ids=str)
-    def test_another_aggregation_is_refused(self, aggr):
-        with pytest.raises(ValueError, match=r"SAGEConv\(aggr=.*use aggr='mean'"):
-            rade.RADE(pyg.SAGEConv(FEATURES, CLASSES, aggr=aggr))
-
     @pytest.mark.parametrize("root", [None, "sum"])
     @pytest.mark.parametrize("aggr", ["sum", "mean"])
     def test_simple_conv(self, aggr, root):
@@ -381,13 +362,30 @@ class TestLayers:
         model = rade.RADE(copy.deepcopy(plain)).eval()
         torch.testing.assert_close(model(X, EDGES, weight), plain(X, EDGES, weight))
 
-    @pytest.mark.parametrize("root", ["cat", "self_loop"])
-    def test_simple_conv_with_another_root_is_refused(self, root):
-        with pytest.raises(ValueError, match=rf"combine_root='{root}'.*use combine_root=None or 'sum'"):
-            rade.RADE(pyg.SimpleConv("sum", root))
-
-    def test_film_is_refused_for_what_it_is(self):
-        with pytest.raises(ValueError, match=r"FiLMConv.*function of both ends"):
-            rade.RADE(pyg.FiLMConv(FEATURES, CLASSES, num_relations=1))
-        with pytest.raises(ValueError, match=r"FiLMConv.*several relations"):
-            rade.RADE(pyg.FiLMConv(FEATURES, CLASSES, num_relations=2))
+    @pytest.mark.parametrize(
+        "build",
+        [
+            lambda: pyg.SAGEConv(FEATURES, CLASSES, aggr="max"),
+            lambda: pyg.SAGEConv(FEATURES, CLASSES, aggr=pyg.aggr.SoftmaxAggregation()),
+            lambda: pyg.SimpleConv("sum", "self_loop"),
+            lambda: pyg.FiLMConv(FEATURES, CLASSES, num_relations=1),
+            lambda: pyg.EdgeConv(nn.Linear(2 * FEATURES, CLASSES)),
+        ],
+        ids=["max", "softmax", "root=self_loop", "FiLMConv", "EdgeConv"],
+    )
+    def test_a_layer_without_moments_trains_by_pairs_of_views(self, build):
+        """It was refused once: pairs of views are unbiased for any aggregation. RADE-OFS says that it cannot."""
+        torch.manual_seed(0)
+        plain = build()
+        model = rade.RADE(copy.deepcopy(plain), generator=seeded())
+        with torch.no_grad():
+            clean = plain(X, EDGES)
+            torch.testing.assert_close(model.eval()(X, EDGES), clean)
+            model.train()
+            seen = torch.stack([model(X, EDGES) for _ in range(300)]).double()
+        assert not torch.equal(seen[0], seen[1])
+        if not isinstance(plain, pyg.FiLMConv):  # a ReLU follows its sum
+            error = (seen.mean(0) - clean) / (seen.std(0) / 300**0.5).clamp(min=1e-6)
+            assert float(error.abs().max()) < 5.0
+        with pytest.raises(ValueError, match=rf"RADE-OFS adds.*{type(plain).__name__}.*variant='of'"):
+            rade.RADE(copy.deepcopy(plain), "ofs")

@@ -1,9 +1,11 @@
-"""The walk of a rate step through the house: rooms are entered, left, and not gone back to."""
+"""The way of a training step and of a rate step through the code: how many calls, in how many files."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -12,38 +14,53 @@ from torch_geometric.nn import GCN
 
 import rade
 
-SOURCE = Path(rade.__file__).parent
+SOURCE = str(Path(rade.__file__).parent) + os.sep
+RING = torch.arange(12)
+EDGES = torch.cat([torch.stack([RING, RING.roll(1)]), torch.stack([RING.roll(1), RING])], 1)
+X = torch.randn(12, 4, generator=torch.Generator().manual_seed(0))
 
 
-def rooms_of(action) -> list[str]:
-    """The folders of `rade` whose functions are called, in order, each once per visit."""
-    visited = [""]
+def walked(action: Callable[[], object]) -> list[str]:
+    """The file of every call into `rade`, in order."""
+    files: list[str] = []
 
     def note(frame, event, _):
-        name = frame.f_code.co_filename
-        setting = frame.f_code.co_name in ("__setattr__", "is_wrapped")  # to note something is to ask nobody
-        if event == "call" and not setting and name.startswith(str(SOURCE) + os.sep):
-            room = Path(name).relative_to(SOURCE).parts[0].removesuffix(".py")
-            if room != visited[-1]:
-                visited.append(room)
+        if event == "call" and frame.f_code.co_filename.startswith(SOURCE):
+            files.append(frame.f_code.co_filename.removeprefix(SOURCE))
 
     sys.setprofile(note)
     try:
         action()
     finally:
         sys.setprofile(None)
-    return visited[1:]
+    return files
 
 
-def test_a_rate_step_enters_the_wrapper_twice():
-    """To read the call and find its graph; and, with the law known, to run the clean pass. Nothing asks back."""
+def held(what: str, files: list[str], calls: int, most: int) -> None:
+    """Print the walk, and hold its bounds; whoever shortens it lowers them."""
+    changes = sum(one != other for one, other in pairwise(files))
+    print(f"{what}: {len(files)} calls, {len(set(files))} files, {changes} changes of file")
+    assert 50 < len(files) <= calls, "more calls than before, or nothing was recorded"
+    assert len(set(files)) <= most
+
+
+def model_of(rule: rade.Rule) -> rade.RADE:
     torch.manual_seed(0)
-    ring = torch.arange(12)
-    edge_index = torch.cat([torch.stack([ring, ring.roll(1)]), torch.stack([ring.roll(1), ring])], 1)
-    x, y = torch.randn(12, 4), ring % 3
-    model = rade.RADE(GCN(4, 8, 2, 3))
-    for _ in range(2):  # the second step finds everything built
-        cross_entropy(model(x, edge_index), y).backward()
-        rooms = rooms_of(lambda: model.adapt(x, edge_index, labelled=ring))
-    assert rooms.count("wrapper") <= 2
-    assert {"nn", "control", "moments"} <= set(rooms), "nothing was recorded"
+    return rade.RADE(GCN(4, 8, 2, 3), rule=rule).train()
+
+
+def test_a_training_step():
+    """A two-layer GCN at constant rates; the third step finds everything built."""
+    model = model_of(rade.Constant())
+    for _ in range(3):
+        files = walked(lambda: cross_entropy(model(X, EDGES), RING % 3).backward())
+    held("training step", files, calls=207, most=17)
+
+
+def test_a_rate_step():
+    """By GradNorm, after a training step."""
+    model = model_of(rade.GradNorm())
+    for _ in range(3):
+        cross_entropy(model(X, EDGES), RING % 3).backward()
+        files = walked(lambda: model.adapt())
+    held("rate step", files, calls=404, most=23)

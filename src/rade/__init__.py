@@ -7,58 +7,39 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rade.comparison import Comparison, Training, compare
-    from rade.control import Constant, GradNorm, Labelled, NoiseRatio, Readout, Rule
-    from rade.graph import Adjacency, Graph
+    from rade.distribution import Correction, Rates, Trust, Variant, Views
+    from rade.graph import Graph
     from rade.noise import NoiseEstimate, estimate_noise
-    from rade.view import Correction, Law, MeanView, Observed, Rates, Trust, Variant, View, Views, sample_view
-    from rade.wrapper import (
-        RADE,
-        Check,
-        Denoised,
-        Ensemble,
-        Expected,
-        Inference,
-        LayerReport,
-        Uncertainty,
-        check,
-        convert,
-        register,
-        revert,
-    )
+    from rade.rates.readout import Labelled, Readout
+    from rade.rates.rules import Constant, GradNorm, NoiseRatio, Rule
+    from rade.views import View, sample_view
+    from rade.wrapper.check import Check, check
+    from rade.wrapper.conversion import convert, register, revert
+    from rade.wrapper.inference import Denoised, Ensemble, Expected, Inference
+    from rade.wrapper.module import RADE
+    from rade.wrapper.reports import LayerReport, NoiseReport, Uncertainty
 
 __version__ = "0.1.0"
 
 _NAMES = {
     "comparison": ("Comparison", "Training", "compare"),
-    "control": ("Constant", "GradNorm", "Labelled", "NoiseRatio", "Readout", "Rule"),
-    "graph": ("Adjacency", "Graph"),
+    "distribution": ("Correction", "Rates", "Trust", "Variant", "Views"),
+    "graph": ("Graph",),
     "noise": ("NoiseEstimate", "estimate_noise"),
-    "view": ("Correction", "Law", "MeanView", "Observed", "Rates", "Trust", "Variant", "View", "Views", "sample_view"),
-    "wrapper": (
-        "RADE",
-        "Check",
-        "Denoised",
-        "Ensemble",
-        "Expected",
-        "Inference",
-        "LayerReport",
-        "Uncertainty",
-        "check",
-        "convert",
-        "register",
-        "revert",
-    ),
+    "rates.readout": ("Labelled", "Readout"),
+    "rates.rules": ("Constant", "GradNorm", "NoiseRatio", "Rule"),
+    "views": ("View", "sample_view"),
+    "wrapper.check": ("Check", "check"),
+    "wrapper.conversion": ("convert", "register", "revert"),
+    "wrapper.inference": ("Denoised", "Ensemble", "Expected", "Inference"),
+    "wrapper.module": ("RADE",),
+    "wrapper.reports": ("LayerReport", "NoiseReport", "Uncertainty"),
 }
-# No name here may equal a module of this package, or importing that module would hide it.
-_HOMES = {name: f"rade.{folder}" for folder, names in _NAMES.items() for name in names}
-_MODULES = (
-    *("comparison", "control", "data", "experiment", "graph"),
-    *("moments", "nn", "noise", "testing", "train", "view"),
-)
+_HOMES = {name: f"rade.{module}" for module, names in _NAMES.items() for name in names}
+_MODULES = ("data", "experiment", "moments", "nn", "testing", "train")
 
 __all__ = [
     "RADE",
-    "Adjacency",
     "Check",
     "Comparison",
     "Constant",
@@ -70,12 +51,10 @@ __all__ = [
     "Graph",
     "Inference",
     "Labelled",
-    "Law",
     "LayerReport",
-    "MeanView",
     "NoiseEstimate",
     "NoiseRatio",
-    "Observed",
+    "NoiseReport",
     "Rates",
     "Readout",
     "Rule",
@@ -98,7 +77,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import on first use: torch and PyG take seconds, and ``rade --help`` must not wait for them."""
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        found = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = found  # importing rade.compare puts the module here; the name means the function
+        return found
     if name in _MODULES:
         return import_module(f"rade.{name}")
     raise AttributeError(f"module 'rade' has no attribute {name!r}")

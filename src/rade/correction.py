@@ -1,47 +1,39 @@
-"""RADE-OF and RADE-OFS, once for every aggregator: correction factors, and the operator that sums messages."""
+"""RADE-OF and RADE-OFS, once for every aggregator: correction factors, and the sums of training and of inference."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from functools import singledispatch
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from rade.graph.adjacency import Adjacency
-from rade.graph.edge_operator import along
+from rade.distribution import Distribution
 from rade.graph.graph import Graph
-from rade.graph.messages import Messages
-from rade.graph.operator import Diagonal, Operator, Sparse
-from rade.memory import Memo, remembered
 from rade.moments.base import Coefficients, Moments, Weights
-from rade.view.law import Law
-from rade.view.observed import Observed
-from rade.view.rates import Rates
-from rade.view.rows import Restricted
-from rade.view.sampling import FreshViews
-from rade.view.view import MeanView, View
+from rade.moments.denoise import Observed
+from rade.sums import Messages, Sums
+from rade.views import View
 
 
 @dataclass(frozen=True, eq=False)
-class Terms:
-    """All that corrects an aggregator under a law, whatever view is drawn from it."""
+class Factors:
+    """All that corrects an aggregator under a distribution, whatever view is drawn from it."""
 
     graph: Graph
     mean: Moments  # E[α']
     edges: Tensor  # factor α/E[α'] on edges, at most the cap; 1 without correction
     loop: Tensor  # the same on loops
     uncut: Tensor  # the factor on edges before
-    memo: Memo = field(default_factory=Memo, init=False, repr=False)
 
     @property
     def clipped(self) -> Tensor:
         """Which edge factors were cut at the cap, [E] or [E, H]."""
         return self.uncut.detach() > self.edges.detach()
 
-    @remembered
+    @cached_property
     def total(self) -> Tensor:
         """Z_i = Σ_{j∉N(i)} E[α'_ij], [n] or [n, H]; 0 where there is no non-neighbor (Eq. 9)."""
         ones = self.mean.edges.new_ones(self.graph.num_nodes, *self.mean.edges.shape[1:], 1)
@@ -50,141 +42,118 @@ class Terms:
         return torch.where((self.graph.nonneighbors > 0).view(-1, *[1] * (total.dim() - 1)), total, 0.0)
 
 
-def terms(coefficients: Coefficients, law: Law) -> Terms:
-    """Factors α/E[α'] (Eq. 8) of an aggregator under a law; computed once, for all layers where they agree."""
-    return coefficients.once(law, "terms", lambda: _terms(coefficients, law))
+def factors(coefficients: Coefficients, distribution: Distribution) -> Factors:
+    """Factors α/E[α'] (Eq. 8) of an aggregator; computed once, for all layers where they agree."""
+    return coefficients.once(distribution, "factors", lambda: _factors(coefficients, distribution))
 
 
-def _terms(coefficients: Coefficients, law: Law) -> Terms:
-    mean = coefficients.expected(law)
-    if not law.variant.corrects:
+def _factors(coefficients: Coefficients, distribution: Distribution) -> Factors:
+    graph, mean = distribution.graph, coefficients.expected(distribution)
+    if not distribution.variant.corrects:
         edges = torch.ones_like(mean.edges)
-        return Terms(law.graph, mean, edges, torch.ones_like(mean.loop), edges)
-    edges, loop = coefficients.ratio(law)
-    cap = coefficients.cap(law)
+        return Factors(graph, mean, edges, torch.ones_like(mean.loop), edges)
+    edges, loop = coefficients.ratio(distribution)
+    cap = coefficients.cap(distribution)
     if cap == math.inf:
-        return Terms(law.graph, mean, edges, loop, edges)
-    return Terms(law.graph, mean, edges.clamp(max=cap), loop.clamp(max=cap), edges)
+        return Factors(graph, mean, edges, loop, edges)
+    return Factors(graph, mean, edges.clamp(max=cap), loop.clamp(max=cap), edges)
 
 
-class Aggregation(Protocol):
-    """How messages become sums: an operator, or whatever a method puts in its place."""
-
-    def apply(self, x: Any) -> Tensor:
-        """Σ_j over the adjacency of messages x, [n, F] or [n, H, F], or of `Messages`."""
-
-
-@singledispatch
-def aggregation(adjacency: Adjacency, coefficients: Coefficients) -> Aggregation:
-    """How an aggregator sums messages over an adjacency; register a function for an adjacency of your own.
-
-    A `Graph` gives the clean aggregation (Eq. 3), a `View` the corrected one of training (Eq. 8–10), a `MeanView`
-    that of inference (Eq. 11).
-    """
-    raise TypeError(
-        f"expected a Graph, View or MeanView to aggregate over, got {type(adjacency).__name__}; register how messages "
-        "are summed over it with rade.correction.aggregation.register"
-    )
-
-
-@aggregation.register
-def _(adjacency: Graph, coefficients: Coefficients) -> Operator:
-    """Σ_j α_ij m_j + α_ii m_i."""
+def clean_sums(coefficients: Coefficients) -> Sums:
+    """Σ_j α_ij m_j + α_ii m_i (Eq. 3)."""
     weights = coefficients.realised(coefficients.clean())
-    return along(adjacency.pattern, weights.edges, weights.loop)
+    return Sums(coefficients.graph, weights.edges, weights.loop)
 
 
-@aggregation.register
-def _(adjacency: View, coefficients: Coefficients) -> Operator:
-    """The training-time aggregation: Eq. 8–9 (RADE-OF), Eq. 10 (RADE-OFS), or uncorrected."""
-    law = adjacency.law
-    weights = coefficients.realised(coefficients.on(adjacency))
-    if law.variant.corrects:
-        of = terms(coefficients, law)
-        weights = Weights(weights.edges * of.edges, weights.loop * of.loop, weights.added)
-    edges: Operator = along(adjacency.graph.pattern, weights.edges, weights.loop)
-    operator = edges + Operator((Sparse(adjacency.added, weights.added),))
-    operator = _with_denoising(operator, law, coefficients)
-    if not law.variant.centres or adjacency.added.size == 0:
-        return operator
+def training_sums(coefficients: Coefficients, view: View) -> Sums:
+    """The aggregation of training on a view: Eq. 8–9 (RADE-OF), Eq. 10 (RADE-OFS), or uncorrected."""
+    distribution, variant = view.distribution, view.distribution.variant
+    weights = coefficients.realised(coefficients.on(view))
+    if variant.corrects:
+        found = factors(coefficients, distribution)
+        weights = Weights(weights.edges * found.edges, weights.loop * found.loop, weights.added)
+    sums = Sums(distribution.graph, weights.edges, weights.loop, ((view.added, weights.added),))
+    if distribution.noisy:
+        sums = sums + _denoising(coefficients, distribution)
+    if not variant.centres or view.added.size == 0:
+        return sums
     # Centering: μ_i = (Σ_nonedges E[α'] m_j) / Z_i, once for each unit of added weight at i.
-    added = adjacency.added.row_sum(weights.added)
-    per_unit = added / torch.where(of.total != 0, of.total, 1.0)  # nothing is added where the total vanishes
-    return operator + of.mean.nonedges.scaled(-per_unit)
+    added = view.added.row_sum(weights.added)
+    per_unit = added / torch.where(found.total != 0, found.total, 1.0)  # nothing is added where the total vanishes
+    return sums + found.mean.nonedges.scaled(-per_unit)
 
 
-@aggregation.register
-def _(adjacency: MeanView, coefficients: Coefficients) -> Aggregation:
-    """The clean aggregation, and for RADE-OFS Σ_nonedges E[α'] m_j in the same operator."""
-    law = adjacency.law
-    if _noisy(law) and law.views.sampling != "expected":
-        found = _denoised(law, coefficients)
+def inference_sums(coefficients: Coefficients, distribution: Distribution) -> Sums:
+    """The mean over views: the clean aggregation, and for RADE-OFS Σ_nonedges E[α'] m_j as well (Eq. 11)."""
+    if distribution.noisy and distribution.views.sampling != "expected":
+        found = _denoised(coefficients, distribution)
     else:  # also in training, where attention's dropout is part of the clean aggregation
-        clean = shared_aggregation(adjacency.graph, coefficients)
-        assert isinstance(clean, Operator)
-        found = _with_denoising(clean, law, coefficients)
-    return found + coefficients.expected(law).nonedges if law.variant.keeps_additions else found
+        found = clean_sums(coefficients)
+        found = found + _denoising(coefficients, distribution) if distribution.noisy else found
+    return found + coefficients.expected(distribution).nonedges if distribution.variant.keeps_additions else found
 
 
-def _with_denoising(operator: Operator, law: Law, coefficients: Coefficients) -> Operator:
-    denoising = _denoising(law, coefficients)
-    # What undoes noise has weights on edges for which single edges have no messages: they are not told apart any more.
-    return Operator(operator.parts) + denoising if denoising.parts else operator
+def _denoised(coefficients: Coefficients, distribution: Distribution) -> Sums:
+    """An estimate of the aggregation on the graph without noise."""
+    return coefficients.once(distribution, "denoised", lambda: coefficients.denoised(Observed.of(distribution)))
 
 
-def _noisy(law: Law) -> bool:
-    """Whether the graph itself is taken for a noisy one."""
-    return law.noise != Rates(0.0, 0.0) or not law.trust.alike
+def _denoising(coefficients: Coefficients, distribution: Distribution) -> Sums:
+    """What turns the aggregation on a noisy graph into that estimate."""
+
+    def build() -> Sums:
+        clean = coefficients.clean()
+        return _denoised(coefficients, distribution) + Sums(distribution.graph, -clean.edges, -clean.loop)
+
+    return coefficients.once(distribution, "denoising", build)
 
 
-def _denoising(law: Law, coefficients: Coefficients) -> Operator:
-    """What turns the aggregation on a noisy graph into an estimate of that on the clean one; nothing without noise."""
-    if not _noisy(law):
-        return Operator()
-    return coefficients.once(law, "denoising", lambda: _difference(law, coefficients))
+@dataclass(frozen=True, eq=False)
+class Adjacency:
+    """What one convolution aggregates over: a clean graph, the mean over its views, or one of them.
 
+    Attributes:
+        graph: the clean graph.
+        distribution: of its views; None: the clean graph itself.
+        view: one of them; None: the mean over all.
+        targets: [k] the nodes that sums are wanted for, all if None.
+    """
 
-def _difference(law: Law, coefficients: Coefficients) -> Operator:
-    clean = coefficients.clean()
-    return _denoised(law, coefficients) + Operator((Sparse(law.graph.pattern, -clean.edges), Diagonal(-clean.loop)))
+    graph: Graph
+    distribution: Distribution | None = None
+    view: View | None = None
+    targets: Tensor | None = None
 
+    def at(self, targets: Tensor | None) -> Adjacency:
+        """The same for some nodes."""
+        return self if targets is None else replace(self, targets=targets)
 
-def _denoised(law: Law, coefficients: Coefficients) -> Operator:
-    """The estimate itself; what is known of the noise at each node is found once for all layers and passes."""
-    observed = law.memo.once("observed", lambda: Observed(law.graph, law.noise, law.trust))
-    return coefficients.once(law, "denoised", lambda: coefficients.denoised(observed))
+    def own(self, x: Tensor) -> Tensor:
+        """The features of the nodes that sums are wanted for."""
+        return x if self.targets is None else x.index_select(0, self.targets)
 
+    linear: ClassVar[bool] = True  # whether linear maps and sums may change places
 
-@aggregation.register
-def _(adjacency: Observed, coefficients: Coefficients) -> Operator:
-    """What the clean graph under a noisy one would aggregate, as well as it can be told."""
-    return coefficients.denoised(adjacency)
+    def aggregate(self, coefficients: Coefficients, messages: Tensor | Messages) -> Tensor:
+        """Σ_j over it of messages [n, F] or [n, H, F], or of `Messages` of edges."""
+        if isinstance(messages, Messages) and self.distribution is not None and self.distribution.noisy:
+            raise ValueError(
+                "messages of single edges (edge_attr) are not told apart where noise in the graph is undone; leave out "
+                "edge_attr or noise"
+            )
+        sums = self.sums(coefficients)
+        return sums.apply(messages) if self.targets is None else sums.at(self.targets).apply(messages)
 
-
-@aggregation.register
-def _(adjacency: Restricted, coefficients: Coefficients) -> Aggregation:
-    """The same sums for some rows."""
-    whole = shared_aggregation(adjacency.whole, coefficients)
-    assert isinstance(whole, Operator)
-    return whole.rows(adjacency.nodes, adjacency.given)
-
-
-@aggregation.register
-def _(adjacency: FreshViews, coefficients: Coefficients) -> Aggregation:
-    raise TypeError(
-        "every layer has a view of its own here: a convolution must aggregate with self.send(adjacency, coefficients, "
-        "messages), which finds the view of its layer, instead of rade.correction.propagate"
-    )
-
-
-def propagate(adjacency: Adjacency, coefficients: Coefficients, messages: Tensor | Messages) -> Tensor:
-    """Aggregate messages [n, F] or [n, H, F], or `Messages` of edges, over what travels as ``edge_index``."""
-    return shared_aggregation(adjacency, coefficients).apply(messages)
-
-
-def shared_aggregation(adjacency: Adjacency, coefficients: Coefficients) -> Aggregation:
-    """Layers whose coefficients have equal keys share one operator per adjacency."""
-    key = coefficients.key
-    if key is None:
-        return aggregation(adjacency, coefficients)
-    return adjacency.once(("aggregation", key), lambda: aggregation(adjacency, coefficients))
+    def sums(self, coefficients: Coefficients) -> Sums:
+        """How messages are summed; layers whose coefficients have equal keys share it."""
+        key, view, distribution = coefficients.key, self.view, self.distribution
+        owner: View | Distribution | Graph = view or distribution or self.graph
+        found: Sums | None = None if key is None else owner.cache.get(("sums", key))
+        if found is None:
+            if view is not None:
+                found = training_sums(coefficients, view)
+            else:
+                found = clean_sums(coefficients) if distribution is None else inference_sums(coefficients, distribution)
+            if key is not None:
+                owner.cache["sums", key] = found
+        return found

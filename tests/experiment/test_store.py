@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import shutil
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -135,6 +137,19 @@ def test_a_full_disk_leaves_what_was_there(store, record, monkeypatch):
     assert store.put(full)
 
 
+def test_a_writer_that_was_killed_in_the_midst_leaves_what_was_there(store, record, tmp_path):
+    """The files as they lie on the disk while a transaction has begun to change them."""
+    store.merge(record(number) for number in range(3))
+    torn = tmp_path / "torn.sqlite"
+    with closing(sqlite3.connect(store.path)) as base:
+        base.execute("PRAGMA cache_size = 1")
+        base.execute("UPDATE runs SET curves = ?", ("x" * 100_000,))
+        shutil.copy(store.path, torn)
+        shutil.copy(f"{store.path}-journal", f"{torn}-journal")
+    assert torn.stat().st_size > 100_000
+    assert Store(torn).records() == store.records() == [record(number) for number in range(3)]
+
+
 def _damage(name, change):
     def act(folder):
         path = folder / name
@@ -166,6 +181,12 @@ def test_what_is_no_store_is_a_sentence(store, tmp_path):
     store.path.write_text("notes " * 1000)
     with pytest.raises(RunError, match=r"runs.sqlite is damaged or no store of rade; name another file"):
         store.records()
+    store.path.write_bytes(b"")
+    assert store.records() == []  # its first writer was killed at once
+    with closing(sqlite3.connect(store.path)) as base:
+        base.execute("CREATE TABLE mine (x)")
+    with pytest.raises(RunError, match="is damaged or no store of rade"):
+        store.writing().__enter__()
     with pytest.raises(RunError, match=r"is a folder without runs.csv; a store is one file"):
         open_store(tmp_path)
     with pytest.raises(RunError, match=r"there is no store at .*nowhere; rade reproduce makes one"):

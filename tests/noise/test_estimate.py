@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 import torch
@@ -11,105 +12,119 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 import rade
-from rade.noise import EdgeEvidence, Evidence, TwoGroups, cosine, rates_of
-from rade.noise.guesses import Candidate, Guess, NoiseEstimate
-from rade.noise.similarity import partners
-from rade.testing import GRAPHS
-from rade.train.stages import Corruption
+from rade.noise import FeatureEvidence, Guess, NoiseEstimate, _partners, cosine, rates_of, share_of
 from zoo import LAYERS, Net, seeded
 
 NODES, CLASSES = 600, 3
 
 
-def communities(signal: float, seed: int = 0) -> tuple[Tensor, Tensor, rade.Graph]:
-    """Features [n, 8] of three groups, and edges of mean degree 20, nine of ten within a group."""
-    draws = torch.Generator().manual_seed(seed)
+def both_ways(pairs: Tensor) -> Tensor:
+    return torch.cat([pairs, pairs.flip(0)], 1)
+
+
+def communities(signal: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Features [n, 8] and labels of three groups, and edges of mean degree 20, nine of ten within a group."""
+    draws = torch.Generator().manual_seed(0)
     y = torch.arange(NODES) % CLASSES
     x = torch.randn(NODES, 8, generator=draws) + signal * torch.randn(CLASSES, 8, generator=draws)[y]
     low, high = torch.triu_indices(NODES, NODES, 1)
-    chance = torch.where(y[low] == y[high], 0.09, 0.005)
-    there = torch.rand(len(low), generator=draws) < chance
-    edges = torch.stack([low[there], high[there]])
-    return x, y, rade.Graph.from_edge_index(torch.cat([edges, edges.flip(0)], 1), NODES)
+    there = torch.rand(len(low), generator=draws) < torch.where(y[low] == y[high], 0.09, 0.005)
+    return x, y, both_ways(torch.stack([low[there], high[there]]))
+
+
+def spoiled(edges: Tensor, add: float, seed: int) -> tuple[Tensor, float]:
+    """With ``add`` times as many spurious edges as real ones, and the share of these."""
+    low, high = torch.triu_indices(NODES, NODES, 1)
+    free = torch.ones(NODES, NODES, dtype=torch.bool)
+    free[edges[0], edges[1]] = False
+    others = free[low, high].nonzero().squeeze(1)
+    count = int(add * edges.shape[1] / 2)
+    chosen = others[torch.randperm(len(others), generator=torch.Generator().manual_seed(seed))[:count]]
+    return torch.cat([edges, both_ways(torch.stack([low[chosen], high[chosen]]))], 1), add / (1.0 + add)
 
 
 @dataclass(frozen=True)
 class Trained:
     x: Tensor
     y: Tensor
-    graph: rade.Graph
+    edges: Tensor
     model: rade.RADE
 
-    def accuracy(self, graph: rade.Graph, inference: rade.Inference) -> float:
-        right = self.model.by(inference)(self.x, graph).argmax(1) == self.y
+    def accuracy(self, edges: Tensor, inference: rade.Inference) -> float:
+        right = self.model.by(inference)(self.x, edges).argmax(1) == self.y
         return float(right[NODES // 2 :].float().mean())
 
-    def estimate(self, graph: rade.Graph, **options: object) -> rade.NoiseEstimate:
+    def estimate(self, edges: Tensor, **options: Any) -> rade.NoiseEstimate:
         rows = torch.arange(NODES // 4, NODES // 2)
-        return rade.estimate_noise(self.model, self.x, graph, labels=self.y, rows=rows, **options)
+        return rade.estimate_noise(self.model, self.x, edges, labels=self.y, rows=rows, **options)
 
 
 @pytest.fixture(scope="module")
 def trained() -> Trained:
-    x, y, graph = communities(0.4)
+    x, y, edges = communities(0.4)
     torch.manual_seed(0)
     model = rade.RADE(Net(LAYERS["GCNConv"]), rule=rade.Constant(0.0, 0.0))
     optimizer, rows = torch.optim.Adam(model.parameters(), 0.02), torch.arange(NODES // 4)
     for _ in range(60):
         optimizer.zero_grad()
-        cross_entropy(model(x, graph)[rows], y[rows]).backward()
+        cross_entropy(model(x, edges)[rows], y[rows]).backward()
         optimizer.step()
-    return Trained(x, y, graph, model.eval())
+    return Trained(x, y, edges, model.eval())
 
 
-def test_what_an_estimate_cannot_start_from_is_refused(trained):
-    good = {"model": trained.model, "labels": trained.y, "rows": torch.arange(5)}
-
-    def asked(**other):
-        given = good | other
-        rade.estimate_noise(given.pop("model"), trained.x, trained.graph, **given)
-
-    with pytest.raises(TypeError, match=r"needs a model in RADE, got Net: rade.RADE\(net"):
-        asked(model=Net(LAYERS["GCNConv"]))
-    with pytest.raises(ValueError, match="at least one validation row, got none"):
-        asked(rows=torch.arange(0))
-    with pytest.raises(ValueError, match=r"one row for each of the \d+ nodes, got 7"):
-        asked(labels=trained.y[:7])
-    with pytest.raises(
-        TypeError, match=r"noise must be a rade.Rates, such as rade.Rates\(p=0.0, q=1e-4\), got \(0, 0.1\)"
-    ):
-        rade.Denoised(noise=(0, 0.1))
+@pytest.mark.parametrize(
+    ("other", "kind", "sentence"),
+    [
+        ({"model": Net(LAYERS["GCNConv"])}, TypeError, r"needs a model in RADE, got Net: rade.RADE\(net"),
+        ({"model": rade.RADE(Net(LAYERS["GCNConv"]))}, RuntimeError, r"evaluation mode: call model.eval\(\) first"),
+        ({"rows": torch.arange(0)}, ValueError, "at least one validation row, got none"),
+        ({"labels": torch.zeros(7)}, ValueError, r"one row for each of the \d+ nodes, got 7"),
+        ({"labels": torch.zeros(NODES, 2)}, ValueError, r"classes \[n\], or targets of the outputs' shape"),
+    ],
+)
+def test_what_an_estimate_cannot_start_from_is_refused(trained, other, kind, sentence):
+    given = {"model": trained.model, "labels": trained.y, "rows": torch.arange(5)} | other
+    with pytest.raises(kind, match=sentence):
+        rade.estimate_noise(given.pop("model"), trained.x, trained.edges, **given)
 
 
 def test_a_clean_graph_has_no_noise(trained):
-    found = trained.estimate(trained.graph)
+    found = trained.estimate(trained.edges)
     assert found.chosen.share == 0.0
     assert found.rates == rade.Rates(0.0, 0.0)
     assert found.interval[0] == 0.0
-    assert trained.accuracy(trained.graph, found.inference) == trained.accuracy(trained.graph, rade.Expected())
+    assert trained.accuracy(trained.edges, found.inference) == trained.accuracy(trained.edges, rade.Expected())
 
 
-class Told(Evidence):
-    """Evidence that tells a share of its own, and trusts all edges alike."""
+def test_noise_is_found_and_undone(trained):
+    """Twice as many spurious edges as real ones; equal graphs have equal estimates."""
+    noisy, _ = spoiled(trained.edges, 2.0, seed=1)
+    plain, found, again = trained.accuracy(noisy, rade.Expected()), trained.estimate(noisy), trained.estimate(noisy)
+    assert found.interval[0] <= found.chosen.share <= found.interval[1]
+    assert 0.3 <= found.chosen.share <= 0.85
+    assert trained.accuracy(noisy, found.inference) > plain + 0.03
+    assert "of the observed edges spurious fits best" in str(found)
+    assert [(guess.share, guess.score) for guess in found.guesses] == [
+        (guess.share, guess.score) for guess in again.guesses
+    ]
+    alike, by_features, *told = found.worth_training
+    assert alike.evidence is None
+    assert by_features.evidence is not None
+    assert all(guess.share == guess.evidence.told for guess in told)
 
-    def __init__(self, name: str, told: float) -> None:
-        self.name, self.told = name, told
 
-    def trust(self, share: float) -> rade.Trust:
-        return rade.Trust()
-
-
-def test_kinds_of_evidence_that_tell_the_same_share_are_both_tried(trained):
-    found = trained.estimate(trained.graph, by_edge=[Told("one", 0.77), Told("other", 0.77)], shares=[0.5])
-    assert [(one.share, one.by) for one in found.curve if one.share > 0.5] == [(0.77, "one"), (0.77, "other")]
+@pytest.mark.parametrize("factor", [0.5, 1.0, 2.0])
+def test_a_wrong_rate_still_helps(trained, factor):
+    noisy, share = spoiled(trained.edges, 0.7, seed=2)
+    rates = rates_of(rade.Graph.from_edge_index(noisy, NODES), min(factor * share, 0.9))
+    assert trained.accuracy(noisy, rade.Denoised(rates)) >= trained.accuracy(noisy, rade.Expected())
 
 
 def test_a_wide_interval_without_zero_is_no_indifference(trained):
     """No noise is right in half of the rows, every other share in nine of ten."""
-    rows = torch.arange(100)
+    rows, graph = torch.arange(100), rade.Graph.from_edge_index(trained.edges, NODES)
     right = {share: (rows < (50 if share == 0.0 else 90)).float() for share in (0.0, 0.1, 0.4, 0.7)}
-    scored = {share: Candidate(share, 0.0, "", float(of.mean())) for share, of in right.items()}
-    guesses = [Guess(scored[share], trained.graph, None, of) for share, of in right.items()]
+    guesses = [Guess(graph, share, 0.0, None, of_share) for share, of_share in right.items()]
     told = NoiseEstimate(tuple(guesses), None)
     assert told.interval == (0.1, 0.7)
     assert "(10% to 70% do as well)" in str(told)
@@ -117,120 +132,67 @@ def test_a_wide_interval_without_zero_is_no_indifference(trained):
     assert "(as any other share does)" in str(NoiseEstimate(tuple(alike), None))
 
 
-def test_noise_is_found_and_undone(trained):
-    """Twice as many spurious edges as real ones; seen: 62 to 87 %."""
-    noisy = Corruption(add=2.0, seed=1).of(trained.graph)
-    plain, found = trained.accuracy(noisy, rade.Expected()), trained.estimate(noisy)
-    print(found, plain, trained.accuracy(noisy, found.inference))
-    assert found.interval[0] <= found.chosen.share <= found.interval[1]
-    assert 0.3 <= found.chosen.share <= 0.85
-    assert trained.accuracy(noisy, found.inference) > plain + 0.03
-    assert len(found.curve) > 15
-    assert "of the observed edges spurious fits best" in str(found)
-
-
-@pytest.mark.parametrize("factor", [0.5, 1.0, 2.0])
-def test_a_wrong_rate_still_helps(trained, factor):
-    corruption = Corruption(add=0.7, seed=2)
-    noisy = corruption.of(trained.graph)
-    share = min(factor * corruption.share, 0.9)
-    better = trained.accuracy(noisy, rade.Denoised(rates_of(noisy, share)))
-    assert better >= trained.accuracy(noisy, rade.Expected())
-
-
-def test_equal_graphs_have_equal_estimates(trained):
-    noisy = Corruption(add=1.0).of(trained.graph)
-    assert trained.estimate(noisy).curve == trained.estimate(noisy).curve
-
-
-def test_without_features_of_nodes_edges_are_trusted_alike(trained):
-    found = trained.estimate(trained.graph, by_edge=False)
-    assert found.similar is None
-    assert not any(guess.by_edge for guess in found.curve)
-
-
 def test_labels_are_read_by_the_shape_of_the_outputs(trained):
     """One output per row is a yes or no, whole numbers or not; "no noise" is tried and preferred in any order."""
-    net = seeded(lambda: Net(LAYERS["GCNConv"], features=trained.x.shape[1], classes=1))
-    model = rade.RADE(net, rule=rade.Constant(0, 0)).eval()
-    yes = (trained.y == 0).long()
-    rows = torch.arange(len(yes))
+    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"], classes=1)), rule=rade.Constant(0, 0)).eval()
+    yes, rows = (trained.y == 0).long(), torch.arange(NODES)
     call = functools.partial(
-        rade.estimate_noise, model, trained.x, trained.graph, rows=rows, by_edge=False, shares=(0,)
+        rade.estimate_noise, model, trained.x, trained.edges, rows=rows, by_edge=False, shares=(0,)
     )
     found = call(labels=yes, drops=(0.4, 0.2))
-    assert [guess.drop for guess in found.curve] == [0.0, 0.2, 0.4]
-    right = (model(trained.x, trained.graph).squeeze(1) > 0) == yes.bool()
-    assert found.curve[0].score == pytest.approx(float(right.float().mean()))
-    assert call(labels=yes.float()[:, None]).curve[0] == call(labels=yes).curve[0] == found.curve[0]
-    three = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"], features=trained.x.shape[1])), rule=rade.Constant(0, 0))
-    call = functools.partial(rade.estimate_noise, three.eval(), trained.x, trained.graph, rows=rows, shares=(0,))
-    targets = torch.nn.functional.one_hot(trained.y % 3, 3)
-    assert call(labels=targets).curve == call(labels=targets.float()).curve
-    with pytest.raises(ValueError, match=r"classes \[n\], or targets of the outputs' shape"):
-        call(labels=targets[:, :2])
+    assert found.similar is None
+    assert [guess.drop for guess in found.guesses] == [0.0, 0.2, 0.4]
+    right = (model(trained.x, trained.edges).squeeze(1) > 0) == yes.bool()
+    assert found.guesses[0].score == pytest.approx(float(right.float().mean()))
+    assert call(labels=yes.float()[:, None]).guesses[0].score == found.guesses[0].score
 
 
-def test_a_model_in_training_is_refused(trained):
-    model = rade.RADE(Net(LAYERS["GCNConv"]))
-    with pytest.raises(RuntimeError, match=r"evaluation mode: call model.eval\(\) first"):
-        rade.estimate_noise(model, trained.x, trained.graph, labels=trained.y, rows=torch.arange(5))
+def test_a_graph_without_edges_has_no_evidence(trained):
+    found = rade.estimate_noise(
+        trained.model, trained.x, trained.edges[:, :0], labels=trained.y, rows=torch.arange(9), shares=(0.0,)
+    )
+    assert found.similar is None
+    assert found.rates == rade.Rates(0.0, 0.0)
 
 
-@pytest.mark.parametrize(("add", "drop"), [(1.0, 0.0), (0.5, 0.5), (0.0, 0.3)])
+@pytest.mark.parametrize(("add", "drop"), [(1.0, 0.0), (0.5, 0.5)])
 def test_rates_follow_from_the_share(add, drop):
-    """As many spurious edges as the corruption adds."""
-    graph, corruption = communities(1.0)[2], Corruption(drop, add, seed=3)
-    noisy = corruption.of(graph)
-    rates, true = rates_of(noisy, corruption.share, drop), corruption.rates(graph)
-    assert rates.p == true.p
-    assert rates.q == pytest.approx(true.q, rel=0.05, abs=1e-12)
+    edges = communities(1.0)[2]
+    noisy, share = spoiled(edges, add, seed=3)
+    graph = rade.Graph.from_edge_index(noisy, NODES)
+    rates, clean = rates_of(graph, share, drop), edges.shape[1] / 2 / (1.0 - drop)
+    assert rates.q == pytest.approx((graph.num_edges - edges.shape[1] / 2) / (graph.num_pairs - clean), rel=1e-3)
+    assert share_of(graph, rates) == pytest.approx(share)
     with pytest.raises(ValueError, match=r"must lie in \[0, 1\), got 1"):
         rates_of(graph, 1.0)
     with pytest.raises(ValueError, match=r"rate of missing edges must lie in \[0, 1\), got 1; none would be left"):
         rates_of(graph, 0.1, drop=1.0)
 
 
-@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
-def test_two_groups_find_the_share_where_real_edges_are_alike(share):
-    draws = torch.Generator().manual_seed(0)
-    random = 0.1 * torch.randn(50_000, generator=draws)
-    spurious = torch.rand(20_000, generator=draws) < share
-    edges = torch.where(spurious, 0.0, 0.5) + 0.1 * torch.randn(20_000, generator=draws)
-    groups = TwoGroups.of(edges, random)
-    assert groups.share == pytest.approx(share, abs=0.05)
-    real = groups.real(groups.share)
-    assert bool((real.diff() >= 0).all())
-    found = real[groups.bin_of(edges)]
-    assert found[~spurious].mean() > 0.95
-    assert found[spurious].mean() < 0.15  # the share is a little underestimated
-
-
 def test_trust_tells_spurious_edges_from_real_ones():
-    x, _, graph = communities(2.0)
-    corruption = Corruption(add=1.0, seed=4)
-    noisy = corruption.of(graph)
-    dense = torch.zeros(NODES, NODES, dtype=torch.bool)
-    dense[graph.pattern.target, graph.pattern.source] = True
-    real = dense[noisy.pattern.target, noisy.pattern.source]
-    evidence = EdgeEvidence.of(noisy, x, torch.Generator().manual_seed(0))
-    trust = evidence.trust(corruption.share)
+    x, _, edges = communities(2.0)
+    noisy, share = spoiled(edges, 1.0, seed=4)
+    graph, real = rade.Graph.from_edge_index(noisy, NODES), torch.zeros(NODES, NODES, dtype=torch.bool)
+    real[edges[1], edges[0]] = True
+    real = real[graph.pattern.target, graph.pattern.source]
+    evidence = FeatureEvidence.of(graph, x)
+    trust = evidence.trust(share)
+    assert share <= evidence.share <= share + 0.3  # an upper bound
     assert trust.edges[real].mean() > trust.edges[~real].mean() + 0.2
     assert trust.spurious == pytest.approx(float(trust.edges[~real].mean()), abs=0.05)
     assert trust.real == pytest.approx(float(trust.edges[real].mean()), abs=0.05)
     assert float(trust.ends.mean()) == pytest.approx(1.0)
-
-
-def test_shares_of_random_pairs_may_add_up_to_a_little_more_than_one(trained):
-    evidence = EdgeEvidence.of(trained.graph, trained.x, torch.Generator().manual_seed(0))
-    random = evidence.groups.random * (1.0 + 2.0**-50) / evidence.groups.random.sum()
-    trust = replace(evidence, groups=replace(evidence.groups, random=random)).trust(0.0)
+    assert torch.equal(trust.edges, trust.edges[graph.pattern.transposition])
+    # Shares of random pairs may add up to a little more than one.
+    random = evidence.random * (1.0 + 2.0**-50) / evidence.random.sum()
+    trust = replace(evidence, random=random).trust(0.0)
     assert trust.spurious == trust.real == 1.0
 
 
-def test_partners_are_others_of_the_same_graph():
-    graph = GRAPHS["batch"]
-    first, other = partners(graph, 200, torch.Generator().manual_seed(0))
+@pytest.mark.parametrize("batch", [[0, 0, 0, 1, 1, 1, 1], [1, 0, 1, 0, 1, 0, 1]], ids=["in order", "mixed"])
+def test_partners_are_others_of_the_same_graph(batch):
+    graph = rade.Graph.from_edge_index(torch.empty(2, 0, dtype=torch.long), 7, torch.tensor(batch))
+    first, other = _partners(graph, 200, torch.Generator().manual_seed(0))
     assert bool((first != other).all())
     assert torch.equal(graph.batch[first], graph.batch[other])
     counts = torch.zeros(7, 7).index_put((first, other), torch.ones(len(first)), accumulate=True)

@@ -71,7 +71,7 @@ def test_training_is_random_and_repeats_for_a_seed(method, graph, x):
 @pytest.mark.parametrize("backbone", BACKBONES)
 @pytest.mark.parametrize("method", METHODS)
 def test_every_backbone_trains_under_every_method(method, backbone, graph, x):
-    few = {"samples": 16} if "sampled" in method else {}
+    few = {}
     learner = learner_of(method, graph, backbone, **few).train()
     learner(x, graph).square().sum().backward()
     assert all(torch.isfinite(parameter.grad).all() for parameter in learner.parameters())

@@ -51,9 +51,9 @@ def diagnose(
     """
     import torch
 
-    from rade.control.rules import Constant
     from rade.diagnose import Effort
     from rade.diagnose import diagnose as measure
+    from rade.rates.rules import Constant
     from rade.train.errors import SettingsError
 
     try:

@@ -12,7 +12,7 @@ from torch_geometric.sampler import BaseSampler, NodeSamplerInput, SamplerOutput
 
 from rade.data.catalogue import DataError
 from rade.data.tensors import IntArray
-from rade.memory import Recall
+from rade.runtime import Recall
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from rade.correction import Adjacency
 from rade.data import Dataset
 from rade.diagnose.measures import (
     Interchange,
@@ -20,23 +21,24 @@ from rade.diagnose.measures import (
     conductors,
     effective_resistance,
     interchange,
+    is_local,
     jacobian_norms,
     largest_component,
     passed,
     spectral_gap,
 )
-from rade.graph.adjacency import Adjacency
+from rade.distribution import Distribution, Rates, Variant, number
 from rade.graph.graph import Graph
 from rade.graph.sparse import rows_of
 from rade.moments import Coefficients
-from rade.nn.base import CorrectedConv
+from rade.nn.context import Context, Setting
+from rade.nn.trace import Trace
+from rade.rates.variance import LogitMessages
 from rade.train.backbones import Backbone
 from rade.train.errors import RunError
 from rade.train.model import Shape, Trained
 from rade.train.stages import Corruption
-from rade.view.law import Law, Variant
-from rade.view.rates import Rates, number
-from rade.view.view import MeanView
+from rade.wrapper.conversion import attach
 from rade.wrapper.module import RADE
 
 LARGE = 50_000  # nodes; beyond, fewer anchors are taken
@@ -110,20 +112,22 @@ class Diagnosis:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A model in evaluation mode and double precision, its features and graph, and the law of views."""
+    """A model in evaluation mode and double precision, its features and graph, and the distribution of views."""
 
     dataset: str
     model: str  # in words
     net: Backbone
     x: Tensor
     graph: Graph
-    law_on: Callable[[Graph], Law]
+    views_of: Callable[[Graph], Distribution]
     loss: str
     notes: tuple[str, ...] = ()
 
     def operator(self, name: str, graph: Graph) -> Adjacency:
         """What the clean model, RADE-OF or RADE-OFS aggregates over at inference."""
-        return graph if name == "clean" else MeanView(replace(self.law_on(graph), variant=VARIANTS[name]))
+        if name == "clean":
+            return Adjacency(graph)
+        return Adjacency(graph, replace(self.views_of(graph), variant=VARIANTS[name]))
 
     def decisions(self, name: str, graph: Graph) -> Tensor:
         """The class of every row, [k], or, where labels are yes or no, each of them, [k, C]."""
@@ -157,15 +161,30 @@ def subject_of(
     graph = Graph.from_edge_index(data.edge_index, data.num_nodes, data.batch, data.get("ptr"))
     x = data.x.double() if data.x.is_floating_point() else data.x
     net = deepcopy(base).double().eval()
-    return Subject(dataset.name, words, net, x, graph, _law(model, graph, p, rho), dataset.loss, notes)
+    attach(net, None)  # its layers take what they are given
+    return Subject(dataset.name, words, net, x, graph, _views(model, graph, p, rho), dataset.loss, notes)
 
 
-def _law(model: nn.Module, graph: Graph, p: float, rho: float) -> Callable[[Graph], Law]:
+def _views(model: nn.Module, graph: Graph, p: float, rho: float) -> Callable[[Graph], Distribution]:
     """The views that the model was trained with; else those of the rates asked for."""
-    if isinstance(model, RADE) and model.variant is not Variant.NONE:
-        return lambda other: model.law(other, model.controller.rates_for(other))
+    if isinstance(model, RADE) and model.rade.variant.corrects:
+        own, state = model.rade, model.rate_state
+        rest = (own.variant, own.correction, own.views, own.noise.noise, own.noise.trust)
+        return lambda other: Distribution(other, state.rates_for(other), *rest)
     rates = Rates(p, min(rho * graph.density, 1.0))
-    return lambda other: Law(other, rates)
+    return lambda other: Distribution(other, rates)
+
+
+def _traced(net: nn.Module, layers: nn.Module, *args: Any, **kwargs: Any) -> Trace:
+    """What the layers of a network did in a call of some of them."""
+    trace, context = Trace(), Context(Setting(mode="clean"), lambda graph, training: Rates(0.0, 0.0))
+    attach(net, context)
+    try:
+        with context.using(trace):
+            layers(*args, **kwargs)
+    finally:
+        attach(net, None)
+    return trace
 
 
 def diagnose(subject: Subject, effort: Effort = Effort()) -> Diagnosis:  # noqa: B008 - a frozen value
@@ -178,9 +197,9 @@ def diagnose(subject: Subject, effort: Effort = Effort()) -> Diagnosis:  # noqa:
     flow = Flow.of(subject)
     found: dict[str, Measured] = {}
     for name in ("clean", *VARIANTS):
-        local = subject.operator(name, graph).local and "clean" in found
+        local = is_local(subject.operator(name, graph)) and "clean" in found
         found[name] = found["clean"] if local else _measured(subject, name, flow, chosen, effort, notes)
-    law = subject.law_on(graph)
+    views = subject.views_of(graph)
     pairs = int(chosen.inside.sum()) - chosen.anchors.numel()
     return Diagnosis(
         dataset=subject.dataset,
@@ -190,12 +209,12 @@ def diagnose(subject: Subject, effort: Effort = Effort()) -> Diagnosis:  # noqa:
         graphs=graph.num_graphs,
         components=int(components(graph).max()) + 1,
         layers=len(subject.net.convolutions),
-        p=number(law.rates.p),
-        q=number(law.rates.q),
+        p=number(views.rates.p),
+        q=number(views.rates.q),
         apart=float((chosen.inside & (chosen.distance < 0)).sum()) / max(pairs, 1),
         weights="aggregator" if flow.own else "sum",
         operators=found,
-        interchange={name: _interchange(subject, replace(law, variant=one)) for name, one in VARIANTS.items()},
+        interchange={name: _interchange(subject, replace(views, variant=one)) for name, one in VARIANTS.items()},
         notes=tuple(dict.fromkeys(notes)),
     )
 
@@ -225,7 +244,7 @@ class Flow:
 
 
 def _coefficients(subject: Subject, graph: Graph, inputs: Tensor) -> Coefficients:
-    return cast(CorrectedConv, subject.net.convolutions[0]).sent(None, graph, inputs).coefficients
+    return _traced(subject.net, subject.net.convolutions[0], inputs, graph).sums[0].coefficients
 
 
 def _measured(subject: Subject, name: str, flow: Flow, chosen: Sample, effort: Effort, notes: list[str]) -> Measured:
@@ -298,11 +317,11 @@ def _flips(subject: Subject, name: str, effort: Effort) -> dict[str, dict[str, f
 
 
 @torch.no_grad()
-def _interchange(subject: Subject, law: Law) -> Interchange:
+def _interchange(subject: Subject, views: Distribution) -> Interchange:
     """By what the last convolution sends on the clean graph."""
-    entered = passed(subject.net, subject.x, subject.graph)[1]
-    last = cast(CorrectedConv, subject.net.convolutions[-1])
-    return interchange(last.sent(subject.net.head.weight, subject.graph, entered), law)
+    entered = passed(subject.net, subject.x, Adjacency(subject.graph))[1]
+    last = _traced(subject.net, subject.net.convolutions[-1], entered, subject.graph).last
+    return interchange(LogitMessages(last.coefficients, last.pushed(subject.net.head.weight)), views)
 
 
 def _mean(values: Tensor) -> float | None:

@@ -13,16 +13,14 @@ from scipy.sparse.csgraph import connected_components, shortest_path
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from torch import Tensor
 
-from rade.control.variance import variance
-from rade.correction import shared_aggregation
-from rade.graph.adjacency import Adjacency
+from rade.correction import Adjacency
+from rade.distribution import NO_NOISE, Distribution, Rates, Trust, number
 from rade.graph.graph import Graph
-from rade.graph.messages import to_anybody
-from rade.moments import Coefficients, Sent, Sum
+from rade.moments import Coefficients, Normalised
 from rade.nn.linear import dense
+from rade.rates.variance import LogitMessages, variance
+from rade.sums import to_anybody
 from rade.train.backbones import Backbone
-from rade.view.law import Law
-from rade.view.rates import Rates, number
 
 ROUNDING = 1e-9  # two products that should be equal may differ by so much of their size
 DENSE = 200  # up to so many nodes all eigenvalues are computed: Lanczos needs more nodes than vectors
@@ -42,7 +40,7 @@ class Network:
     @staticmethod
     def of(adjacency: Adjacency, coefficients: Coefficients) -> Network:
         """The network of an aggregator over an adjacency."""
-        apply = shared_aggregation(adjacency, coefficients).apply
+        apply = adjacency.sums(coefficients).apply
         ones = torch.ones(adjacency.graph.num_nodes, 1, dtype=coefficients.dtype)
         return Network(adjacency, apply, apply(ones).squeeze(1))
 
@@ -63,10 +61,16 @@ def conductors(adjacency: Adjacency, coefficients: Coefficients) -> Coefficients
         coefficients.graph.num_nodes, 2, dtype=coefficients.dtype, generator=torch.Generator().manual_seed(0)
     )
     if coefficients.clean().edges.dim() == 1:
-        products = pair.t() @ shared_aggregation(adjacency, coefficients).apply(pair)
+        products = pair.t() @ adjacency.sums(coefficients).apply(pair)
         if bool((products[0, 1] - products[1, 0]).abs() <= ROUNDING * pair.norm(dim=0).prod()):
             return coefficients
-    return Sum(coefficients.graph, coefficients.dtype)
+    return Normalised.sum(coefficients.graph, coefficients.dtype)
+
+
+def is_local(adjacency: Adjacency) -> bool:
+    """Whether a node receives messages from its neighbors alone: RADE-OFS's operator has all nodes of a graph."""
+    distribution = adjacency.distribution
+    return distribution is None or not (distribution.variant.keeps_additions or distribution.noisy)
 
 
 def spectral_gap(network: Network) -> float:
@@ -75,7 +79,7 @@ def spectral_gap(network: Network) -> float:
     Given for one graph: how fast a walk along the weights forgets where it began.
     """
     graph, nodes = network.adjacency.graph, network.adjacency.graph.num_nodes
-    broken = network.adjacency.local and int(components(graph).max()) > 0
+    broken = is_local(network.adjacency) and int(components(graph).max()) > 0
     if nodes < 2 or broken or bool((network.degree <= 0).any()):
         return 0.0
     root = network.degree.sqrt()
@@ -228,22 +232,22 @@ class Interchange:
     nodes: int
 
 
-def interchange(sent: Sent, law: Law) -> Interchange:
+def interchange(sent: LogitMessages, distribution: Distribution) -> Interchange:
     """Prop. 4's ratio of the messages that the last convolution sends, and the shares of drops and additions."""
-    kappa = ratios(to_anybody(sent.per_head).sum(1), law)
+    kappa = ratios(to_anybody(sent.per_head).sum(1), distribution)
     low, median, high = torch.quantile(kappa, torch.tensor([0.05, 0.5, 0.95], dtype=kappa.dtype)).tolist()
-    p, q = number(law.rates.p), number(law.rates.q)
-    found = variance(sent, law)
+    p, q = number(distribution.rates.p), number(distribution.rates.q)
+    found = variance(sent, distribution)
     total = float(found.total.sum())
     added = float(found.add.sum()) / total if total > 0.0 else float("nan")
     wanted = p / (1.0 - p) / (q * (1.0 - q)) if 0.0 < q < 1.0 else float("inf")
     return Interchange(low, median, high, wanted, added, kappa.numel())
 
 
-def ratios(messages: Tensor, law: Law) -> Tensor:
+def ratios(messages: Tensor, distribution: Distribution) -> Tensor:
     """κ of every node that has a message from a neighbor, [k]; messages [n, C], squares added over C."""
-    even = replace(law, rates=EVEN, noise=Law.noise, trust=Law.trust)
-    found = variance(Sent(Sum(law.graph, messages.dtype), messages), even)
+    even = replace(distribution, rates=EVEN, noise=NO_NOISE, trust=Trust())
+    found = variance(LogitMessages(Normalised.sum(even.graph, messages.dtype), messages), even)
     edges, nonedges = found.drop.sum(1), 4.0 * found.add.sum(1)
     return nonedges[edges > 0] / edges[edges > 0]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import signal
 import sys
@@ -78,8 +79,8 @@ def run_all(
     with _client(workers, scheduler) as client:
         try:
             while not stop_asked():
-                room = 1 if alone else max(1, len(client.nthreads())) if scheduler else workers
-                for argument in islice(queue, max(0, room - len(running))):
+                there = max(1, len(client.nthreads())) if scheduler else workers
+                for argument in islice(queue, max(0, (1 if alone else there) - len(running))):
                     running[client.submit(attempt, function, argument, pure=False)] = argument
                 if not running and (alone or not suspects):
                     return
@@ -94,6 +95,8 @@ def run_all(
                         yield _outcome(future, argument)
                 if not ended:
                     time.sleep(_TICK)
+        except OSError:
+            raise RunError(f"the Dask scheduler {scheduler} is gone; once it is back, call again") from None
         finally:
             client.cancel(list(running), force=True)
 
@@ -104,6 +107,8 @@ def _client(workers: int, scheduler: str) -> Iterator[Client]:
     import dask
     from distributed import Client, LocalCluster
 
+    for name in ("distributed", "distributed.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is told in a sentence
     if scheduler:
         try:
             client = Client(scheduler, timeout=_PATIENCE, set_as_default=False)

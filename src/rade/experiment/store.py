@@ -90,13 +90,7 @@ class Store:
 
     def put(self, record: RunRecord) -> bool:
         """Keep a run, which then has not failed; whether it was new. One that is there already stays as it is."""
-        text = record.model_copy(update={"history": {}}).to_json()
-        with self._changing() as database:
-            new = database.execute(
-                "INSERT OR IGNORE INTO runs VALUES (?, ?, ?)", (record.key, text, json.dumps(record.history))
-            )
-            database.execute("DELETE FROM failures WHERE key = ?", (record.key,))
-        return new.rowcount > 0
+        return self.merge([record]) > 0
 
     def fail(self, failure: Failure) -> None:
         """Note a failure; a later one of the same run takes its place."""
@@ -104,16 +98,24 @@ class Store:
             database.execute("INSERT OR REPLACE INTO failures VALUES (?, ?)", (failure.key, failure.model_dump_json()))
 
     def merge(self, records: Iterable[RunRecord]) -> int:
-        """Keep the runs of others; how many were new."""
-        return sum([self.put(record) for record in records])
+        """Keep the runs of others, all or none; how many were new."""
+        new = 0
+        with self._changing() as database:
+            for record in records:
+                text = record.model_copy(update={"history": {}}).to_json()
+                values = (record.key, text, json.dumps(record.history))
+                new += database.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?)", values).rowcount
+                database.execute("DELETE FROM failures WHERE key = ?", (record.key,))
+        return new
 
     @contextmanager
     def writing(self) -> Iterator[Store]:
         """Be the only writer; another one is refused. Readers are not."""
         busy = f"somebody else writes to {self.path}; wait for that, or choose another file with --store"
         with sole_writer(self.work / "writer", busy):
+            self.keys()
             with self._changing():
-                pass  # a file that cannot be written to is found out now
+                pass  # a file that cannot be used is found out now
             yield self
 
     def _read(self, curves: bool) -> Iterator[RunRecord]:
@@ -128,8 +130,10 @@ class Store:
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
         if not self.path.exists():
             return []
-        with self._translated(), closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as base:
-            return base.execute(query).fetchall()
+        # Not read-only: a reader must be able to take back what a killed writer left half-done.
+        with self._translated(), closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=rw", uri=True)) as base:
+            begun = base.execute("SELECT 1 FROM sqlite_master").fetchone()  # or its first writer was killed at once
+            return base.execute(query).fetchall() if begun else []
 
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
@@ -145,6 +149,8 @@ class Store:
         try:
             yield
         except sqlite3.OperationalError as error:
+            if "no such table" in str(error):
+                raise self._damaged() from None
             raise EnvironmentFault(f"cannot use the store {self.path}: {error}; what it held is still there") from None
         except sqlite3.DatabaseError:
             raise self._damaged() from None

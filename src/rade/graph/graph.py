@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from rade.graph.adjacency import Adjacency
-from rade.graph.directions import DIRECTED, UNDIRECTED, Directions
-from rade.graph.nodes import Nodes
+from rade.graph.pairs import pair_count, pattern_of_pairs, rank_pairs, unrank_pairs
 from rade.graph.sparse import Pattern, entries_of_rows, row_pointer
-from rade.memory import Memo, remembered
-
-T = TypeVar("T")
+from rade.runtime import by_fields
 
 
 @dataclass(frozen=True, eq=False)
-class Graph(Adjacency):
-    """A simple graph, or a batch of them, ready for aggregation, sampling and moments. Immutable.
+class Graph:
+    """A graph, or a batch of them, ready for aggregation, sampling and moments. Immutable.
 
     Build it with `Graph.from_edge_index`. ``pattern`` holds every edge, or both directions of it in an undirected
-    graph, sorted by target and source; ``order`` gives the caller's position of each of its entries, so that edge
-    weights can follow. Degrees, neighbors and non-neighbors of a node are those that it hears.
+    graph, sorted by target and source, without self-loops and each once; ``order`` gives the caller's position of each
+    of its entries, so that edge weights can follow. Degrees, neighbors and non-neighbors of a node are those that it
+    receives messages from.
     """
 
     pattern: Pattern
     order: Tensor  # [E] position in the caller's edge_index
-    batch: Tensor  # [n] graph of each node, ascending
-    ptr: Tensor  # [B + 1] first node of each graph
-    self_loops: int  # how many were removed
-    directions: Directions = UNDIRECTED  # whether a pair's directions are drawn together
-    memo: Memo = field(default_factory=Memo, init=False, repr=False)
+    batch: Tensor  # [n] graph of each node
+    ptr: Tensor  # [B + 1] first node of each graph, in the order of `by_graph`
+    directed: bool = False  # whether the two directions of a pair are kept, dropped and added by themselves
+    entry: Tensor | None = None  # [given] entry of each edge as given, −1−i for a loop at i; None where all are simple
+    by_graph: Tensor | None = None  # [n] nodes graph by graph; None where they come so
+    cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)  # what others find out about it
 
     @staticmethod
     def from_edge_index(
@@ -41,73 +39,56 @@ class Graph(Adjacency):
         num_nodes: int | None = None,
         batch: Tensor | None = None,
         ptr: Tensor | None = None,
-        directed: bool = False,
+        directed: bool | None = None,
     ) -> Graph:
-        """Validate and sort a PyG ``edge_index`` [2, E]: with both directions of every edge, unless ``directed``.
+        """Validate and sort a PyG ``edge_index`` [2, E]; one that lacks the reverse of an edge is a directed graph.
 
         >>> graph = Graph.from_edge_index(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
         >>> graph.num_nodes, graph.num_edges, graph.degree.tolist()
         (3, 2, [1, 2, 1])
-        >>> graph = Graph.from_edge_index(torch.tensor([[0, 1], [1, 2]]), directed=True)
-        >>> graph.num_edges, graph.degree.tolist(), graph.num_pairs
-        (2, [0, 1, 1], 6)
+        >>> graph = Graph.from_edge_index(torch.tensor([[0, 1], [1, 2]]))
+        >>> graph.directed, graph.num_edges, graph.degree.tolist(), graph.num_pairs
+        (True, 2, [0, 1, 1], 6)
         """
         nodes = node_count(edge_index, num_nodes, batch, ptr)
-        batch, ptr = _batch_and_pointer(batch, ptr, nodes, edge_index.device)
-        simple = edge_index[0] != edge_index[1]
-        position = simple.nonzero().squeeze(1)
+        batch, ptr, by_graph = _batch_and_pointer(batch, ptr, nodes, edge_index.device)
+        position = (edge_index[0] != edge_index[1]).nonzero().squeeze(1)
         source, target = edge_index[:, position]
         key, sorting = torch.sort(target * nodes + source)
-        if bool((key[1:] == key[:-1]).any()):
-            raise ValueError(
-                "edge_index lists an edge more than once; remove duplicates with torch_geometric.utils.coalesce"
-            )
+        first = torch.ones_like(key, dtype=torch.bool)
+        first[1:] = key[1:] != key[:-1]
+        entry = None
+        if position.numel() < edge_index.shape[1] or not bool(first.all()):  # self-loops, or edges listed twice
+            entry = -1 - edge_index[0]
+            entry[position[sorting]] = first.long().cumsum(0) - 1
+            sorting = sorting[first]
         source, target = source[sorting], target[sorting]
-        directions = DIRECTED if directed else UNDIRECTED
-        pattern = directions.structure(source, target, nodes)
         if not torch.equal(batch[source], batch[target]):
             raise ValueError("edge_index joins nodes of different graphs of the batch; check the batch vector")
-        loops = edge_index.shape[1] - position.numel()
-        return Graph(pattern, position[sorting], batch, ptr, loops, directions)
+        pattern, directed = _structure(source, target, nodes, directed)
+        return Graph(pattern, position[sorting], batch, ptr, directed, entry, by_graph)
 
-    @property
-    def graph(self) -> Graph:
-        """Itself: every adjacency knows its clean graph."""
-        return self
-
-    @property
-    def linear(self) -> bool:
-        return True
-
-    @property
-    def local(self) -> bool:
-        return True
-
-    def neighborhood(self, nodes: Nodes) -> Nodes:
-        """The nodes and their neighbors, found once."""
-        return nodes.around.once(self, lambda: heard(nodes, self.pattern))
-
-    @property
+    @cached_property
     def num_nodes(self) -> int:
         """Number of nodes, over all graphs."""
         return self.pattern.rows
 
-    @property
+    @cached_property
     def num_edges(self) -> int:
         """Number of edges, over all graphs; in an undirected graph both directions are one."""
-        return self.pattern.size // self.directions.ends
+        return self.pattern.size // self.ends
 
-    @property
-    def directed(self) -> bool:
-        """Whether the two directions of a pair are kept, dropped and added by themselves."""
-        return not self.directions.together
+    @cached_property
+    def ends(self) -> int:
+        """In how many degrees an edge counts: its target's, or its source's as well."""
+        return 1 if self.directed else 2
 
-    @property
+    @cached_property
     def num_graphs(self) -> int:
         """Number of graphs in the batch."""
         return self.ptr.numel() - 1
 
-    @property
+    @cached_property
     def device(self) -> torch.device:
         """Where the graph lives."""
         return self.batch.device
@@ -119,82 +100,95 @@ class Graph(Adjacency):
 
     @property
     def given(self) -> Tensor:
-        """[2, E] in the order in which the edges came, which weights and attributes of edges follow.
+        """[2, given] the caller's edge_index, in its order, self-loops and repetitions included."""
+        found = self.edge_index
+        if self.entry is None:
+            return torch.empty_like(found).index_copy_(1, self.order, found)
+        own = torch.stack([-1 - self.entry] * 2)
+        return torch.where(own < 0, found[:, self.entry.clamp(min=0)], own) if self.pattern.size else own
 
-        >>> edges = torch.tensor([[1, 0, 2, 1], [2, 1, 1, 0]])
-        >>> torch.equal(Graph.from_edge_index(edges).given, edges)
-        True
-        """
-        if self.self_loops:
-            raise ValueError(
-                f"the edges came with {self.self_loops} self-loops, which a graph does not keep, so their order is "
-                "lost; remove them first (torch_geometric.utils.remove_self_loops)"
-            )
-        edges = torch.empty_like(self.edge_index)
-        edges[:, self.order] = self.edge_index
-        return edges
+    @property
+    def num_given(self) -> int:
+        """How many edges the caller's edge_index had, self-loops and repetitions among them."""
+        return self.pattern.size if self.entry is None else self.entry.numel()
 
-    @remembered
+    @cached_property
+    def self_loops(self) -> int:
+        """How many self-loops were given."""
+        return 0 if self.entry is None else int((self.entry < 0).sum())
+
+    @cached_property
+    def repeated(self) -> bool:
+        """Whether an edge was given more than once."""
+        return self.num_given - self.self_loops > self.pattern.size
+
+    @cached_property
     def degree(self) -> Tensor:
-        """Number of neighbors that each node hears, [n]."""
+        """Number of neighbors that each node receives messages from, [n]."""
         return self.pattern.rowptr.diff()
 
-    @remembered
+    @cached_property
     def sizes(self) -> Tensor:
         """Number of nodes of each graph, [B]."""
         return self.ptr.diff()
 
-    @remembered
+    @cached_property
     def size(self) -> Tensor:
         """Number of nodes of each node's graph, [n]."""
         return self.sizes[self.batch]
 
-    @remembered
+    @cached_property
     def nonneighbors(self) -> Tensor:
         """Number of nodes of the same graph that are neither the node itself nor a neighbor, [n]."""
         return self.size - 1 - self.degree
 
-    @remembered
+    @cached_property
     def pair_offset(self) -> Tensor:
         """First rank of each graph in the common index space of all pairs, [B + 1]."""
-        return torch.cat([self.ptr[:1], self.directions.count(self.sizes).cumsum(0)])
+        return torch.cat([self.ptr[:1], pair_count(self.sizes, self.directed).cumsum(0)])
 
-    @remembered
+    @cached_property
     def entries(self) -> Tensor:
-        """One entry of the pattern for each edge, [m]; their pair ranks ascend."""
-        return self.directions.entries(self.pattern)
+        """One entry of the pattern for each edge, [m]."""
+        return self.one_per_pair(self.pattern)
 
-    @remembered
+    @cached_property
     def edge_rank(self) -> Tensor:
-        """Rank of every edge among all pairs, ascending, [m]."""
+        """Ranks of the edges among all pairs, ascending, [m]."""
         target, source = self.pattern.target[self.entries], self.pattern.source[self.entries]
         graph = self.batch[target]
+        if self.by_graph is not None:
+            place = torch.argsort(self.by_graph)
+            target, source = place[target], place[source]
+            if not self.directed:
+                target, source = torch.minimum(target, source), torch.maximum(target, source)
         first = self.ptr[graph]
-        return self.directions.rank(target - first, source - first, self.sizes[graph]) + self.pair_offset[graph]
+        rank = rank_pairs(target - first, source - first, self.sizes[graph], self.directed) + self.pair_offset[graph]
+        return rank if self.by_graph is None else rank.sort().values
 
-    @remembered
+    @cached_property
     def num_pairs(self) -> int:
         """Number of pairs of nodes of the same graph, over all graphs; of ordered pairs in a directed graph."""
         return int(self.pair_offset[-1])
 
-    @property
+    @cached_property
     def num_nonedges(self) -> int:
         """Number of pairs that are no edge."""
         return self.num_pairs - self.num_edges
 
-    @remembered
+    @cached_property
     def density(self) -> float:
         """Pooled density Σ|E_g| / Σ n_g(n_g−1)/2, in a directed graph over n_g(n_g−1) ordered pairs."""
         return self.num_edges / max(self.num_pairs, 1)
 
-    @remembered
+    @cached_property
     def degree_classes(self) -> tuple[Tensor, Tensor, Tensor]:
         """Distinct (degree, graph size) pairs and the class of each node: degrees [U], sizes [U], class [n]."""
         base = int(self.sizes.max()) + 1
         key, index = torch.unique(self.degree * base + self.size, return_inverse=True)
         return key // base, key % base, index
 
-    @remembered
+    @cached_property
     def edge_classes(self) -> tuple[Tensor, Tensor, Tensor]:
         """Distinct pairs of degree classes joined by edges: class of target [K], of source [K], pair of each edge [E].
 
@@ -203,13 +197,48 @@ class Graph(Adjacency):
         degrees, _, index = self.degree_classes
         count = degrees.numel()
         key = index[self.pattern.target] * count + index[self.pattern.source]
-        pairs, of = torch.unique(key, return_inverse=True)
-        return pairs // count, pairs % count, of
+        pairs, pair_of_edge = torch.unique(key, return_inverse=True)
+        return pairs // count, pairs % count, pair_of_edge
 
-    @remembered
+    @cached_property
     def entry_ptr(self) -> Tensor:
-        """First entry of each graph in the pattern, [B + 1]."""
+        """First entry of each graph in the pattern, [B + 1]; only where nodes come graph by graph."""
         return self.pattern.rowptr[self.ptr]
+
+    def one_per_pair(self, pattern: Pattern) -> Tensor:
+        """One entry of a pattern on these nodes for each of its pairs."""
+        if self.directed:
+            return torch.arange(pattern.size, device=pattern.source.device)
+        return (pattern.target < pattern.source).nonzero().squeeze(1)
+
+    def reverse(self, values: Tensor, pattern: Pattern) -> Tensor:
+        """For every entry the value of the other direction of its pair, [E, ...]; 0 where that is another pair."""
+        return torch.zeros_like(values) if self.directed else values[pattern.transposition]
+
+    def on_entries(self, drawn: Tensor) -> Tensor:
+        """What was drawn for each edge [m], at all entries of the pattern, [E]."""
+        if self.directed:
+            return drawn
+        found = drawn.new_empty(self.pattern.size)
+        found[self.entries] = drawn
+        found[self.pattern.transposition[self.entries]] = drawn
+        return found
+
+    def pairs_at(self, rank: Tensor) -> Pattern:
+        """The pairs at ascending ranks of the common index space, as a pattern."""
+        if self.num_graphs == 1:
+            target, source = unrank_pairs(rank, self.sizes, self.directed)
+        else:
+            graph = torch.searchsorted(self.pair_offset, rank, right=True) - 1
+            target, source = unrank_pairs(rank - self.pair_offset[graph], self.sizes[graph], self.directed)
+            target, source = target + self.ptr[graph], source + self.ptr[graph]
+        if self.by_graph is not None:
+            target, source = self.by_graph[target], self.by_graph[source]
+            if not self.directed:
+                target, source = torch.minimum(target, source), torch.maximum(target, source)
+            order = torch.argsort(target * self.num_nodes + source)
+            target, source = target[order], source[order]
+        return pattern_of_pairs(target, source, self.num_nodes, self.directed)
 
     def pick(self, index: Tensor) -> Graph:
         """The graphs ``index`` [k] of a batch as a batch of their own: sorted and checked already, only renumbered."""
@@ -218,11 +247,13 @@ class Graph(Adjacency):
         of_node = torch.repeat_interleave(ptr.diff(), output_size=nodes.numel())
         of_entry = torch.repeat_interleave(first.diff(), output_size=entries.numel())
         shift, moved = (ptr[:-1] - self.ptr[index])[of_entry], (first[:-1] - self.entry_ptr[index])[of_entry]
-        degree = self.degree[nodes]
-        rowptr = torch.cat([first[:1], degree.cumsum(0)])
-        source = self.pattern.source[entries] + shift
-        pattern = self.pattern.part(rowptr, source, self.pattern.transposition[entries] + moved)
-        return Graph(pattern, self.order[entries] + moved, of_node, ptr, 0, self.directions)
+        rowptr = torch.cat([first[:1], self.degree[nodes].cumsum(0)])
+        source, transposition = self.pattern.source[entries] + shift, self.pattern.transposition[entries] + moved
+        if self.directed:
+            pattern = Pattern.general(rowptr, source, nodes.numel())
+        else:
+            pattern = Pattern(rowptr, source, nodes.numel(), transposition)
+        return Graph(pattern, self.order[entries] + moved, of_node, ptr, self.directed)
 
     def pool(self, x: Tensor) -> Tensor:
         """Sum over the nodes of each graph, [n, ...] → [B, ...]."""
@@ -234,23 +265,28 @@ class Graph(Adjacency):
         """The value of each node's graph, [B, ...] → [n, ...] (broadcast for one graph)."""
         return pooled if self.num_graphs == 1 else pooled.index_select(0, self.batch)
 
-    def once(self, key: Hashable, build: Callable[[], T]) -> T:
-        """What ``build`` returns, computed on first use: for what depends on the graph alone."""
-        return self.memo.once(key, build)
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return by_fields(self)
 
     def to(self, device: torch.device | str) -> Graph:
         """The same graph on another device."""
         order, batch, ptr = (tensor.to(device) for tensor in (self.order, self.batch, self.ptr))
-        return Graph(self.pattern.to(device), order, batch, ptr, self.self_loops, self.directions)
+        entry, by_graph = (None if tensor is None else tensor.to(device) for tensor in (self.entry, self.by_graph))
+        return Graph(self.pattern.to(device), order, batch, ptr, self.directed, entry, by_graph)
 
 
-def heard(nodes: Nodes, *patterns: Pattern) -> Nodes:
-    """The nodes and the sources of their entries in any of the patterns."""
-    mask = torch.zeros(nodes.total, dtype=torch.bool, device=nodes.index.device)
-    mask[nodes.index] = True
-    for pattern in patterns:
-        mask[pattern.source[entries_of_rows(pattern.rowptr, nodes.index)[1]]] = True
-    return Nodes.where(mask)
+def _structure(source: Tensor, target: Tensor, nodes: int, directed: bool | None) -> tuple[Pattern, bool]:
+    """The pattern of an edge list that is sorted by target and source, and whether it is directed."""
+    if not directed:
+        reverse = torch.argsort(source, stable=True)
+        if torch.equal(source[reverse], target) and torch.equal(target[reverse], source):
+            return Pattern(row_pointer(target, nodes), source, nodes, reverse), False
+        if directed is False:
+            raise ValueError(
+                "directed=False, but edge_index lacks the reverse of some edges; add them with "
+                "torch_geometric.utils.to_undirected, or leave directed out"
+            )
+    return Pattern.general(row_pointer(target, nodes), source, nodes), True
 
 
 def node_count(
@@ -267,18 +303,16 @@ def node_count(
         num_nodes = batch.numel() if batch is not None else int(ptr[-1]) if ptr is not None else largest + 1
     if smallest < 0 or largest >= num_nodes:
         wrong = smallest if smallest < 0 else largest
-        raise ValueError(
-            f"edge_index must hold node ids from 0 to {num_nodes - 1}, got {wrong}; check num_nodes (a model whose "
-            "first tensor is not of its nodes takes rade.Graph.from_edge_index(edge_index, num_nodes=...) as the graph)"
-        )
+        raise ValueError(f"edge_index must hold node ids from 0 to {num_nodes - 1}, got {wrong}; check num_nodes")
     return num_nodes
 
 
 def _batch_and_pointer(
     batch: Tensor | None, ptr: Tensor | None, nodes: int, device: torch.device
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The graph of each node, the first node of each graph, and nodes graph by graph where they come otherwise."""
     if batch is None and ptr is None:
-        return torch.zeros(nodes, dtype=torch.long, device=device), torch.tensor([0, nodes], device=device)
+        return torch.zeros(nodes, dtype=torch.long, device=device), torch.tensor([0, nodes], device=device), None
     if batch is None:
         assert ptr is not None
         batch = torch.repeat_interleave(ptr.diff())
@@ -286,11 +320,11 @@ def _batch_and_pointer(
         raise ValueError(
             f"batch must give the graph of each of the {nodes} nodes as int64, got {batch.dtype} {list(batch.shape)}"
         )
-    if nodes and (bool((batch.diff() < 0).any()) or int(batch[0]) < 0):
-        raise ValueError("batch must be ascending, as PyG's Batch makes it: nodes of a graph stand together")
-    count = int(batch[-1]) + 1 if nodes else 1
-    if ptr is None:
-        return batch, row_pointer(batch, count)
-    if not torch.equal(ptr, row_pointer(batch, max(count, ptr.numel() - 1))):
+    if nodes and int(batch.min()) < 0:
+        raise ValueError(f"batch must number graphs from 0, got {int(batch.min())}")
+    count = int(batch.max()) + 1 if nodes else 1
+    by_graph = torch.argsort(batch, stable=True) if nodes and bool((batch.diff() < 0).any()) else None
+    found = row_pointer(batch, count if ptr is None else max(count, ptr.numel() - 1))
+    if ptr is not None and not torch.equal(ptr, found):
         raise ValueError("ptr and batch contradict each other: ptr must hold the first node of each graph of batch")
-    return batch, ptr
+    return batch, found, by_graph

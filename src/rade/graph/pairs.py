@@ -1,4 +1,4 @@
-"""The index spaces of node pairs: ranks, random subsets, and the symmetric pattern of a list of pairs."""
+"""The index space of node pairs, unordered or ordered: ranks, random subsets, and the pattern of a list of pairs."""
 
 from __future__ import annotations
 
@@ -8,42 +8,36 @@ from torch import Tensor
 from rade.graph.sparse import Pattern, row_pointer
 
 
-def pair_count(size: Tensor) -> Tensor:
-    """Number of unordered pairs of n nodes, n(n−1)/2."""
-    return size * (size - 1) // 2
+def pair_count(size: Tensor, directed: bool) -> Tensor:
+    """Number of pairs of n nodes: n(n−1)/2, or n(n−1) ordered ones."""
+    return size * (size - 1) if directed else size * (size - 1) // 2
 
 
-def rank_pairs(low: Tensor, high: Tensor, size: Tensor) -> Tensor:
-    """Position of the pair low < high in the lexicographic list of all pairs of ``size`` nodes."""
-    return low * (2 * size - low - 1) // 2 + (high - low - 1)
+def rank_pairs(target: Tensor, source: Tensor, size: Tensor, directed: bool) -> Tensor:
+    """Position of a pair in the lexicographic list of all pairs of ``size`` nodes; unordered ones have target < source.
+
+    >>> rank_pairs(torch.tensor([0, 1]), torch.tensor([2, 2]), torch.tensor(3), directed=False)
+    tensor([1, 2])
+    """
+    if directed:
+        return target * (size - 1) + source - (source > target).long()
+    return target * (2 * size - target - 1) // 2 + (source - target - 1)
 
 
-def unrank_pairs(rank: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:
-    """The pair (low, high) at a position: the inverse of `rank_pairs`, exact for n up to 10^7.
+def unrank_pairs(rank: Tensor, size: Tensor, directed: bool) -> tuple[Tensor, Tensor]:
+    """The pair (target, source) at a position: the inverse of `rank_pairs`, exact for n up to 10^7.
 
     The root is taken in double precision and may be off by one near a row boundary; integers put it right.
     """
+    if directed:
+        others = (size - 1).clamp(min=1)  # a lone node has no pair to find
+        target, place = rank // others, rank % others
+        return target, place + (place >= target).long()
     edge = 2 * size - 1
     low = ((edge.double() - (edge.double().square() - 8.0 * rank.double()).clamp(min=0).sqrt()) / 2).long()
-    low = low - (_row_start(low, size) > rank).long()
-    low = low + (_row_start(low + 1, size) <= rank).long()
-    return low, rank - _row_start(low, size) + low + 1
-
-
-def _row_start(low: Tensor, size: Tensor) -> Tensor:
-    return low * (2 * size - low - 1) // 2
-
-
-def rank_ordered(target: Tensor, source: Tensor, size: Tensor) -> Tensor:
-    """Position of the ordered pair (target, source) in the lexicographic list of all those of ``size`` nodes."""
-    return target * (size - 1) + source - (source > target).long()
-
-
-def unrank_ordered(rank: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:
-    """The ordered pair (target, source) at a position: the inverse of `rank_ordered`."""
-    others = (size - 1).clamp(min=1)  # a lone node has no pair to find
-    target, place = rank // others, rank % others
-    return target, place + (place >= target).long()
+    low = low - (low * (edge - low) // 2 > rank).long()
+    low = low + ((low + 1) * (edge - low - 1) // 2 <= rank).long()
+    return low, rank - low * (edge - low) // 2 + low + 1
 
 
 def bernoulli_positions(total: int, rate: float, generator: torch.Generator | None, device: torch.device) -> Tensor:
@@ -83,17 +77,18 @@ def fixed_positions(total: int, count: int, generator: torch.Generator | None, d
     return chosen[keep].sort().values
 
 
-def symmetric_pattern(low: Tensor, high: Tensor, nodes: int) -> Pattern:
-    """Both directions of the pairs low < high (sorted by low, then high) as one CSR pattern, by one stable sort."""
-    count = low.numel()
-    by_high = torch.argsort(high.int(), stable=True)  # node ids fit 32 bits, which sort twice as fast
-    below, above = row_pointer(high, nodes), row_pointer(low, nodes)  # entries left and right of the diagonal
-    rowptr = below + above
-    order = torch.arange(count, device=low.device)
-    right = order + below[low + 1]  # row `low`: its entries left of the diagonal come first
+def pattern_of_pairs(target: Tensor, source: Tensor, nodes: int, directed: bool) -> Pattern:
+    """The pattern of pairs sorted by target, then source; of unordered ones, target < source, both directions."""
+    if directed:
+        return Pattern.general(row_pointer(target, nodes), source, nodes)
+    count = target.numel()
+    by_source = torch.argsort(source.int(), stable=True)  # node ids fit 32 bits, which sort twice as fast
+    below, above = row_pointer(source, nodes), row_pointer(target, nodes)  # entries left and right of the diagonal
+    order = torch.arange(count, device=target.device)
+    right = order + below[target + 1]  # row `target`: its entries left of the diagonal come first
     left = torch.empty_like(order)
-    left[by_high] = order + above[high[by_high]]
-    source, transposition = low.new_empty(2 * count), low.new_empty(2 * count)
-    source[right], source[left] = high, low
+    left[by_source] = order + above[source[by_source]]
+    column, transposition = target.new_empty(2 * count), target.new_empty(2 * count)
+    column[right], column[left] = source, target
     transposition[right], transposition[left] = left, right
-    return Pattern(rowptr, source, nodes, transposition)
+    return Pattern(below + above, column, nodes, transposition)

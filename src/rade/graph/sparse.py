@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import Any, TypeVar, cast
+from functools import cached_property
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from rade.graph.nodes import Nodes
-from rade.memory import Memo, Recall, remembered
-
-BLOCKS = 8  # parts of a pattern kept: those of the clean graph's rows stay, those of single views pass through
+from rade.runtime import Recall
 
 with warnings.catch_warnings():  # torch announces its CSR support once per process: take it here, in silence
     warnings.simplefilter("ignore")
@@ -34,9 +30,6 @@ class Pattern:
     columns: int
     transposition: Tensor  # [E]
     transposed: Pattern | None = None  # None: the pattern is symmetric
-    memo: Memo = field(default_factory=Memo, init=False, repr=False)
-    constants: Recall[Tensor] = field(default_factory=Recall, init=False, repr=False)
-    blocks: Memo = field(default_factory=lambda: Memo(BLOCKS), init=False, repr=False)
     rows: int = field(init=False)
     size: int = field(init=False)  # number of entries
 
@@ -44,13 +37,12 @@ class Pattern:
         object.__setattr__(self, "rows", self.rowptr.numel() - 1)
         object.__setattr__(self, "size", self.source.numel())
 
-    @remembered
+    @cached_property
     def target(self) -> Tensor:
         """Row of each entry, [E]."""
-        counts = self.rowptr.diff()
-        return torch.repeat_interleave(counts, output_size=self.size)
+        return torch.repeat_interleave(self.rowptr.diff(), output_size=self.size)
 
-    @remembered
+    @cached_property
     def narrow(self) -> tuple[Tensor, Tensor]:
         """Row pointer and sources as the libraries under torch want them, which would convert int64 on every call."""
         if max(self.size, self.rows, self.columns) >= 2**31:
@@ -70,7 +62,15 @@ class Pattern:
         """The values in the order of the transpose; those of a constant matrix are reordered once and kept."""
         if values.requires_grad:
             return values.index_select(0, self.transposition)
-        return self.constants.get((values,), None, lambda: values.index_select(0, self.transposition))
+        return self._reordered.get((values,), None, lambda: values.index_select(0, self.transposition))
+
+    @cached_property
+    def _reordered(self) -> Recall[Tensor]:
+        return Recall()
+
+    @cached_property
+    def _blocks(self) -> Recall[tuple[Pattern, Tensor]]:
+        return Recall()
 
     def row_sum(self, values: Tensor) -> Tensor:
         """Σ_j values_ij, [E, ...] → [rows, ...]."""
@@ -80,35 +80,13 @@ class Pattern:
         """Σ_i values_ij, [E, ...] → [columns, ...]."""
         return values.new_zeros(self.columns, *values.shape[1:]).index_add(0, self.source, values)
 
-    def part(self, rowptr: Tensor, source: Tensor, transposition: Tensor) -> Pattern:
-        """Some diagonal blocks of a block-diagonal square pattern, renumbered; what is symmetric stays so unsorted."""
-        nodes = rowptr.numel() - 1
-        if self.transposed is None:
-            return Pattern(rowptr, source, nodes, transposition)
-        return Pattern.general(rowptr, source, nodes)
+    def block(self, rows: Tensor) -> tuple[Pattern, Tensor]:
+        """The entries of some rows [k] as a pattern of k rows, and which of all entries they are; found once."""
+        return self._blocks.get((rows,), None, lambda: self._block(rows))
 
-    def block(self, rows: Nodes, columns: Nodes | None = None) -> tuple[Pattern, Tensor]:
-        """The entries of some rows, and which of all entries they are; columns are renumbered among ``columns``.
-
-        Every source of those rows must be one of ``columns``.
-        """
-        return self.blocks.once((rows, columns), lambda: self._block(rows, columns))
-
-    def _block(self, rows: Nodes, columns: Nodes | None) -> tuple[Pattern, Tensor]:
-        rowptr, entries = entries_of_rows(self.rowptr, rows.index)
-        there, width = self.transpose, self.columns if columns is None else columns.count
-        # The transpose has the same entries in the order of the whole transpose: a mask finds them, without a sort.
-        kept = (rows.position[there.source] >= 0).nonzero().squeeze(1)
-        place = torch.empty_like(self.transposition)
-        place[entries] = torch.arange(entries.numel(), device=entries.device)
-        transposition = place[self.transposition[kept]]
-        back = torch.empty_like(transposition)
-        back[transposition] = torch.arange(entries.numel(), device=entries.device)
-        source, target = self.source[entries], there.target[kept]
-        if columns is not None:
-            source, target = columns.position[source], columns.position[target]
-        other = (row_pointer(target, width), rows.position[there.source[kept]], rows.count, back)
-        return _paired((rowptr, source, width, transposition), other), entries
+    def _block(self, rows: Tensor) -> tuple[Pattern, Tensor]:
+        rowptr, entries = entries_of_rows(self.rowptr, rows)
+        return Pattern.general(rowptr, self.source[entries], self.columns), entries
 
     def to(self, device: torch.device | str) -> Pattern:
         """The same pattern on another device."""
@@ -137,8 +115,7 @@ def _paired(one: _Fields, other: _Fields) -> Pattern:
 
 
 def _moved(pattern: Pattern, device: torch.device | str) -> _Fields:
-    moved = (tensor.to(device) for tensor in (pattern.rowptr, pattern.source, pattern.transposition))
-    rowptr, source, transposition = moved
+    rowptr, source, transposition = (t.to(device) for t in (pattern.rowptr, pattern.source, pattern.transposition))
     return rowptr, source, pattern.columns, transposition
 
 
@@ -172,32 +149,9 @@ def rows_of(x: Tensor, rows: Tensor) -> Tensor:
     return torch.sparse_csr_tensor(pointer, column, values, shape, check_invariants=False)
 
 
-def _save(ctx: Any, one: Tensor, other: Tensor, pattern: Pattern) -> None:
-    """For both modes of differentiation.
-
-    A separate `setup_context` would have torch bind arguments by signature on every call, which on small graphs costs
-    as much as the product.
-    """
-    ctx.pattern = pattern
-    ctx.save_for_backward(one, other)
-    ctx.save_for_forward(one, other)
-    ctx.set_materialize_grads(False)
-
-
-Backward = TypeVar("Backward", bound=Callable[..., Any])
-
-
-def in_full_precision(backward: Backward) -> Backward:
-    """The backward pass of a sum, also inside autocast: its forward pass was in full precision, and so is what came."""
-
-    @wraps(backward)
-    def full(ctx: Any, gradient: Tensor | None) -> Any:
-        if gradient is None or not torch.is_autocast_enabled(gradient.device.type):
-            return backward(ctx, gradient)
-        with torch.autocast(gradient.device.type, enabled=False):
-            return backward(ctx, gradient)
-
-    return cast(Backward, full)
+def without_autocast(device: torch.device) -> torch.autocast:
+    """Mixed precision off: products of sparse matrices know none, and corrections cancel, which bfloat16 cannot."""
+    return torch.autocast(device.type, enabled=False)
 
 
 class _Product(torch.autograd.Function):
@@ -205,30 +159,19 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, x: Tensor, pattern: Pattern) -> Tensor:
-        _save(ctx, values, x, pattern)
+        ctx.pattern = pattern
+        ctx.save_for_backward(values, x)
         out = x.new_empty(pattern.rows, x.shape[1])
-        return torch.addmm(
-            out, pattern.matrix(values), x, beta=0.0, out=out
-        )  # `@` would first clear and then copy its result
+        return torch.addmm(out, pattern.matrix(values), x, beta=0.0, out=out)  # `@` would clear and copy its result
 
     @staticmethod
-    @in_full_precision
-    def backward(ctx: Any, gradient: Tensor | None) -> tuple[Tensor | None, Tensor | None, None]:
-        if gradient is None:
-            return None, None, None
-        values, x = ctx.saved_tensors
-        pattern: Pattern = ctx.pattern
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        (values, x), pattern = ctx.saved_tensors, ctx.pattern
         needs_values, needs_x, _ = ctx.needs_input_grad
-        to_values = at_entries(gradient, x, pattern) if needs_values else None
-        to_x = product(pattern.transposed_values(values), gradient, pattern.transpose) if needs_x else None
+        with without_autocast(gradient.device):
+            to_values = at_entries(gradient, x, pattern) if needs_values else None
+            to_x = product(pattern.transposed_values(values), gradient, pattern.transpose) if needs_x else None
         return to_values, to_x, None
-
-    @staticmethod
-    def jvp(ctx: Any, values_t: Tensor | None, x_t: Tensor | None, _: None) -> Tensor | None:
-        values, x = ctx.saved_tensors
-        parts = [] if values_t is None else [product(values_t, x, ctx.pattern)]
-        parts += [] if x_t is None else [product(values, x_t, ctx.pattern)]
-        return cast(Tensor, sum(parts)) if parts else None
 
 
 class _AtEntries(torch.autograd.Function):
@@ -236,29 +179,20 @@ class _AtEntries(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, pattern: Pattern) -> Tensor:
-        _save(ctx, a, b, pattern)
+        ctx.pattern = pattern
+        ctx.save_for_backward(a, b)
         matrix = pattern.matrix(a.new_zeros(pattern.size))
         out: Tensor = torch.sparse.sampled_addmm(matrix, a.contiguous(), b.contiguous().t(), beta=0.0).values()
         return out
 
     @staticmethod
-    @in_full_precision
-    def backward(ctx: Any, gradient: Tensor | None) -> tuple[Tensor | None, Tensor | None, None]:
-        if gradient is None:
-            return None, None, None
-        a, b = ctx.saved_tensors
-        pattern: Pattern = ctx.pattern
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        (a, b), pattern = ctx.saved_tensors, ctx.pattern
         needs_a, needs_b, _ = ctx.needs_input_grad
-        to_a = product(gradient, b, pattern) if needs_a else None
-        to_b = product(gradient.index_select(0, pattern.transposition), a, pattern.transpose) if needs_b else None
+        with without_autocast(gradient.device):
+            to_a = product(gradient, b, pattern) if needs_a else None
+            to_b = product(gradient.index_select(0, pattern.transposition), a, pattern.transpose) if needs_b else None
         return to_a, to_b, None
-
-    @staticmethod
-    def jvp(ctx: Any, a_t: Tensor | None, b_t: Tensor | None, _: None) -> Tensor | None:
-        a, b = ctx.saved_tensors
-        parts = [] if a_t is None else [at_entries(a_t, b, ctx.pattern)]
-        parts += [] if b_t is None else [at_entries(a, b_t, ctx.pattern)]
-        return cast(Tensor, sum(parts)) if parts else None
 
 
 def product(values: Tensor, x: Tensor, pattern: Pattern) -> Tensor:

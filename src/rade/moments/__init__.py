@@ -1,22 +1,17 @@
-"""What RADE needs to know of an aggregator: its coefficients on a graph and on a view, and their moments."""
+"""Aggregators: their coefficients, and the moments of these over random views."""
 
 from rade.moments.attention.attention import Attention, ScoredAttention
-from rade.moments.base import Coefficients, Moments, Sent, Weights
-from rade.moments.mean import Mean
-from rade.moments.sum import Sum
-from rade.moments.symmetric import Symmetric
-from rade.moments.weighted import Weighted
-from rade.moments.weighted_symmetric import WeightedSymmetric
+from rade.moments.base import Coefficients, Moments, Slopes, Weights
+from rade.moments.normalised import Normalised
+from rade.moments.weighted import Weighted, WeightedSymmetric
 
 __all__ = [
     "Attention",
     "Coefficients",
-    "Mean",
     "Moments",
+    "Normalised",
     "ScoredAttention",
-    "Sent",
-    "Sum",
-    "Symmetric",
+    "Slopes",
     "Weighted",
     "WeightedSymmetric",
     "Weights",

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
+from copy import copy
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import cached_property
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
+from rade.distribution import Distribution, Rates
 from rade.graph.graph import Graph
-from rade.graph.messages import Messages
-from rade.graph.operator import Operator
-from rade.memory import Memo
-from rade.view.law import Law
-from rade.view.observed import Observed
-from rade.view.rates import Rates
-from rade.view.view import View
+from rade.moments.denoise import Observed
+from rade.sums import Sums
+from rade.views import View
 
 T = TypeVar("T")
 RateFactors = Callable[[Rates], tuple[Tensor | float, Tensor | float]]
-KEPT = 32  # results of the latest laws: coefficients of constant edge weights serve many steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,19 +34,19 @@ class Weights:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """A moment of α'_ij: on clean edges [E], on loops [n], and on non-edges as an operator Σ_{j∉N(i)} moment_ij x_j."""
+    """A moment of α'_ij: on clean edges [E], on loops [n], and on non-edges as sums Σ_{j∉N(i)} moment_ij x_j."""
 
     edges: Tensor
     loop: Tensor
-    nonedges: Operator
+    nonedges: Sums
 
 
 @dataclass(frozen=True, eq=False)
-class Pulls:
+class Slopes:
     """What one unit of each coefficient adds to a linear form s = Σ_i ⟨g_i, a_i⟩ of an aggregation's output.
 
     ``edges`` [E] and ``loop`` [n] carry the correction factor, ``added`` [A] the centering; a head axis may follow.
-    ``nonedges`` [n] is the mean pull of all non-edges on each target, ``reverse()`` [n] that of each source on others.
+    ``nonedges`` [n] is the mean over the non-edges of each target, ``reverse()`` [n] that of each source on others.
     """
 
     edges: Tensor
@@ -55,6 +54,19 @@ class Pulls:
     added: Tensor
     nonedges: Tensor
     reverse: Callable[[], Tensor]
+
+
+def without_derivatives(value: T) -> T:
+    """A copy of an object with its tensors detached, and those of what it is made of; nothing computed is kept."""
+    found = copy(value)
+    for name, part in list(vars(value).items()):
+        if isinstance(getattr(type(value), name, None), cached_property):
+            del vars(found)[name]
+        elif isinstance(part, Tensor):
+            vars(found)[name] = part.detach()
+        elif hasattr(part, "detached"):
+            vars(found)[name] = part.detached()
+    return found
 
 
 class Coefficients(ABC):
@@ -66,7 +78,6 @@ class Coefficients(ABC):
     def __init__(self, graph: Graph, dtype: torch.dtype) -> None:
         self.graph = graph
         self.dtype = dtype
-        self.memo = Memo(KEPT)
 
     # ---- must: what every aggregator says -------------------------------------------------------------------------
 
@@ -79,56 +90,60 @@ class Coefficients(ABC):
         """α'_ij on a view: zero on dropped edges."""
 
     @abstractmethod
-    def mean(self, law: Law) -> Moments:
+    def mean(self, distribution: Distribution) -> Moments:
         """E[α'_ij]."""
 
     @abstractmethod
-    def variance(self, law: Law) -> Moments:
+    def variance(self, distribution: Distribution) -> Moments:
         """Var[α'_ij]; the loop's is not part of Prop. 3 and is zero."""
 
     # ---- may: what a subclass may know better ---------------------------------------------------------------------
 
-    def ratio(self, law: Law) -> tuple[Tensor, Tensor]:
+    def ratio(self, distribution: Distribution) -> tuple[Tensor, Tensor]:
         """α/E[α'] on edges and loops, the correction factor of Eq. 8; 0 where there is no coefficient."""
-        clean, mean = self.clean(), self.expected(law)
+        clean, mean = self.clean(), self.expected(distribution)
         edges = clean.edges / torch.where(mean.edges != 0, mean.edges, 1.0)
         return edges, clean.loop / torch.where(mean.loop != 0, mean.loop, 1.0)
 
-    def is_exact(self, law: Law) -> bool:
-        """Whether moments are those of the law, to rounding; otherwise they are an expansion or an estimate."""
-        return law.correction.moments == "exact"
+    @property
+    def has_moments(self) -> bool:
+        """Whether means and variances can be told on this graph; else only views can be compared with each other."""
+        return True
 
-    def covariance(self, law: Law) -> Moments:
+    def is_exact(self, distribution: Distribution) -> bool:
+        """Whether moments are those of the distribution, to rounding, and no expansion."""
+        return distribution.correction.moments == "exact"
+
+    def covariance(self, distribution: Distribution) -> Moments:
         """Cov[α'_ij, α'_ji], for pooling (both ends of an edge reach the graph logit).
 
         Given A'_ij = 1 the two directions are independent unless they share their normalisation, hence
         (1−π)/π · E[α'_ij] E[α'_ji] on edges. On non-edges the same holds, but there it takes the aggregator's own
         formula: without one they count as independent, which `rade.testing` finds.
         """
-        mean = self.expected(law).edges
-        odds = law.rates.p / (1.0 - law.rates.p)
-        return Moments(odds * mean * mean[self.graph.pattern.transposition], self.no_loop(), Operator())
+        mean, p = self.expected(distribution).edges, distribution.rates.p
+        back = mean[self.graph.pattern.transposition]
+        return Moments(p / (1.0 - p) * mean * back, self.no_loop(), Sums(self.graph))
 
-    def response(self, view: View, pulls: Pulls) -> tuple[Tensor, Tensor]:
+    def response(self, view: View, slopes: Slopes) -> tuple[Tensor, Tensor]:
         """How a linear form answers to a pair being present, E[s | present] − E[s | absent], to first order.
 
         Directed parts on the clean edges [E] and on the view's additions [A]; both directions of a pair add up. Here:
         what a pair's own message brings. Where coefficients share a normalisation, others change with it as well.
         """
-        law = view.law
-        edges = self.present(law, 2).sqrt() * pulls.edges
-        return edges, self.on(view).added * pulls.added
+        edges = self.present(view.distribution, 2).sqrt() * slopes.edges
+        return edges, self.on(view).added * slopes.added
 
-    def denoised(self, observed: Observed) -> Operator:
+    def denoised(self, observed: Observed) -> Sums:
         """An estimate of the clean aggregation from an observed graph with spurious and missing edges."""
         raise ValueError(
             f"{type(self).__name__} cannot undo noise in its graph: it has no method `denoised`; sums, means, "
             "symmetric normalisation and attention have"
         )
 
-    def cap(self, law: Law) -> float | Tensor:
+    def cap(self, distribution: Distribution) -> float | Tensor:
         """Largest factor α/E[α'] allowed: unbounded where the mean is exact."""
-        return law.correction.limit()
+        return distribution.correction.limit()
 
     def realised(self, weights: Weights) -> Weights:
         """Weights as they multiply messages in this forward pass; attention puts its dropout here."""
@@ -138,39 +153,48 @@ class Coefficients(ABC):
 
     @property
     def key(self) -> Hashable | None:
-        """Equal keys promise equal coefficients on the same graph, so that layers share one operator.
+        """Equal keys promise equal coefficients on the same graph, so that layers share what they compute.
 
         None, the default, promises nothing: right wherever coefficients depend on features or parameters.
         """
         return None
 
-    def rate_factors(self, law: Law) -> RateFactors | None:
+    def rate_factors(self, distribution: Distribution) -> RateFactors | None:
         """(a, b) with Var(δ) = a(p)·(edge part) + b(q)·(non-edge part), where the variance separates so; else None."""
         return None
 
     # ---- for all: nothing to write --------------------------------------------------------------------------------
 
-    def expected(self, law: Law) -> Moments:
-        """E[α'_ij], computed once for each law."""
-        return self.once(law, "mean", lambda: self.mean(law))
+    def expected(self, distribution: Distribution) -> Moments:
+        """E[α'_ij], computed once for each distribution."""
+        return self.once(distribution, "mean", lambda: self.mean(distribution))
 
-    def spread(self, law: Law) -> Moments:
-        """Var[α'_ij], computed once for each law."""
-        return self.once(law, "variance", lambda: self.variance(law))
+    def varying(self, distribution: Distribution) -> Moments:
+        """Var[α'_ij], computed once for each distribution."""
+        return self.once(distribution, "variance", lambda: self.variance(distribution))
 
-    def present(self, law: Law, power: int) -> Tensor:
+    def present(self, distribution: Distribution, power: int) -> Tensor:
         """E[α'^power | the pair is present] on edges, for the first two powers, [E]."""
-        mean = self.expected(law).edges
-        whole = mean if power == 1 else self.spread(law).edges + mean.square()
-        return whole / (1.0 - law.rates.p)
+        mean = self.expected(distribution).edges
+        whole = mean if power == 1 else self.varying(distribution).edges + mean.square()
+        return whole / (1.0 - distribution.rates.p)
 
-    def once(self, law: Law, name: Hashable, build: Callable[[], T]) -> T:
-        """What ``build`` returns, computed once for each law, and once for all layers where there is a `key`."""
+    @cached_property
+    def _cache(self) -> WeakKeyDictionary[Distribution, dict[Hashable, Any]]:
+        return WeakKeyDictionary()
+
+    def once(self, distribution: Distribution, name: Hashable, build: Callable[[], T]) -> T:
+        """What ``build`` returns, computed once for each distribution, and once for all layers that have a `key`."""
         key = self.key
-        if key is None and law.differentiable:  # graphs of derivatives are large: they go with their law
-            return law.memo.once((self, name), build)
-        # By the law's memory: views share the law that they are drawn from, whatever samples they have beside.
-        return self.memo.once((law.memo, name), build) if key is None else law.memo.once((key, name), build)
+        cache = self._cache.setdefault(distribution, {}) if key is None else distribution.cache
+        if (key, name) not in cache:
+            cache[key, name] = build()
+        found: T = cache[key, name]
+        return found
+
+    def detached(self: T) -> T:
+        """The same without derivatives in features and parameters."""
+        return without_derivatives(self)
 
     def no_loop(self) -> Tensor:
         """Loop weights of an aggregator without loops, [n]."""
@@ -183,25 +207,3 @@ class Coefficients(ABC):
     def everywhere(self, value: float | Tensor, size: int) -> Tensor:
         """A constant weight, [size]; differentiable in ``value``."""
         return torch.ones(size, dtype=self.dtype, device=self.graph.device) * value
-
-
-@dataclass(frozen=True, eq=False)
-class Sent:
-    """What one convolution sends: its coefficients and its messages pushed to the logits, [n, C] or [n, H, C].
-
-    Where edges have attributes, `Messages` of nodes and edges.
-    """
-
-    coefficients: Coefficients
-    messages: Tensor | Messages
-
-    @property
-    def per_head(self) -> Tensor | Messages:
-        """The messages with a head axis, [n, H, C]."""
-        if isinstance(self.messages, Messages):
-            return self.messages.each(_per_head)
-        return _per_head(self.messages)
-
-
-def _per_head(messages: Tensor) -> Tensor:
-    return messages if messages.dim() == 3 else messages[:, None]

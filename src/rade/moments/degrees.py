@@ -1,145 +1,200 @@
-"""Moments of random degrees: E[X^(−s)] for X = c + Bin(a, 1−p) + Bin(b, q)."""
+"""Moments of random degrees: E[X^(−s)] for X = c + Bin(a, 1−p) + Bin(b, q), by the Laplace transform of X."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
+from rade.distribution import Distribution, number
 from rade.graph.graph import Graph
-from rade.memory import Memo
-from rade.moments.inverse import Integral, expansion, inverse_moments, points
-from rade.view.law import Law
-from rade.view.rates import Rates, number
 
 # Which neighbor or non-neighbor is already counted in c.
 EDGE, NONEDGE, LOOP = (1, 0), (0, 1), (0, 0)
-Given = tuple[float, tuple[int, int]]  # c, and how many neighbors and non-neighbors are counted in it
+Counted = tuple[float, tuple[int, int]]  # c, and how many neighbors and non-neighbors are counted in it
+NODES, FROM, TO = 128, -4.6, 6.0  # trapezoid nodes in v: relative error below 1e-11 for s ≤ 2 (docs/moments.md)
+STEP = (TO - FROM) / (NODES - 1)
 KEPT = 4  # rates at which integrals are known: a rate step is at those of the training step before it
+
+
+def points(scale: Tensor, to: float = TO) -> tuple[Tensor, Tensor]:
+    """Where the rule looks: t = exp(v − exp(−v))/scale, [..., nodes], and dt/t at each, [nodes].
+
+    The substitution makes the trapezoid rule converge doubly exponentially; ``scale`` is held fixed in derivatives.
+    """
+    count = math.ceil(round((to - FROM) / STEP, 6))
+    v = torch.linspace(FROM, FROM + count * STEP, count + 1, dtype=torch.double, device=scale.device)
+    return torch.exp(v - torch.exp(-v)) / scale.detach()[..., None], STEP * (1.0 + torch.exp(-v))
+
+
+def expansion(mean: Tensor, variance: Tensor, power: float) -> Tensor:
+    """E[X^−s] ≈ μ^−s + ½ s(s+1) σ² μ^(−s−2), the paper's second-order expansion (Lemmas C.1, C.2, E.1, E.2)."""
+    inverse = mean.reciprocal()
+    return inverse.pow(power) * (1.0 + 0.5 * power * (power + 1.0) * variance * inverse.square())
+
+
+class Integral:
+    """E[X^−s] = 1/Γ(s) ∫₀^∞ t^(s−1) E[e^(−tX)] dt at some rates, by the trapezoid rule in v.
+
+    log E[e^(−tX)] = a log(p + (1−p)e^(−t)) + b log(1−q + q e^(−t)) − ct. What was found is kept, and serves values and
+    derivatives alike. Rows of a, b, c [G, U] look at the same t, and share what depends on it alone.
+    """
+
+    def __init__(self, a: Tensor, b: Tensor, c: Tensor, p: float, q: float) -> None:
+        self.a, self.b, self.c, self.p, self.q = a, b, c, p, q
+        self.t, self.steps = points((c + a * (1.0 - p) + b * q).amax(0))
+        self._values: dict[tuple[float, ...], list[Tensor]] = {}
+
+    @cached_property
+    def gone(self) -> Tensor:
+        """1 − e^(−t)."""
+        # It may round to 1, and 0·log 0 is no number: stop one ulp short, where the value is below e^(−36).
+        return (-torch.expm1(-self.t)).clamp(max=1.0 - 2.0**-53)
+
+    def weight(self, p: float | Tensor, q: float | Tensor) -> Tensor:
+        """E[e^(−tX)] dt/t."""
+        kept, added = torch.log1p((p - 1.0) * self.gone), torch.log1p(-q * self.gone)
+        exponent = self.a[..., None] * kept + self.b[..., None] * added - self.c[..., None] * self.t
+        return exponent.exp() * self.steps
+
+    @cached_property
+    def here(self) -> Tensor:
+        """The weight at the integral's own rates."""
+        return self.weight(self.p, self.q)
+
+    def values(self, powers: tuple[float, ...]) -> list[Tensor]:
+        """E[X^−s] for each power."""
+        if powers not in self._values:
+            self._values[powers] = [(self.here * self._power(s)).sum(-1) for s in powers]
+        return self._values[powers]
+
+    def slopes(self, powers: tuple[float, ...], p: Tensor, q: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """The derivatives of each in p and q; differentiable again where the rates are."""
+        again = torch.is_grad_enabled() and (p.requires_grad or q.requires_grad)
+        weight, gone = self.weight(p, q) if again else self.here, self.gone
+        in_p, in_q = weight * (gone / (1.0 + (p - 1.0) * gone)), weight * (gone / (1.0 - q * gone))
+        scaled = [self._power(s) for s in powers]
+        return [(self.a * (in_p * one).sum(-1), -self.b * (in_q * one).sum(-1)) for one in scaled]
+
+    def _power(self, s: float) -> Tensor:
+        return self.t.pow(s) / math.gamma(s)
+
+
+class _InverseMoments(torch.autograd.Function):
+    """The values of an integral; their derivatives, to any order, from its slopes."""
+
+    @staticmethod
+    def forward(ctx: Any, p: Tensor, q: Tensor, integral: Integral, powers: tuple[float, ...]) -> tuple[Tensor, ...]:
+        ctx.integral, ctx.powers = integral, powers
+        ctx.save_for_backward(p, q)
+        return tuple(value.clone() for value in integral.values(powers))  # what is kept has no derivatives
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        slopes = ctx.integral.slopes(ctx.powers, *ctx.saved_tensors)
+        along = [[(slope * gradient).sum() for slope in pair] for pair, gradient in zip(slopes, gradients)]
+        in_p, in_q = (cast(Tensor, sum(parts)) for parts in zip(*along))
+        return in_p, in_q, None, None
 
 
 @dataclass(frozen=True, eq=False)
 class RandomDegree:
-    """The law of X = c + Bin(a, 1−p) + Bin(b, q); c, a and b broadcast to one shape, in double precision."""
+    """X = c + Bin(a, 1−p) + Bin(b, q) for the degree classes of a graph, [G, U] in double precision."""
 
     c: Tensor
     a: Tensor
     b: Tensor
-    memo: Memo = field(default_factory=lambda: Memo(KEPT), init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "c", torch.as_tensor(self.c, dtype=torch.double, device=self.a.device))
+    @staticmethod
+    def of(graph: Graph, counted: tuple[Counted, ...]) -> RandomDegree:
+        """A row for each c; X depends on degree and graph size only, hence a column for each of `degree_classes`."""
+        degrees, sizes, _ = graph.degree_classes
+        c = degrees.new_tensor([c for c, _ in counted], dtype=torch.double)
+        spent = degrees.new_tensor([spent for _, spent in counted])  # [G, 2]
+        # Isolated and fully connected nodes have no neighbor or non-neighbor to spend; their value is never used.
+        a = (degrees - spent[:, :1]).clamp(min=0).double()
+        b = (sizes - 1 - degrees - spent[:, 1:]).clamp(min=0).double()
+        return RandomDegree(c[:, None], a, b)
 
-    def mean(self, law: Law) -> Tensor:
-        """E[X]."""
-        return self.c + self.a * (1.0 - law.rates.p) + self.b * law.rates.q
+    @cached_property
+    def _integrals(self) -> dict[tuple[float, float], Integral]:
+        return {}
 
-    def variance(self, law: Law) -> Tensor:
-        """Var[X]."""
-        p, q = law.rates.p, law.rates.q
-        return self.a * p * (1.0 - p) + self.b * q * (1.0 - q)
+    def integral(self, p: float, q: float) -> Integral:
+        """∫ E[e^(−tX)] … at some rates; those of the latest ones are kept."""
+        known = self._integrals
+        if (p, q) not in known:
+            known[p, q] = Integral(self.a, self.b, self.c, p, q)
+            if len(known) > KEPT:
+                del known[next(iter(known))]
+        return known[p, q]
 
-    def integral(self, law: Law) -> Integral:
-        """∫ E[e^(−tX)] … of a law, kept for its rates: their derivatives come from the same numbers."""
-        p, q = number(law.rates.p), number(law.rates.q)
-        return self.memo.once((p, q), lambda: Integral(self.a, self.b, self.c, p, q, *points(self._scale(law, p, q))))
+    def exact(self, distribution: Distribution, powers: tuple[float, ...]) -> list[Tensor]:
+        """E[X^−s] for each power by quadrature; differentiable in the rates."""
+        p, q = distribution.rates.p, distribution.rates.q
+        integral = self.integral(number(p), number(q))
+        if not isinstance(p, Tensor) and not isinstance(q, Tensor):
+            return integral.values(powers)
+        rates = (torch.as_tensor(rate, dtype=torch.double, device=self.a.device) for rate in (p, q))
+        return list(_InverseMoments.apply(*rates, integral, powers))  # type: ignore[no-untyped-call]
 
-    def _scale(self, law: Law, p: float, q: float) -> Tensor:
-        """The mean, the largest of a column: rows then look at the same t, and share what depends on it alone."""
-        mean = self.mean(law.at(Rates(p, q)))
-        return mean if mean.dim() == 1 else mean.amax(0)
-
-    def draws(self, law: Law, count: int) -> Tensor:
-        """``count`` independent degrees, [count, U]."""
-        shape = (count, *self.a.shape)
-        stay, join = (self.a.new_full(shape, rate) for rate in (1.0 - number(law.rates.p), number(law.rates.q)))
-        kept = torch.binomial(self.a.expand(shape), stay, law.generator)
-        return self.c + kept + torch.binomial(self.b.expand(shape), join, law.generator)
-
-
-def exact(degree: RandomDegree, law: Law, powers: tuple[float, ...]) -> list[Tensor]:
-    """By quadrature of the Laplace transform."""
-    return inverse_moments(degree.integral(law), law.rates.p, law.rates.q, powers)
-
-
-def delta(degree: RandomDegree, law: Law, powers: tuple[float, ...]) -> list[Tensor]:
-    """By the paper's expansion."""
-    mean, variance = degree.mean(law), degree.variance(law)
-    return [expansion(mean, variance, s) for s in powers]
-
-
-def monte_carlo(degree: RandomDegree, law: Law, powers: tuple[float, ...]) -> list[Tensor]:
-    """Averages over sampled degrees; all powers share the draws, so that variances cannot be negative."""
-    if degree.a.dim() == 1:
-        x = degree.draws(law, law.correction.samples)
-        return [x.pow(-s).mean(0) for s in powers]
-    # Rows one after the other, as if each had been asked for alone.
-    rows = [RandomDegree(*row) for row in zip(degree.c, degree.a, degree.b)]
-    found = [monte_carlo(row, law, powers) for row in rows]
-    return [torch.stack(values) for values in zip(*found)]
-
-
-METHODS: dict[str, Callable[[RandomDegree, Law, tuple[float, ...]], list[Tensor]]] = {
-    "exact": exact,
-    "delta": delta,
-    "monte-carlo": monte_carlo,
-}
+    def delta(self, distribution: Distribution, powers: tuple[float, ...]) -> list[Tensor]:
+        """By the paper's expansion."""
+        p, q = distribution.rates.p, distribution.rates.q
+        mean = self.c + self.a * (1.0 - p) + self.b * q
+        variance = self.a * p * (1.0 - p) + self.b * q * (1.0 - q)
+        return [expansion(mean, variance, s) for s in powers]
 
 
 def degree_tables(
-    law: Law, given: tuple[Given, ...], powers: tuple[float, ...], dtype: torch.dtype
+    distribution: Distribution, counted: tuple[Counted, ...], powers: tuple[float, ...], dtype: torch.dtype
 ) -> list[tuple[Tensor, ...]]:
-    """E[X^−s] of every degree class, [U], for each given c and power, all of them at once.
-
-    X = c + Bin(deg − spent₀, 1−p) + Bin(nonneighbors − spent₁, q) depends on degree and graph size only, hence one
-    value for each of `Graph.degree_classes`.
-    """
-    degree = law.graph.once(("random degree", given), lambda: _random_degree(law.graph, given))
-    values = METHODS[law.correction.moments](degree, law, powers)
-    return list(zip(*(value.to(dtype).unbind(0) for value in values)))
-
-
-def _random_degree(graph: Graph, given: tuple[Given, ...]) -> RandomDegree:
-    degrees, sizes, _ = graph.degree_classes
-    c = degrees.new_tensor([c for c, _ in given], dtype=torch.double)
-    spent = degrees.new_tensor([spent for _, spent in given])  # [G, 2]
-    # Isolated and fully connected nodes have no neighbor or non-neighbor to spend; their value is never used.
-    a = (degrees - spent[:, :1]).clamp(min=0).double()
-    b = (sizes - 1 - degrees - spent[:, 1:]).clamp(min=0).double()
-    return RandomDegree(c[:, None], a, b)
+    """E[X^−s] of every degree class, [U], for each c and power, all of them at once."""
+    cache = distribution.graph.cache
+    if counted not in cache:
+        cache[counted] = RandomDegree.of(distribution.graph, counted)
+    degree: RandomDegree = cache[counted]
+    method = degree.exact if distribution.correction.moments == "exact" else degree.delta
+    return list(zip(*(value.to(dtype).unbind(0) for value in method(distribution, powers))))
 
 
 def degree_moments(
-    law: Law, c: float, spent: tuple[int, int], powers: tuple[float, ...], dtype: torch.dtype
+    distribution: Distribution, c: float, spent: tuple[int, int], powers: tuple[float, ...], dtype: torch.dtype
 ) -> list[Tensor]:
     """E[X^−s] of every degree class, [U] per power, for one c.
 
     With c = 0 the degree may vanish, and what is divided by it with it: E[X^−s; X > 0].
     """
     if c == 0.0:
-        return _where_positive(law, spent, powers, dtype)
-    return list(degree_tables(law, ((c, spent),), powers, dtype)[0])
+        return _where_positive(distribution, spent, powers, dtype)
+    return list(degree_tables(distribution, ((c, spent),), powers, dtype)[0])
 
 
-def _where_positive(law: Law, spent: tuple[int, int], powers: tuple[float, ...], dtype: torch.dtype) -> list[Tensor]:
+def _where_positive(
+    distribution: Distribution, spent: tuple[int, int], powers: tuple[float, ...], dtype: torch.dtype
+) -> list[Tensor]:
     """E[X^−s; X > 0] = E[X · X^(−s−1)] = Σ_k π_k E[X^(−s−1) | k is there]: over those whom X counts, one by one."""
-    degrees, sizes, _ = law.graph.degree_classes
-    higher = tuple(s + 1.0 for s in powers)
+    degrees, sizes, _ = distribution.graph.degree_classes
+    rates, higher = distribution.rates, tuple(s + 1.0 for s in powers)
     neighbors, others = (degrees - spent[0]).double(), (sizes - 1 - degrees - spent[1]).double()
-    beside_edge = degree_moments(law, 1.0, (spent[0] + 1, spent[1]), higher, torch.double)
-    beside_nonedge = degree_moments(law, 1.0, (spent[0], spent[1] + 1), higher, torch.double)
-    stay, join = neighbors.clamp(min=0) * (1.0 - law.rates.p), others.clamp(min=0) * law.rates.q
+    beside_edge = degree_moments(distribution, 1.0, (spent[0] + 1, spent[1]), higher, torch.double)
+    beside_nonedge = degree_moments(distribution, 1.0, (spent[0], spent[1] + 1), higher, torch.double)
+    stay, join = neighbors.clamp(min=0) * (1.0 - rates.p), others.clamp(min=0) * rates.q
     return [(stay * one + join * other).to(dtype) for one, other in zip(beside_edge, beside_nonedge)]
 
 
-def one_more(law: Law, c: float, spent: tuple[int, int], power: float, present: float | Tensor) -> Tensor:
+def one_more(
+    distribution: Distribution, c: float, spent: tuple[int, int], power: float, present: float | Tensor
+) -> Tensor:
     """Relative change of E[X^−s] by one more neighbor, [U]: (f₁ − f₀)/(π f₁ + (1−π) f₀), f_k = E[(X + k)^−s].
 
     ``present`` is the probability π of that neighbor, which ``spent`` takes out of X.
     """
-    without, including = (degree_moments(law, c + k, spent, (power,), torch.double)[0] for k in (0, 1))
+    without, including = (degree_moments(distribution, c + k, spent, (power,), torch.double)[0] for k in (0, 1))
     return relative_change(without, including, present)
 
 

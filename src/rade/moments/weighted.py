@@ -1,17 +1,22 @@
-"""Edge weights on top of another aggregator (GraphConv): α_ij = e_ij · base, and one weight for all added edges."""
+"""Edge weights: on top of another aggregator (GraphConv), and counted in the degrees that normalise (GCN)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 
+import torch
 from torch import Tensor
 
-from rade.graph.operator import Diagonal, Operator, Sparse
-from rade.moments.base import Coefficients, Moments, Pulls, RateFactors, Weights
-from rade.view.law import Law
-from rade.view.observed import Observed
-from rade.view.rates import number
-from rade.view.view import View
+from rade.distribution import Distribution, number
+from rade.graph.graph import Graph
+from rade.moments.base import Coefficients, Moments, RateFactors, Slopes, Weights
+from rade.moments.degrees import relative_change
+from rade.moments.denoise import Observed
+from rade.moments.normalised import second_moment
+from rade.moments.weighted_degrees import Condition, DegreeMoments, WeightedDegrees
+from rade.sums import Sums, over_nonedges
+from rade.views import View
 
 
 class Weighted(Coefficients):
@@ -35,40 +40,199 @@ class Weighted(Coefficients):
         weights = self.base.on(view)
         return Weights(self.weight * weights.edges, weights.loop, self.added[view.added.target] * weights.added)
 
-    def mean(self, law: Law) -> Moments:
+    def mean(self, distribution: Distribution) -> Moments:
         """e_ij E[α'_ij]."""
-        return self._scaled(self.base.expected(law), self.weight, self.added)
+        return self._scaled(self.base.expected(distribution), self.weight, self.added)
 
-    def variance(self, law: Law) -> Moments:
+    def variance(self, distribution: Distribution) -> Moments:
         """e_ij² Var[α'_ij]."""
-        return self._scaled(self.base.variance(law), self.weight.square(), self.added.square())
+        return self._scaled(self.base.varying(distribution), self.weight.square(), self.added.square())
 
-    def ratio(self, law: Law) -> tuple[Tensor, Tensor]:
+    def ratio(self, distribution: Distribution) -> tuple[Tensor, Tensor]:
         """The weight cancels, so that a weight of 0 still learns."""
-        return self.base.ratio(law)
+        return self.base.ratio(distribution)
 
-    def denoised(self, observed: Observed) -> Operator:
+    def denoised(self, observed: Observed) -> Sums:
         """Spurious edges weigh the mean ē on average: ē times the base's, and (e_ij − ē)/((1−p)r) on observed edges."""
         base, mean = self.base.denoised(observed), self.weight.sum() / max(self.weight.numel(), 1)
+        assert base.edges is not None
         kept = (1.0 - number(observed.noise.p)) * observed.trust.real
         beyond = (self.weight - mean) / (observed.gain * kept)  # the base's own edges carry the gain
-        edges = [Sparse(part.pattern, beyond * part.values) for part in base.parts if isinstance(part, Sparse)]
         loop = self.base.clean().loop  # no weight stands on loops
-        return base.scaled(mean.expand(loop.shape)) + Operator((*edges, Diagonal((1.0 - mean) * loop)))
+        return base.scaled(mean.expand(loop.shape)) + Sums(self.graph, beyond * base.edges, (1.0 - mean) * loop)
 
-    def response(self, view: View, pulls: Pulls) -> tuple[Tensor, Tensor]:
+    def response(self, view: View, slopes: Slopes) -> tuple[Tensor, Tensor]:
         """The base's, with the weight on every edge."""
-        added = self.added[view.added.target] * pulls.added
-        return self.base.response(view, replace(pulls, edges=self.weight * pulls.edges, added=added))
+        added = self.added[view.added.target] * slopes.added
+        return self.base.response(view, replace(slopes, edges=self.weight * slopes.edges, added=added))
 
-    def covariance(self, law: Law) -> Moments:
+    def covariance(self, distribution: Distribution) -> Moments:
         """e_ij e_ji Cov[α'_ij, α'_ji]."""
         other = self.weight[self.graph.pattern.transposition]
-        return self._scaled(self.base.covariance(law), self.weight * other, self.added.square())
+        return self._scaled(self.base.covariance(distribution), self.weight * other, self.added.square())
 
-    def rate_factors(self, law: Law) -> RateFactors | None:
+    def rate_factors(self, distribution: Distribution) -> RateFactors | None:
         """Fixed weights do not touch the rates."""
-        return self.base.rate_factors(law)
+        return self.base.rate_factors(distribution)
 
     def _scaled(self, moments: Moments, edges: Tensor, added: Tensor) -> Moments:
         return Moments(edges * moments.edges, moments.loop, moments.nonedges.scaled(added))
+
+
+class WeightedSymmetric(Coefficients):
+    """α_ij = e_ij/√(d_i d_j), d_i = loop + Σ_k A_ik e_ik, with positive weights in the graph's order.
+
+    e [E] may be directed. An added edge weighs ``added``: a number, or one for every node [n], equal within a graph.
+    Given A'_ij = 1 the endpoint degrees are independent: E[α'_ij] = π e_ij f_ij f_ji, E[α'_ij²] = π e_ij² u_ij u_ji
+    with f = E[d'^−½], u = E[d'^−1], which depend on e_ij and on all other weights at the end. On a directed graph an
+    edge counts at its target only, as in `Normalised`.
+    """
+
+    def __init__(
+        self, graph: Graph, dtype: torch.dtype, weight: Tensor, added: float | Tensor, loop: float = 1.0
+    ) -> None:
+        super().__init__(graph, dtype)
+        self.loop, self.weight = loop, weight.to(dtype)
+        self.added = self.everywhere(1.0, graph.num_nodes) * added
+
+    def clean(self) -> Weights:
+        """e_ij/√(d_i d_j) and loop/d_i."""
+        root = self._root(self.graph.pattern.row_sum(self.weight))
+        return Weights(self.weight * self._ends(root), self.loop * root.square(), self.nothing_added())
+
+    def on(self, view: View) -> Weights:
+        """The same with the view's degrees."""
+        kept = self.weight * view.kept
+        root = self._root(self.graph.pattern.row_sum(kept) + self.added * view.added.rowptr.diff())
+        added = self.added[view.added.target] * root[view.added.target] * root[view.added.source]
+        return Weights(kept * self._ends(root), self.loop * root.square(), added)
+
+    def mean(self, distribution: Distribution) -> Moments:
+        """(1−p) e_ij f_ij f_ji on edges, q w f_i f_j on non-edges, loop · E[1/d'] on loops."""
+        p, q = distribution.rates.p, distribution.rates.q
+        (edge, _), (nonedge, _), (loop,) = self._at_target(distribution)
+        (edge_source, _), (nonedge_source, _) = self._at_source(distribution)
+        nonedges = over_nonedges(self.graph, (q * self.added * nonedge)[:, None], nonedge_source[:, None])
+        return Moments((1.0 - p) * self.weight * edge * edge_source, self.loop * loop, nonedges)
+
+    def variance(self, distribution: Distribution) -> Moments:
+        """e² π [v_i u_j + f_i² v_j + (1−π) f_i² f_j²] with v = u − f², as in `Normalised`."""
+        return self._second(distribution, self.weight)
+
+    def covariance(self, distribution: Distribution) -> Moments:
+        """α'_ji = α'_ij e_ji/e_ij: the variance with e_ij e_ji."""
+        return self._second(distribution, self._back(self.weight))
+
+    def response(self, view: View, slopes: Slopes) -> tuple[Tensor, Tensor]:
+        """A pair's own message, and what its weight in the degree of i takes from all that i receives and sends.
+
+        The other messages' own neighbor weighs here what i's edges weigh on average.
+        """
+        distribution, pattern = view.distribution, self.graph.pattern
+        edges, added = super().response(view, slopes)
+        sent = self.expected(distribution).edges * slopes.edges
+        back, target = self.graph.reverse(sent, pattern), pattern.target  # as in `Normalised`
+        received, given = pattern.row_sum(sent) + slopes.nonedges, pattern.column_sum(sent) + slopes.reverse()
+        (to, by, loop), (to_added, by_added, loop_added) = self._one_more(distribution)
+        edges = edges + to * (received[target] - sent) + by * (given[target] - back) + loop * slopes.loop[target]
+        return edges, added + (to_added * received + by_added * given + loop_added * slopes.loop)[view.added.target]
+
+    def _second(self, distribution: Distribution, other: Tensor) -> Moments:
+        p, q = distribution.rates.p, distribution.rates.q
+        edges, nonedges, _ = self._at_target(distribution)
+        edges_source, nonedges_source = self._at_source(distribution)
+        left, right = second_moment(edges, edges_source, p)
+        each = (1.0 - p) * self.weight * other * (left * right).sum(-1)
+        left, right = second_moment(nonedges, nonedges_source, 1.0 - q)
+        left = (q * self.added.square())[:, None] * left
+        return Moments(each, self.no_loop(), over_nonedges(self.graph, left, right))
+
+    def _at_target(self, distribution: Distribution) -> list[list[Tensor]]:
+        """E[d'^−½], E[d'^−1] of targets given each edge, [E], of nodes given an addition; E[d'^−1] given nothing."""
+        return self.once(distribution, "targets", lambda: self._cast(self._given_pair.under(distribution)))
+
+    def _at_source(self, distribution: Distribution) -> list[list[Tensor]]:
+        """E[d'^−½], E[d'^−1] of sources given each edge, [E], and of nodes that send along an addition, [n]."""
+        if not self.graph.directed:
+            edges, nonedges, _ = self._at_target(distribution)
+            return [[self._back(moment) for moment in edges], nonedges]
+        alone = self.once(distribution, "sources", lambda: self._cast([self._alone(distribution)])[0])
+        return [[moment.index_select(0, self.graph.pattern.source) for moment in alone], alone]
+
+    @cached_property
+    def _given_pair(self) -> DegreeMoments:
+        degrees, powers = self._degrees, (0.5, 1.0)
+        by_edge = Condition(self.loop + degrees.weight, powers, by_entry=True)
+        by_addition = Condition(self.loop + degrees.added, powers, joined=1.0)
+        return DegreeMoments(degrees, [by_edge, by_addition, Condition(self._own_loop + 0.0 * degrees.added, (1.0,))])
+
+    @cached_property
+    def _given_nothing(self) -> DegreeMoments:
+        """Of nodes, with a loop; without one of X beside an edge and beside an addition, one power higher."""
+        degrees, higher = self._degrees, (1.5, 2.0)
+        if self.loop > 0.0:
+            return DegreeMoments(degrees, [Condition(self.loop + 0.0 * degrees.added, (0.5, 1.0))])
+        by_edge = Condition(degrees.weight, higher, by_entry=True)
+        return DegreeMoments(degrees, [by_edge, Condition(degrees.added, higher, joined=1.0)])
+
+    def _alone(self, distribution: Distribution) -> list[Tensor]:
+        """E[d'^−½; d' > 0], E[d'^−1; d' > 0] given nothing, [n]; without loop as `degree_moments` has them."""
+        found, (p, q) = self._given_nothing.under(distribution), (distribution.rates.p, distribution.rates.q)
+        if self.loop > 0.0:
+            return found[0]
+        degrees = self._degrees
+        others = q * degrees.nonneighbors * degrees.added
+        return [degrees.row_sum((1.0 - p) * degrees.weight * edge) + others * other for edge, other in zip(*found)]
+
+    def _one_more(self, distribution: Distribution) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """Relative changes of d'^−½ by a pair, and change of loop/d'; by edges [E], additions [n].
+
+        First of a message that is received, whose own pair is counted beside; then of one that is sent, whose pair
+        counts only if both directions are one. Without loops it is counted, too: next to nothing, all is change.
+        """
+        changes = []
+        for moments, present in zip(self._given_one_more, (1.0 - distribution.rates.p, distribution.rates.q)):
+            found = self._cast(moments.under(distribution))
+            to = relative_change(found[0][0], found[1][0], present)
+            by = relative_change(found[2][1], found[3][1], present) if len(found[2]) > 1 else to
+            changes.append((to, by, self.loop * (found[3][0] - found[2][0])))
+        return changes
+
+    @cached_property
+    def _given_one_more(self) -> list[DegreeMoments]:
+        """Of roots without and with the pair, of loops likewise; for edges and for additions."""
+        degrees, degree = self._degrees, self.graph.degree.double()
+        e, w = degrees.weight, degrees.added
+        typical = torch.where(degree > 0, degrees.row_sum(e) / degree.clamp(min=1), w)
+        # The one beside is one of the others: of a−1 at an edge, of a at an addition.
+        at_edge, at_addition = (((a - 1.0) / a.clamp(min=1)).clamp(min=0) for a in (degree - 1.0, degree))
+        powers, found = (1.0, 0.5) if self.loop > 0.0 and self.graph.directed else (1.0,), []
+        beside_edge = typical[self.graph.pattern.target]
+        for own, beside, by_entry, share in ((e, beside_edge, True, at_edge), (w, typical, False, at_addition)):
+            joined = 0.0 if by_entry else 1.0
+            roots = [Condition(self.loop + beside + k * own, (0.5,), by_entry, joined, share) for k in (0, 1)]
+            loops = [Condition(self._own_loop + k * own, powers, by_entry, joined) for k in (0, 1)]
+            found.append(DegreeMoments(degrees, [*roots, *loops]))
+        return found
+
+    @cached_property
+    def _degrees(self) -> WeightedDegrees:
+        return WeightedDegrees.of(self.graph, self.weight.double(), self.added.double())
+
+    @property
+    def _own_loop(self) -> float:
+        return self.loop if self.loop > 0.0 else 1.0  # without loops nobody asks what becomes of them
+
+    def _cast(self, found: list[list[Tensor]]) -> list[list[Tensor]]:
+        return [[value.to(self.dtype) for value in row] for row in found]
+
+    def _back(self, values: Tensor) -> Tensor:
+        """Values of the opposite entries, [E]."""
+        return values[self.graph.pattern.transposition]
+
+    def _ends(self, root: Tensor) -> Tensor:
+        return root.index_select(0, self.graph.pattern.target) * root.index_select(0, self.graph.pattern.source)
+
+    def _root(self, degree: Tensor) -> Tensor:
+        total = degree + self.loop
+        return torch.where(total > 0, total, torch.inf).rsqrt()  # a node without edges and loop has no coefficient

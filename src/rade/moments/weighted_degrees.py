@@ -3,40 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from itertools import pairwise
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
-from rade.graph.constant import is_constant
+from rade.distribution import Distribution, Rates, number
 from rade.graph.graph import Graph
-from rade.graph.sparse import row_pointer
-from rade.moments.inverse import TO, expansion, points
-from rade.view.law import Law
-from rade.view.rates import number
+from rade.moments.degrees import KEPT, TO, expansion, points
 
-CACHE = 2**17  # numbers per temporary that stay near the processor: several times as fast as from memory
-BUDGET = 2**20  # elsewhere, and of a single node with many edges, which go in groups of quadrature nodes
-SILENT = math.exp(-37.0)  # lost beside 1 in double precision
+CACHED = 2**17  # numbers per temporary of constant weights, which are gone through at the speed of the cache
+BUDGET = 2**22  # the same where derivatives are recorded; more are computed again in the backward pass
+SILENT = -37.0  # e^−37 is lost beside 1 in double precision
 FARTHEST = 700.0  # the last v with a finite exp(v)
 NEVER = 1e-150  # least E[e^(−tAe)] told from 0; its square is still a number
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class Condition:
     """What is known of a degree: rows are entries (i, j) of the graph [E], whose own edge is left out, or nodes [n].
 
     Attributes:
-        certain: c ≥ 0 of each node, in double precision.
+        certain: c > 0 of each row, in double precision.
         powers: the s of E[X^−s].
         by_entry: whether rows are entries.
-        own: whether the weight of a row's own edge is certain as well.
         joined: how many additions are counted in c already.
         share: [n], how many of a node's other edges are left to chance; 1 if None. (a−1)/a leaves out one of a.
     """
@@ -44,220 +37,195 @@ class Given:
     certain: Tensor
     powers: tuple[float, ...]
     by_entry: bool = False
-    own: bool = False
     joined: float = 0.0
     share: Tensor | None = None
-
-    def part(self, nodes: slice) -> Given:
-        """The same of some nodes."""
-        return replace(self, certain=self.certain[nodes], share=None if self.share is None else self.share[nodes])
 
 
 @dataclass(frozen=True, eq=False)
 class WeightedDegrees:
-    """The random part of the degrees of consecutive nodes; weights e > 0 [E] and w > 0 [n] in double precision."""
+    """The random part of the degrees of some nodes; weights e > 0 [E] and w > 0 [n] in double precision."""
 
+    target: Tensor  # [E] row of each entry, ascending
     weight: Tensor
     added: Tensor
-    target: Tensor  # [E] of each edge among the nodes, ascending
-    others: Tensor  # [n] numbers of non-neighbors
+    nonneighbors: Tensor  # [n]
 
     @staticmethod
     def of(graph: Graph, weight: Tensor, added: Tensor) -> WeightedDegrees:
-        """Those of all nodes of a graph."""
-        return WeightedDegrees(weight, added, graph.pattern.target, graph.nonneighbors)
+        """Of all nodes of a graph."""
+        return WeightedDegrees(graph.pattern.target, weight, added, graph.nonneighbors.double())
 
-    def parts(self, size: int) -> Iterator[tuple[slice, WeightedDegrees]]:
-        """Consecutive nodes with about ``size`` edges and nodes, and their degrees."""
-        count = len(self.added)
-        pointer = row_pointer(self.target, count)
-        ends = pointer + torch.arange(count + 1, device=pointer.device)
-        wanted = size * torch.arange(1, 1 + int(ends[-1]) // size, device=ends.device)
-        cuts = sorted({0, *torch.searchsorted(ends, wanted).tolist(), count}) if count else [0, 0]
-        for (low, high), (first, last) in zip(pairwise(cuts), pairwise(pointer[cuts].tolist())):
-            nodes, entries = slice(low, high), slice(first, last)
-            target = self.target[entries] - low
-            yield nodes, WeightedDegrees(self.weight[entries], self.added[nodes], target, self.others[nodes])
+    @property
+    def constant(self) -> bool:
+        """Whether the weights have no derivative."""
+        return not (self.weight.requires_grad or self.added.requires_grad)
 
-    def row_sum(self, values: Tensor) -> Tensor:
-        """Σ over the edges of each node, [E, ...] → [n, ...]."""
-        return values.new_zeros(len(self.added), *values.shape[1:]).index_add(0, self.target, values)
-
-    def over(self, given: Given, of_edges: Tensor, of_others: Tensor) -> Tensor:
+    def over(self, condition: Condition, of_edges: Tensor, of_others: Tensor) -> Tensor:
         """Σ over the random edges of every row: of_edges [E, ...] of edges, of_others [n, ...] of each non-neighbor."""
         total, own = self.row_sum(of_edges), of_edges
-        others = _along((self.others - given.joined).clamp(min=0), of_others) * of_others
-        if given.share is not None:
-            share = _along(given.share, total)
-            total, own = share * total, self.rows(given, share) * own if given.by_entry else own
-        everybody = self.rows(given, total + others)
-        return everybody - own if given.by_entry else everybody
+        others = _along(self.others(condition), of_others) * of_others
+        if condition.share is not None:
+            share = _along(condition.share, total)
+            total, own = share * total, self.rows(condition, share) * own if condition.by_entry else own
+        everybody = self.rows(condition, total + others)
+        return everybody - own if condition.by_entry else everybody
 
-    def rows(self, given: Given, values: Tensor) -> Tensor:
+    def others(self, condition: Condition) -> Tensor:
+        """How many non-neighbors of each node are left to chance, [n]."""
+        return (self.nonneighbors - condition.joined).clamp(min=0)
+
+    def row_sum(self, values: Tensor) -> Tensor:
+        """[E, ...] → [n, ...]."""
+        return values.new_zeros(len(self.added), *values.shape[1:]).index_add(0, self.target, values)
+
+    def rows(self, condition: Condition, values: Tensor) -> Tensor:
         """Values of nodes [n, ...] for every row."""
-        return values.index_select(0, self.target) if given.by_entry else values
+        return values.index_select(0, self.target) if condition.by_entry else values
 
-    def known(self, given: Given) -> Tensor:
-        """What is certain of every row."""
-        known = self.rows(given, given.certain)
-        return known + self.weight if given.own else known
-
-    def scale(self, law: Law, wanted: Sequence[Given]) -> Tensor:
+    def scale(self, p: float, q: float, wanted: Sequence[Condition]) -> Tensor:
         """[n], not below the mean of any row of a node: what is far above its scale is integrated badly."""
-        rates = law.rates
-        mean = (1.0 - rates.p) * self.row_sum(self.weight) + rates.q * self.others * self.added
-        top = torch.zeros_like(mean.detach())
-        for given in wanted:
-            known = self.known(given).detach()
-            if given.by_entry:
-                top = top.scatter_reduce(0, self.target, known, "amax")
+        mean = (1.0 - p) * self.row_sum(self.weight.detach()) + q * self.nonneighbors * self.added.detach()
+        top = torch.zeros_like(mean)
+        for condition in wanted:
+            certain = condition.certain.detach()
+            if condition.by_entry:
+                top = top.scatter_reduce(0, self.target, certain, "amax")
             else:
-                top = torch.maximum(top, known)
-        return (mean.detach() + top).clamp(min=NEVER)  # a node without edges and additions has no degree
+                top = torch.maximum(top, certain)
+        return (mean + top).clamp(min=NEVER)  # a node without edges and additions has no degree
+
+    def block(
+        self, wanted: Sequence[Condition], nodes: slice, entries: slice
+    ) -> tuple[WeightedDegrees, list[Condition]]:
+        """The degrees of consecutive nodes, and the rows of theirs."""
+        found = []
+        for c in wanted:
+            share = None if c.share is None else c.share[nodes]
+            certain = c.certain[entries if c.by_entry else nodes]
+            found.append(Condition(certain, c.powers, c.by_entry, c.joined, share))
+        target = self.target[entries] - nodes.start
+        block = WeightedDegrees(target, self.weight[entries], self.added[nodes], self.nonneighbors[nodes])
+        return block, found
+
+    def blocks(self, most: int) -> Iterator[tuple[slice, slice]]:
+        """Consecutive nodes and their entries, at most so many entries or about as many as the next node has."""
+        counts = torch.bincount(self.target, minlength=len(self.added))
+        load = (counts + 1).cumsum(0)
+        turns = (torch.div(load, most, rounding_mode="floor").diff() > 0).nonzero().squeeze(1) + 1
+        ends, upto = [*turns.tolist(), len(self.added)], torch.cat([counts[:1] * 0, counts.cumsum(0)])
+        for begin, end in zip([0, *ends], ends):
+            yield slice(begin, end), slice(int(upto[begin]), int(upto[end]))
 
 
-def exact(degrees: WeightedDegrees, law: Law, wanted: Sequence[Given]) -> list[list[Tensor]]:
-    """By quadrature of log E[e^(−tX)] = Σ_k log(p + (1−p)e^(−t e_k)) + b log(1−q + q e^(−tw)) − ct.
+Found = list[list[Tensor]]  # E[X^−s] of every row, for each condition and each of its powers
 
-    O(edges) for each node of the rule. Weights far apart let X be far below its mean, so the rule goes on until the
-    transform of every row has vanished.
+
+class Integral:
+    """E[X^−s] = 1/Γ(s) ∫ t^(s−1) E[e^(−tX)] dt, as in `degrees`, over independent edges of different weight.
+
+    The smallest X of a hub may be far below its mean, so the rule goes on until the transform of every row has
+    vanished. Nodes of the rule stand at t = x/scale_i with the same x for all i.
     """
-    scale, to = degrees.scale(law, wanted), TO
-    while to < FARTHEST and not _vanished(degrees, law, wanted, points(scale, to)[0][:, -1:]):
-        to += 1.0
-    t, steps = points(scale, to)
-    p, q = law.rates.p, law.rates.q
-    if is_constant(degrees.weight, degrees.added) and (isinstance(p, Tensor) or isinstance(q, Tensor)):
-        both = partial(_values_and_slopes, number(p), number(q))
-        rates = (torch.as_tensor(rate, dtype=torch.double, device=t.device) for rate in (p, q))
-        build = partial(_summed, degrees, wanted, t, steps, both)
-        found = list(_OfRates.apply(*rates, build))  # type: ignore[no-untyped-call]
-    else:
-        found = _summed(degrees, wanted, t, steps, partial(_values, p, q))
-    rest = iter(found)
-    return [[next(rest) for _ in given.powers] for given in wanted]
+
+    def __init__(self, degrees: WeightedDegrees, rates: Rates, wanted: Sequence[Condition]) -> None:
+        self.degrees, self.wanted, to, (p, q) = degrees, wanted, TO, (number(rates.p), number(rates.q))
+        self.scale, one = degrees.scale(p, q, wanted), degrees.added.new_ones(1)
+        while to < FARTHEST and not self._vanished(p, q, points(one, to)[0][0, -1]):
+            to += 1.0
+        (self.x,), self.steps = points(one, to)
+
+    def values(self, rates: Rates) -> Found:
+        """By autograd: differentiable in the rates and the weights, to any order."""
+        blocks = list(self.degrees.blocks(max(1, BUDGET // len(self.x))))
+
+        def part(nodes: slice, entries: slice, p: Any, q: Any) -> Found:
+            block, wanted, t = self._block(nodes, entries)
+            exponents, _ = _log_laplace(block, p, q, wanted, t)
+            return [
+                self._sums(block, condition, exponent.exp(), nodes) for condition, exponent in zip(wanted, exponents)
+            ]
+
+        each = [
+            part(*block, rates.p, rates.q)
+            if len(blocks) == 1
+            else cast(Found, checkpoint(part, *block, rates.p, rates.q, use_reentrant=False))
+            for block in blocks
+        ]
+        return _joined(each)
+
+    @torch.no_grad()
+    def with_slopes(self, p: float, q: float) -> list[Found]:
+        """Values, and their derivatives in p and in q, from the same exponentials; weights are constants here."""
+        each: list[tuple[Found, Found, Found]] = []
+        for nodes, entries in self.degrees.blocks(max(1, CACHED // len(self.x))):
+            block, wanted, t = self._block(nodes, entries)
+            exponents, (in_p, in_q) = _log_laplace(block, p, q, wanted, t, slopes=True)
+            found: tuple[Found, Found, Found] = ([], [], [])
+            for condition, exponent in zip(wanted, exponents):
+                density = exponent.exp_()
+                by_edges = block.over(condition, in_p, t.new_zeros(len(t), 1))
+                by_others = block.rows(condition, block.others(condition)[:, None] * in_q)
+                for kind, weight in zip(found, (density, by_edges.mul_(density), by_others * density)):
+                    kind.append(self._sums(block, condition, weight, nodes))
+            each.append(found)
+        return [_joined(kind) for kind in zip(*each)]
+
+    def _block(self, nodes: slice, entries: slice) -> tuple[WeightedDegrees, list[Condition], Tensor]:
+        block, wanted = self.degrees.block(self.wanted, nodes, entries)
+        return block, wanted, self.x / self.scale[nodes, None]
+
+    def _sums(self, block: WeightedDegrees, condition: Condition, density: Tensor, nodes: slice) -> list[Tensor]:
+        """Σ density · t^s dt/t / Γ(s) for each power."""
+        powers = [self.x.pow(s) * (self.steps / math.gamma(s)) for s in condition.powers]
+        sums = (density @ torch.stack(powers, 1)).unbind(1)
+        scale = block.rows(condition, self.scale[nodes])
+        return [value * scale.pow(-s) for value, s in zip(sums, condition.powers)]
+
+    @torch.no_grad()
+    def _vanished(self, p: float, q: float, x: Tensor) -> bool:
+        exponents, _ = _log_laplace(self.degrees, p, q, self.wanted, x / self.scale[:, None])
+        rows = torch.cat(exponents)
+        return rows.numel() == 0 or float(rows.max()) <= SILENT
 
 
-class _OfRates(torch.autograd.Function):
-    """Moments as a function of the rates: ``build`` gives all of them, then their slopes in p, then those in q."""
-
-    @staticmethod
-    def forward(ctx: Any, p: Tensor, q: Tensor, build: Callable[[], list[Tensor]]) -> tuple[Tensor, ...]:
-        found = build()
-        count = len(found) // 3
-        ctx.in_p, ctx.in_q = found[count : 2 * count], found[2 * count :]
-        return tuple(found[:count])
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
-        along = ([(g * slope).sum() for g, slope in zip(gradients, slopes)] for slopes in (ctx.in_p, ctx.in_q))
-        in_p, in_q = (torch.stack(parts).sum() for parts in along)
-        return in_p, in_q, None
-
-    @staticmethod
-    def jvp(ctx: Any, p_t: Tensor, q_t: Tensor, _: None) -> tuple[Tensor, ...]:
-        return tuple(in_p * p_t + in_q * q_t for in_p, in_q in zip(ctx.in_p, ctx.in_q))
-
-
-def _summed(
-    degrees: WeightedDegrees, wanted: Sequence[Given], t: Tensor, steps: Tensor, integrate: Callable[..., list[Tensor]]
-) -> list[Tensor]:
-    """What ``integrate`` gives for every row, some nodes of the graph at a time; where weights learn, once more on the
-    way back.
-    """
-    numbers, learns = CACHE if t.device.type == "cpu" else BUDGET, not is_constant(degrees.weight, degrees.added)
-    found = []
-    for nodes, part in degrees.parts(max(1, numbers // len(steps))):
-        given, size = [one.part(nodes) for one in wanted], max(1, BUDGET // max(len(part.target), 1))
-        groups = zip(torch.split(t[nodes], size, 1), torch.split(steps, size))
-        run = partial(integrate, part, given)
-        sums = [checkpoint(run, *group, use_reentrant=False) if learns else run(*group) for group in groups]
-        found.append([torch.stack(parts).sum(0) for parts in zip(*sums)])
-    return [torch.cat(parts) for parts in zip(*found)]
-
-
-@dataclass(frozen=True, eq=False)
-class Transform:
-    """E[e^(−tX)] of every row at t [n, k], as a factor of its node times one of its entry."""
-
-    degrees: WeightedDegrees
-    t: Tensor
-    gone: Tensor  # e^(−t e), [E, k]
-    mixture: Tensor  # p + (1−p)e^(−t e), [E, k]
-    log_mixture: Tensor
-    total: Tensor  # Σ over the edges of a node, [n, k]
-    log_joined: Tensor  # log(1−q + q e^(−tw)), [n, k]
+class _InverseMoments(torch.autograd.Function):
+    """Moments with known slopes in p and q; slopes of slopes by autograd."""
 
     @staticmethod
-    def at(p: float | Tensor, q: float | Tensor, degrees: WeightedDegrees, t: Tensor) -> Transform:
-        """At rates p and q."""
-        gone = torch.exp(-t.index_select(0, degrees.target) * degrees.weight[:, None])
-        mixture = (p + (1.0 - p) * gone).clamp(min=NEVER)
-        logs = mixture.log()
-        return Transform(
-            degrees, t, gone, mixture, logs, degrees.row_sum(logs), log_mixture(q, t * degrees.added[:, None])
+    def forward(ctx: Any, p: Tensor, q: Tensor, integral: Integral, known: list[Found]) -> tuple[Tensor, ...]:
+        ctx.integral, ctx.known = integral, known
+        ctx.save_for_backward(p, q)
+        return tuple(value.clone() for row in known[0] for value in row)  # what is kept has no derivatives
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        p, q = ctx.saved_tensors
+        if torch.is_grad_enabled() and (p.requires_grad or q.requires_grad):
+            values = [value for row in ctx.integral.values(Rates(p, q)) for value in row]
+            in_p, in_q = torch.autograd.grad(values, (p, q), gradients, create_graph=True)
+            return in_p, in_q, None, None
+        in_p, in_q = (
+            torch.stack([(slope * g).sum() for slope, g in zip((s for row in found for s in row), gradients)]).sum()
+            for found in ctx.known[1:]
         )
-
-    def of_node(self, given: Given) -> Tensor:
-        """[n, k]."""
-        others = (self.degrees.others - given.joined).clamp(min=0)[:, None]
-        total = self.total if given.share is None else given.share[:, None] * self.total
-        return torch.exp(total + others * self.log_joined - given.certain[:, None] * self.t)
-
-    def of_entry(self, given: Given) -> Tensor:
-        """[E, k]: the own edge is no longer left to chance."""
-        if given.share is None:
-            return (self.gone if given.own else 1.0) / self.mixture
-        left = torch.exp(-given.share[self.degrees.target, None] * self.log_mixture)
-        return left * self.gone if given.own else left
+        return in_p, in_q, None, None
 
 
-def _values(
-    p: float | Tensor, q: float | Tensor, degrees: WeightedDegrees, wanted: Sequence[Given], t: Tensor, steps: Tensor
-) -> list[Tensor]:
-    """E[X^−s] of all rows, one after the other."""
-    transform, found = Transform.at(p, q, degrees, t), []
-    for given in wanted:
-        weights = transform.of_node(given)[:, None] * _powers(given, t, steps)
-        sums = _over_rows(degrees, weights, transform.of_entry(given)) if given.by_entry else weights.sum(-1)
-        found += list(sums.unbind(1))
-    return found
+def _log_laplace(
+    degrees: WeightedDegrees, p: Any, q: Any, wanted: Sequence[Condition], t: Tensor, slopes: bool = False
+) -> tuple[list[Tensor], tuple[Tensor, Tensor]]:
+    """log E[e^(−tX)] at t [n, nodes] for every row, [rows, nodes]; and what one edge, one other adds to it.
 
-
-def _values_and_slopes(
-    p: float, q: float, degrees: WeightedDegrees, wanted: Sequence[Given], t: Tensor, steps: Tensor
-) -> list[Tensor]:
-    """The same, then their derivatives in p, then those in q."""
-    transform = Transform.at(p, q, degrees, t)
-    in_p = (1.0 - transform.gone) / transform.mixture
-    in_q = torch.expm1(-t * degrees.added[:, None]) * torch.exp(-transform.log_joined)
-    of_node = degrees.row_sum(in_p)[:, None]
-    found: tuple[list[Tensor], ...] = ([], [], [])
-    for given in wanted:
-        weights, count = transform.of_node(given)[:, None] * _powers(given, t, steps), len(given.powers)
-        share = 1.0 if given.share is None else given.share[:, None, None]
-        others = (degrees.others - given.joined).clamp(min=0)[:, None, None]
-        together = torch.cat([weights, share * of_node * weights, others * in_q[:, None] * weights], 1)
-        if given.by_entry:
-            factor = transform.of_entry(given)
-            sums = list(torch.split(_over_rows(degrees, together, factor), count, 1))
-            sums[1] = sums[1] - _over_rows(degrees, share * weights, factor * in_p)
-        else:
-            sums = list(torch.split(together.sum(-1), count, 1))
-        for kind, one in zip(found, sums):
-            kind += list(one.unbind(1))
-    return [*found[0], *found[1], *found[2]]
-
-
-def _powers(given: Given, t: Tensor, steps: Tensor) -> Tensor:
-    """t^s dt/t / Γ(s), [n, powers, k]."""
-    return torch.stack([t.pow(s) * (steps / math.gamma(s)) for s in given.powers], 1)
-
-
-def _over_rows(degrees: WeightedDegrees, of_node: Tensor, of_entry: Tensor) -> Tensor:
-    """Σ_k of products, [n, m, k] and [E, k] → [E, m]."""
-    return torch.bmm(of_node.index_select(0, degrees.target), of_entry[:, :, None]).squeeze(2)
+    With ``slopes`` the latter are derivatives, in p of each edge's part and in q of each other's.
+    """
+    u = torch.exp(t.index_select(0, degrees.target) * -degrees.weight[:, None])
+    kept, y = (p + (1.0 - p) * u).clamp(min=NEVER), t * degrees.added[:, None]
+    log, joined = kept.log(), log_mixture(q, y)
+    exponents = [degrees.over(c, log, joined) - c.certain[:, None] * degrees.rows(c, t) for c in wanted]
+    if not slopes:
+        return exponents, (log, joined)
+    mixture = ((1.0 - q) + q * torch.exp(-y)).clamp(min=NEVER)
+    return exponents, ((1.0 - u) / kept, torch.expm1(-y) / mixture)
 
 
 def log_mixture(rate: float | Tensor, y: Tensor) -> Tensor:
@@ -268,52 +236,49 @@ def log_mixture(rate: float | Tensor, y: Tensor) -> Tensor:
     return torch.where(y < 1.0, small, large)
 
 
-@torch.no_grad()
-def _vanished(degrees: WeightedDegrees, law: Law, wanted: Sequence[Given], t: Tensor) -> bool:
-    transform = Transform.at(number(law.rates.p), number(law.rates.q), degrees, t)
-    found = [
-        degrees.rows(given, transform.of_node(given)) * (transform.of_entry(given) if given.by_entry else 1.0)
-        for given in wanted
-    ]
-    return all(one.numel() == 0 or float(one.max()) <= SILENT for one in found)
+class DegreeMoments:
+    """E[X^−s] of every row under some conditions, one list of powers for each; those of the latest rates are kept."""
+
+    def __init__(self, degrees: WeightedDegrees, wanted: Sequence[Condition]) -> None:
+        self.degrees, self.wanted = degrees, wanted
+        self._known: dict[tuple[float, float], tuple[Integral, list[Found]]] = {}
+
+    def under(self, distribution: Distribution) -> Found:
+        """As ``distribution.correction.moments`` says; differentiable in the rates and the weights."""
+        rates = distribution.rates
+        if distribution.correction.moments == "delta":
+            return self._expanded(rates)
+        if not self.degrees.constant:
+            return Integral(self.degrees, rates, self.wanted).values(rates)
+        integral, known = self._at(number(rates.p), number(rates.q))
+        if not isinstance(rates.p, Tensor) and not isinstance(rates.q, Tensor):
+            return known[0]
+        p, q = (torch.as_tensor(rate).to(integral.x) for rate in (rates.p, rates.q))
+        flat = iter(_InverseMoments.apply(p, q, integral, known))  # type: ignore[no-untyped-call]
+        return [[next(flat) for _ in condition.powers] for condition in self.wanted]
+
+    def _at(self, p: float, q: float) -> tuple[Integral, list[Found]]:
+        if (p, q) not in self._known:
+            integral = Integral(self.degrees, Rates(p, q), self.wanted)
+            self._known[p, q] = integral, integral.with_slopes(p, q)
+            if len(self._known) > KEPT:
+                del self._known[next(iter(self._known))]
+        return self._known[p, q]
+
+    def _expanded(self, rates: Rates) -> Found:
+        """By the paper's expansion."""
+        (p, q), e, w = (rates.p, rates.q), self.degrees.weight, self.degrees.added
+        found = []
+        for condition in self.wanted:
+            mean = condition.certain + self.degrees.over(condition, (1.0 - p) * e, q * w)
+            variance = self.degrees.over(condition, p * (1.0 - p) * e.square(), q * (1.0 - q) * w.square())
+            found.append([expansion(mean, variance, s) for s in condition.powers])
+        return found
 
 
-def delta(degrees: WeightedDegrees, law: Law, wanted: Sequence[Given]) -> list[list[Tensor]]:
-    """By the paper's expansion."""
-    (p, q), e, w = (law.rates.p, law.rates.q), degrees.weight, degrees.added
-    found = []
-    for given in wanted:
-        mean = degrees.known(given) + degrees.over(given, (1.0 - p) * e, q * w)
-        variance = degrees.over(given, p * (1.0 - p) * e.square(), q * (1.0 - q) * w.square())
-        found.append([expansion(mean, variance, s) for s in given.powers])
-    return found
-
-
-def monte_carlo(degrees: WeightedDegrees, law: Law, wanted: Sequence[Given]) -> list[list[Tensor]]:
-    """Averages over sampled degrees, which all powers share."""
-    count, generator, device = law.correction.samples, law.generator, degrees.weight.device
-    drawn = torch.rand(len(degrees.weight), count, dtype=torch.double, generator=generator, device=device)
-    kept = (drawn >= number(law.rates.p)) * degrees.weight[:, None]
-    found = []
-    for given in wanted:
-        others = (degrees.others - given.joined).clamp(min=0)[:, None].double().repeat(1, count)
-        joined = torch.binomial(others, torch.full_like(others, number(law.rates.q)), generator)
-        random = degrees.over(given, kept, torch.zeros_like(joined))
-        x = degrees.known(given)[:, None] + random + degrees.rows(given, joined * degrees.added[:, None])
-        found.append([x.pow(-s).mean(1) for s in given.powers])
-    return found
-
-
-METHODS: dict[str, Callable[[WeightedDegrees, Law, Sequence[Given]], list[list[Tensor]]]] = {
-    "exact": exact,
-    "delta": delta,
-    "monte-carlo": monte_carlo,
-}
-
-
-def weighted_moments(degrees: WeightedDegrees, law: Law, wanted: Sequence[Given]) -> list[list[Tensor]]:
-    """E[X^−s] of every row, one list of powers for each of ``wanted``, as ``law.correction.moments`` says."""
-    return METHODS[law.correction.moments](degrees, law, wanted)
+def _joined(blocks: Sequence[Found]) -> Found:
+    """The rows of all blocks."""
+    return [[torch.cat(values) for values in zip(*rows)] for rows in zip(*blocks)]
 
 
 def _along(values: Tensor, like: Tensor) -> Tensor:

@@ -1,19 +1,25 @@
-"""Corrected convolutions: PyG's layers that also take a `Graph`, a `View` or a `MeanView` as ``edge_index``."""
+"""Convolutions on views: PyG's layers with moments, and what a layer of your own derives from."""
 
-from rade.nn.agnn import AGNNConv
-from rade.nn.appnp import APPNP, LGConv
-from rade.nn.arma import ARMAConv
-from rade.nn.base import CorrectedConv
-from rade.nn.cluster import ClusterGCNConv
-from rade.nn.gat import GATConv
-from rade.nn.gatv2 import GATv2Conv
-from rade.nn.gcn import GCNConv, SGConv
-from rade.nn.gcn2 import GatedGraphConv, GCN2Conv
-from rade.nn.gin import GINConv
-from rade.nn.gine import GINEConv
-from rade.nn.sage import GraphConv, SAGEConv, SimpleConv
-from rade.nn.tag import ChebConv, MixHopConv, SSGConv, TAGConv
-from rade.nn.transformer import TransformerConv
+from rade.nn.base import CorrectedConv, LayerViews
+from rade.nn.convs import GATConv, GCNConv, GINConv, GraphConv, SAGEConv
+from rade.nn.more_convs import (
+    APPNP,
+    AGNNConv,
+    ARMAConv,
+    ChebConv,
+    ClusterGCNConv,
+    GatedGraphConv,
+    GATv2Conv,
+    GCN2Conv,
+    GINEConv,
+    LGConv,
+    MixHopConv,
+    SGConv,
+    SimpleConv,
+    SSGConv,
+    TAGConv,
+    TransformerConv,
+)
 
 __all__ = [
     "APPNP",
@@ -31,6 +37,7 @@ __all__ = [
     "GatedGraphConv",
     "GraphConv",
     "LGConv",
+    "LayerViews",
     "MixHopConv",
     "SAGEConv",
     "SGConv",

@@ -1,214 +1,343 @@
-"""What the corrected convolutions share: which calls are PyG's own, and what rate control asks of the last layer."""
+"""What converted convolutions share: who aggregates, PyG or RADE, and over what."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable
-from functools import partial, wraps
-from typing import Any, ClassVar
+import inspect
+from functools import cached_property, partial, wraps
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
+from torch.nn import Module
 from torch_geometric.inspector import Inspector
-from torch_geometric.nn import MLP, MessagePassing
-from torch_geometric.nn import Linear as PyGLinear
-from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
+from torch_geometric.nn import MessagePassing
+from torch_geometric.nn.aggr import SumAggregation
 
-from rade.correction import propagate
-from rade.graph.adjacency import Adjacency, LayerKey
+from rade.correction import Adjacency
 from rade.graph.graph import Graph
-from rade.graph.messages import Messages
-from rade.graph.sparse import is_sparse
-from rade.moments.base import Coefficients, Sent
-from rade.nn.linear import linear, linear_of_sums
-from rade.nn.plain import is_plain, weight_of
-from rade.nn.precision import in_full_precision
+from rade.graph.sparse import is_sparse, without_autocast
+from rade.moments.base import Coefficients
+from rade.nn.context import Context, Find, Mode
+from rade.nn.edge_values import listed_edges
+from rade.nn.linear import dense, is_plain, linear, linear_of_sums, linear_part
+from rade.nn.pairs import aggregate_pairs
+from rade.nn.trace import After, Aggregated
+from rade.runtime import ordinary_tensors
+from rade.sums import Messages
 
-SUMS = {SumAggregation: "sum", MeanAggregation: "mean"}
+SHORT = (torch.float16, torch.bfloat16)
+HOOKS = tuple(
+    f"_{what}_forward_{when}hooks"
+    for what in ("propagate", "message", "aggregate", "message_and_aggregate", "edge_update")
+    for when in ("", "pre_")
+)
+
+
+class LayerViews:
+    """What one call of a layer aggregates over, in the place of its edge_index: a view of its own for every step."""
+
+    def __init__(self, graph: Graph, find: Find, targets: Tensor | None = None, linear: bool = True) -> None:
+        self.graph, self.targets, self._find, self._step = graph, targets, find, 0
+        self.linear = linear  # whether linear maps and sums may change places
+        self.rows = graph.num_nodes if targets is None else targets.numel()  # for how many nodes sums are wanted
+
+    def next(self) -> Adjacency:
+        """The adjacency of the next step."""
+        found = self._find(self._step)
+        self._step += 1
+        return found if self.targets is None else found.at(self.targets)
+
+    def own(self, x: Tensor) -> Tensor:
+        """The features of the nodes that sums are wanted for."""
+        return x if self.targets is None else x.index_select(0, self.targets)
 
 
 class CorrectedConv:
-    """A PyG convolution that also accepts an `Adjacency` as ``edge_index``: a `Graph`, a `View`, a `MeanView`.
+    """A PyG convolution that aggregates over views, in training, when a model of its is wrapped in RADE.
 
-    Mixed in before the PyG class, whose constructor and parameters it keeps. Given a tensor it *is* the PyG layer.
+    Mixed in before the PyG class, whose constructor and parameters it keeps. On its own it *is* the PyG layer, and
+    takes a `Graph` or an `Adjacency` as ``edge_index`` as well. A layer with moments has `coefficients`; what PyG's own
+    forward hands to `propagate` is then summed with these. One without is corrected by pairs of views.
     """
 
+    moments: ClassVar[bool] = True  # whether it has coefficients with moments
+    aggregations: ClassVar[tuple[type[Module], ...]] = (SumAggregation,)  # of PyG's ``aggr`` those that have
     added_weight: float | None = None  # of an added edge, where edges have weights; None: their mean within the graph
-    hears_everybody = False  # whether features of all nodes must be given, even where few rows are asked for
+    _context: Context | None = None
+    _plain: ClassVar[type[MessagePassing]]
+    _names: ClassVar[tuple[str, ...]]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "forward" in cls.__dict__:
-            cls.forward = _on_views(cls.__dict__["forward"])  # type: ignore[attr-defined]
-        # PyG reads the arguments of `propagate` from the source of a class, found by its *name*: a layer named like
-        # its parent hides them, so they are stated as the attributes that PyG asks for first.
-        parent = next(base for base in cls.__mro__[1:] if issubclass(base, MessagePassing))
-        inspector = Inspector(parent)
+        above: list[Any] = [base for base in cls.__mro__[1:] if issubclass(base, MessagePassing)]
+        plain = next((base for base in above if not issubclass(base, CorrectedConv)), None)
+        if plain is None:  # what several layers share
+            return
+        cls._plain = plain
+        cls._names = tuple(inspect.signature(plain.forward).parameters)[1:]
+        cls.forward = wraps(plain.forward)(_forward)  # type: ignore[attr-defined]
+        # PyG puts a compiled `propagate` into a class when a layer is built or explained, unless it has its own.
+        for name in ("propagate", "_orig_propagate", "_jinja_propagate"):
+            setattr(cls, name, _propagate)
+        # PyG reads the arguments of these from the source of a class, found by its *name*: a layer named like its
+        # parent hides them, so they are stated as the attributes that PyG asks for first.
+        inspector = Inspector(plain)
         for call in ("propagate", "edge_updater"):
             parameters = inspector.get_params_from_method_call(call, exclude=[0, "edge_index", "size"])
             setattr(cls, f"{call}_type", {name: parameter.type for name, parameter in parameters.items()})
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.check_options()
+    # ---- what a layer with moments says ---------------------------------------------------------------------------
 
-    aggregations: ClassVar[tuple[str, ...]] = ("add", "sum")  # what PyG's ``aggr`` may be: those that have moments here
+    def coefficients(self, graph: Graph, x: Tensor, **inputs: Any) -> Coefficients:
+        """α_ij of its sums, from the features and whatever else PyG hands to ``propagate``."""
+        raise NotImplementedError
 
-    def check_options(self) -> None:
-        """Refuse constructor options that have no meaning on a random view."""
-        self.refuse("flow", self._option("flow"), ("source_to_target",))
-        self.refuse("aggr", self.aggregation, self.aggregations)
-        if self._option("cached", False):
-            raise ValueError(
-                f"{type(self).__name__}(cached=True) would keep its first view forever; build it with cached=False "
-                "(a Graph is sorted and normalised only once anyway)"
-            )
-        if isinstance(self._option("in_channels", 1), tuple):
-            raise ValueError(f"{type(self).__name__} with a tuple in_channels is bipartite, which views do not support")
+    def after_sum(self, head: Tensor | None, width: int) -> Tensor | None:
+        """The linear map from its last sum, of ``width`` features, to the logits, given that from its output.
+
+        None is the identity; activations in between are dropped, the paper's linear assumption.
+        """
+        return head
+
+    def on(self, *args: Any, **given: Any) -> Any:
+        """Its forward with `LayerViews` as edge_index: PyG's own, on dense features, whose sums are taken over them."""
+        return self._plain.forward(cast(Any, self), *args, **{**given, "x": dense(given["x"])})
+
+    def against_moments(self) -> str:
+        """Why the layer as it was built has no moments, "" where it has."""
+        if not self.moments:
+            return "its coefficients have no moments in closed form"
+        if self.__dict__["flow"] != "source_to_target":
+            return f"flow={self.__dict__['flow']!r} has none"
+        aggregation = self.__dict__["_modules"].get("aggr_module")
+        if aggregation is not None and type(aggregation) not in self.aggregations:
+            return f"{type(aggregation).__name__} is no weighted sum with moments"
+        return ""
 
     @property
-    def aggregation(self) -> Any:
-        """The name of the module that PyG aggregates with; ``aggr`` may be that module, or was set later, unheard."""
-        module = self.__dict__["_modules"].get("aggr_module")
-        return next((name for kind, name in SUMS.items() if type(module) is kind), self._option("aggr"))
-
-    @property
-    def sees_self_loops(self) -> bool:
-        """Whether PyG's layer would use self-loops of the given edge_index, rather than put its own in their place."""
+    def uses_self_loops(self) -> bool:
+        """Whether PyG's layer uses self-loops of the given edge_index, rather than put its own in their place."""
         return not self._option("add_self_loops", False)
 
     @property
-    def bends(self) -> str:
+    def nonlinear(self) -> str:
         """The option by which it is not linear in its sum, "" for none: the sum keeps its expectation, the rest not."""
         return ""
 
-    def refuse(self, option: str, value: Any, allowed: tuple[Any, ...]) -> None:
-        """One sentence for an option outside of what is supported."""
-        if value not in allowed:
+    # ---- for the layer to call ------------------------------------------------------------------------------------
+
+    def send(
+        self, views: LayerViews, coefficients: Coefficients, messages: Tensor | Messages, after: After | None = None
+    ) -> Tensor:
+        """Aggregate messages over this step's view; ``after`` is as `after_sum`, where that depends on the call."""
+        adjacency = views.next()
+        out = adjacency.aggregate(coefficients, messages)
+        if self._context is not None and self._context.trace is not None:
+            width = (messages.nodes if isinstance(messages, Messages) else messages).shape[-1]
+            follows = partial(self.after_sum, width=width) if after is None else after
+            out = self._context.trace.aggregated(Aggregated(adjacency, coefficients, messages, out, follows))
+        return out
+
+    def send_mapped(self, layer: Any, views: LayerViews, coefficients: Coefficients, x: Tensor) -> Tensor:
+        """Σ_j α_ij Θx_j: a linear map Θ and the sum commute, and the cheaper order is taken."""
+        if views.linear and sums_first(views, x, layer) and layer.bias is None:
+            return linear(layer, self.send(views, coefficients, x, lambda head: linear_part(head, layer)))
+        return self.send(views, coefficients, linear(layer, x), lambda head: head)
+
+    def send_through(self, layer: Any, views: LayerViews, coefficients: Coefficients, x: Tensor) -> Tensor:
+        """Θ Σ_j α_ij x_j + b, likewise."""
+
+        def sums(features: Tensor, follows: bool) -> Tensor:
+            return self.send(views, coefficients, features, lambda head: linear_part(head, layer) if follows else head)
+
+        return linear_of_sums(layer, x, sums, sums_first(views, x, layer))
+
+    def for_targets(self, targets: Tensor, *args: Any) -> Any:
+        """Its output for some nodes [k] only; ``edge_index`` is a `Graph` or an `Adjacency`."""
+        return self._run(args, {}, targets)
+
+    # ---- who aggregates -------------------------------------------------------------------------------------------
+
+    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], targets: Tensor | None = None) -> Any:
+        if torch.is_inference_mode_enabled():  # what is kept must serve training later
+            with ordinary_tensors():
+                return self._run(args, kwargs, targets)
+        given = {**dict(zip(self._names, args)), **kwargs}
+        edge_index, context = given.get("edge_index"), self._context
+        if context is None and isinstance(edge_index, Graph):
+            edge_index = Adjacency(edge_index)
+        if isinstance(edge_index, Adjacency):
+            out = self._over(edge_index, given, targets)
+        elif context is None:
+            out = self._plain.forward(cast(Any, self), *args, **kwargs)
+        else:
+            out = self._in_context(context, given, targets)
+        if context is not None and context.trace is not None:
+            context.trace.left(cast(Module, self), out)
+        return out
+
+    def _over(self, adjacency: Adjacency, given: dict[str, Any], targets: Tensor | None) -> Any:
+        """Over what the caller chose; without moments that is the clean graph alone, by PyG's own code."""
+        graph = adjacency.graph
+        against = self.against_moments() or ("" if self.moments_on(graph, given) else "none on this graph")
+        if not against:
+            found = LayerViews(graph, lambda step: adjacency, targets, adjacency.linear)
+            return self._corrected(given, found)
+        if adjacency.distribution is not None:
             raise ValueError(
-                f"{type(self).__name__}({option}={value!r}) is not supported on random views; "
-                f"use {option}={' or '.join(map(repr, allowed))}"
+                f"{type(self).__name__} has no moments, {against}: it cannot be summed over views by itself; wrap the "
+                "model in rade.RADE, which corrects it by pairs of views"
             )
+        out = self._plain.forward(cast(Any, self), **{**given, "edge_index": graph.given})
+        return out if targets is None else out[targets]
+
+    def _in_context(self, context: Context, given: dict[str, Any], targets: Tensor | None) -> Any:
+        """On views in training; in evaluation PyG's own, or faster, to the same end, where the graph is known."""
+        edge_index, x = given.get("edge_index"), given.get("x")
+        mode = context.setting.mode_of(cast(Module, self))
+        if isinstance(edge_index, Tensor) and (mode != "clean" or context.trace is not None):
+            given = listed_edges(self._names, given)
+            edge_index = given["edge_index"]
+        if targets is not None and context.current is not None:
+            context.current.targets = targets
+        graph = self._graph(context, edge_index, x, mode)
+        if graph is not None and self._has_moments(graph, given, context):
+            views = context.views_for(cast(Module, self), graph, mode)
+            return self._corrected(given, LayerViews(graph, views, targets))
+        if isinstance(edge_index, Graph):
+            given = {**given, "edge_index": edge_index.given}
+        if mode == "views":
+            return aggregate_pairs(self, context, graph, given)
+        if mode == "mean":
+            context.note_plain(cast(Module, self))
+        return self._plain.forward(cast(Any, self), **given)
+
+    def _graph(self, context: Context, edge_index: Any, x: Any, mode: Mode) -> Graph | None:
+        """The graph that RADE sums over; None where PyG's own code must run."""
+        if isinstance(edge_index, Graph):
+            return edge_index
+        if not isinstance(edge_index, Tensor) or edge_index.layout != torch.strided or not isinstance(x, Tensor):
+            return None
+        if x.dim() != 2 or edge_index.dtype != torch.long:
+            return None
+        traced = torch._C._get_tracing_state() is not None
+        if mode == "clean" and context.trace is None:
+            fixed = traced or torch.compiler.is_compiling() or self._option("cached", False)
+            if fixed or _against_sums(x):
+                return None
+            if not is_sparse(x) and not context.knows(edge_index, x.shape[0]):  # PyG's take no sparse features
+                return None
+        elif traced or _exporting():
+            raise RuntimeError(
+                "only PyG's own layers can be traced or exported, as RADE-OF runs them in evaluation: views, and the "
+                "additions that RADE-OFS expects, are found for each graph anew; predict with this model as it is, or "
+                "trace rade.revert(model), which lacks them"
+            )
+        return context.graph_of(edge_index, x.shape[0])
+
+    def _has_moments(self, graph: Graph, given: dict[str, Any], context: Context) -> bool:
+        """Whether what PyG's layer would compute from this call is a sum with moments."""
+        if self.against_moments() or context.setting.correction.by == "pairs":
+            return False
+        if graph.entry is not None:
+            weighs = given.get("edge_weight") is not None or given.get("edge_attr") is not None
+            if graph.repeated or (graph.self_loops and (weighs or self.uses_self_loops)):
+                return False
+        if given.get("size") is not None or given.get("return_attention_weights") is not None:
+            return False
+        return not self.__dict__["_explain"] and not any(self._hooks) and self.moments_on(graph, given)
+
+    @cached_property
+    def _hooks(self) -> tuple[Any, ...]:
+        """PyG's own: who looks at messages, or changes them, must see those of PyG."""
+        return tuple([self.__dict__[name] for name in HOOKS])
+
+    def moments_on(self, graph: Graph, given: dict[str, Any]) -> bool:
+        """Whether there are moments on a graph of this size, with these arguments."""
+        return True
+
+    def _corrected(self, given: dict[str, Any], views: LayerViews) -> Any:
+        """The layer's output by RADE's sums, in full precision, whatever the caller's autocast says."""
+        x = given["x"]
+        nodes = views.graph.num_nodes
+        if isinstance(x, Tensor) and len(x) != nodes:
+            raise ValueError(f"{type(self).__name__} got features of {len(x)} nodes on a graph of {nodes}")
+        given = {**given, "edge_index": views}
+        if isinstance(x, Tensor) and torch.is_autocast_enabled(x.device.type):
+            with without_autocast(x.device):
+                return self.on(**{name: _whole(value) for name, value in given.items()})
+        if isinstance(x, Tensor) and (reason := _against_sums(x)):
+            raise ValueError(reason)
+        return self.on(**given)
 
     def _option(self, name: str, default: Any = None) -> Any:
         return self.__dict__.get(name, default)  # PyG keeps its options as plain attributes; not every layer has each
 
-    def send(
-        self, adjacency: Adjacency, coefficients: Coefficients, messages: Tensor | Messages, step: int = 0
-    ) -> Tensor:
-        """Aggregate messages over this layer's own view; a layer with several steps numbers them."""
-        return propagate(adjacency.for_layer(self.layer_key(step)), coefficients, messages)
 
-    def layer_key(self, step: int = 0) -> LayerKey:
-        """By which a layer finds the view of its own."""
-        return self, step
-
-    def send_mapped(self, layer: Any, adjacency: Adjacency, coefficients: Coefficients, x: Tensor) -> Tensor:
-        """Σ_j α_ij Θx_j: a linear map Θ and the sum commute, and the cheaper order is taken."""
-        if sums_first(adjacency, x, layer) and layer.bias is None:
-            return linear(layer, self.send(adjacency, coefficients, x))
-        return self.send(adjacency, coefficients, linear(layer, x))
-
-    def send_through(self, layer: Any, adjacency: Adjacency, coefficients: Coefficients, x: Tensor) -> Tensor:
-        """Θ Σ_j α_ij x_j + b, likewise."""
-        send = partial(self.send, adjacency, coefficients)
-        return linear_of_sums(layer, x, send, sums_first(adjacency, x, layer))
-
-    @abstractmethod
-    def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
-        """What this layer sends on the clean graph, pushed to the logits.
-
-        ``head`` [C, F_out] is the linear map from this layer's output to the logits, None where they are the same;
-        activations in between are dropped, the paper's linear assumption.
-        """
-        raise ValueError(f"{type(self).__name__} has no method sent, which tells what it sends; see docs/wrapper.md")
+def _forward(self: CorrectedConv, *args: Any, **kwargs: Any) -> Any:
+    return self._run(args, kwargs)
 
 
-def _on_views(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """A layer's forward on views: they are told of the call, features must be theirs, sums are in full precision."""
-
-    @wraps(forward)
-    def checked(self: CorrectedConv, *args: Any, **kwargs: Any) -> Any:
-        adjacency = next((value for value in (*args, *kwargs.values()) if isinstance(value, Adjacency)), None)
-        if adjacency is None:
-            return forward(self, *args, **kwargs)
-        adjacency.enter(self)
-        x = args[0] if args else kwargs.get("x")
-        if isinstance(x, tuple):
-            raise ValueError(
-                f"{type(self).__name__} got a tuple of features, of sources and of targets, which is bipartite: views "
-                "are of one kind of nodes; pass x alone, or leave the layer out of the wrapped model"
-            )
-        if isinstance(x, Tensor) and len(x) != adjacency.fed:
-            raise ValueError(
-                f"{type(self).__name__} got features of {len(x)} nodes on a graph of {adjacency.fed}; nodes without "
-                "edges count as well: pass the graph as rade.Graph.from_edge_index(edge_index, num_nodes=...)"
-            )
-        return in_full_precision(partial(forward, self), x, args, kwargs)
-
-    return checked
+def _propagate(self: Any, edge_index: Any, size: Any = None, **inputs: Any) -> Tensor:
+    """In the place of PyG's: sums over views by the layer's coefficients, PyG's own over anything else."""
+    if not isinstance(edge_index, LayerViews):
+        paired = self.__dict__.get("_paired")
+        plain = MessagePassing.propagate if self.explain else self._plain.propagate
+        aggregate = partial(plain, self, size=size, **inputs)
+        return cast(Tensor, aggregate(edge_index) if paired is None else paired(edge_index, aggregate))
+    x = inputs.pop("x")
+    x = dense(x[0] if isinstance(x, tuple) else x)
+    if x.dim() == 2:
+        return cast(Tensor, self.send(edge_index, self.coefficients(edge_index.graph, x, **inputs), x))
+    # Stacks of features, [K, n, F], travel side by side.
+    flat = x.transpose(0, 1).flatten(1)
+    out = self.send(edge_index, self.coefficients(edge_index.graph, flat, **inputs), flat)
+    return cast(Tensor, out.view(out.shape[0], x.shape[0], -1).transpose(0, 1))
 
 
-def convolutions(model: torch.nn.Module) -> dict[str, CorrectedConv]:
-    """The corrected convolutions of a model by path."""
+def _against_sums(x: Tensor) -> str:
+    """Why RADE cannot sum features, for want of kernels, "" where it can."""
+    if x.dtype in SHORT and x.device.type == "cpu":
+        return (
+            "views are summed in float32 or float64 on a CPU, got features in "
+            f"{str(x.dtype).removeprefix('torch.')}; keep the model in float32 and train under torch.autocast"
+        )
+    if x.layout not in (torch.strided, torch.sparse_csr):
+        return f"features came as a matrix in {x.layout}; pass x.to_sparse_csr()"
+    return ""
+
+
+def _exporting() -> bool:
+    return bool(getattr(torch.compiler, "is_exporting", bool)())  # PyTorch before 2.7 has no such question
+
+
+def _whole(value: Any) -> Any:
+    return value.float() if isinstance(value, Tensor) and value.dtype in SHORT else value
+
+
+def convolutions(model: Module) -> dict[str, CorrectedConv]:
+    """The converted convolutions of a model by path."""
     return {path: module for path, module in model.named_modules() if isinstance(module, CorrectedConv)}
 
 
-def sums_first(adjacency: Adjacency, x: Tensor, layer: Any) -> bool:
+def sums_first(views: LayerViews, x: Tensor, layer: Any) -> bool:
     """Whether to sum features and map the sums: by the number of multiplications, for dense x [m, F_in].
 
     Few rows make the map cheap after the sum, narrow features the sum before it; and features without a gradient
     need no backward pass through a sum that comes first.
     """
-    if is_sparse(x) or not is_plain(layer) or not adjacency.linear:
+    if x.layout is torch.sparse_csr or not views.linear or not is_plain(layer):
         return False
     wide, narrow = layer.weight.shape
-    rows = adjacency.rows
-    entries = adjacency.graph.pattern.size * rows / max(adjacency.graph.num_nodes, 1)
+    rows = views.rows
+    entries = views.graph.pattern.size * rows / max(views.graph.num_nodes, 1)
     before = len(x) * wide * narrow + entries * wide * (2 if torch.is_grad_enabled() else 1)
     after = rows * wide * narrow + entries * narrow * (2 if x.requires_grad else 1)
     return bool(after < before)
 
 
-def own_linear(layer: Any, adjacency: Adjacency, x: Tensor) -> Tensor:
-    """What ``layer`` makes of the features of the nodes that are aggregated for."""
+def own_linear(layer: Any, views: LayerViews, x: Tensor) -> Tensor:
+    """What ``layer`` makes of the features of the nodes that sums are wanted for."""
     if is_sparse(x):
-        return adjacency.own(linear(layer, x))
-    return linear(layer, adjacency.own(x))
-
-
-def pushed(head: Tensor | None, weight: Tensor) -> Tensor:
-    """head · weight, with None for the identity."""
-    return weight if head is None else head @ weight
-
-
-def linear_part(head: Tensor | None, module: torch.nn.Module) -> Tensor | None:
-    """head · (the linear part of ``module``): activations and dropout are passed over, batch norm scales."""
-    if isinstance(module, torch.nn.Linear | PyGLinear):
-        return pushed(head, weight_of(module))
-    if isinstance(module, torch.nn.Sequential):
-        for layer in reversed(module):
-            head = linear_part(head, layer)
-        return head
-    if isinstance(module, MLP):
-        for layer, norm in reversed(list(zip(module.lins, [*module.norms, torch.nn.Identity()]))):
-            head = linear_part(linear_part(head, norm), layer)
-        return head
-    scale = _norm_scale(module)
-    if scale is None:
-        if any(True for _ in module.parameters()):
-            raise ValueError(
-                f"cannot push messages through {type(module).__name__} inside a convolution: rate control needs layers "
-                "made of Linear, batch norm, activations and dropout; rule=rade.Constant() uses fixed rates instead"
-            )
-        return head
-    return torch.diag(scale) if head is None else head * scale
-
-
-def _norm_scale(module: torch.nn.Module) -> Tensor | None:
-    """γ/√(running variance + ε) of a batch norm, which is what it does to a deviation at inference."""
-    inner = module.module if type(module).__name__ == "BatchNorm" else module
-    if not isinstance(inner, torch.nn.BatchNorm1d) or inner.running_var is None:
-        return None
-    scale = (inner.running_var + inner.eps).rsqrt()
-    return scale * inner.weight if inner.affine else scale
+        return views.own(linear(layer, x))
+    return linear(layer, views.own(x))

@@ -1,58 +1,108 @@
-"""Which convolutions a forward pass called, and what the last of them reaches; told by hooks."""
+"""What layers did in a pass, and the linear map from the last of them to the logits."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.nn import Module
-from torch_geometric.nn import JumpingKnowledge
+from torch_geometric.nn import JumpingKnowledge, MessagePassing
 from torch_geometric.nn import Linear as PyGLinear
 
-from rade.nn.base import CorrectedConv
-from rade.nn.plain import LOOKS_ON
+from rade.correction import Adjacency
+from rade.moments.base import Coefficients
+from rade.nn.linear import LOOKS_ON, linear_part
+from rade.sums import Messages
+
+After = Callable[[Tensor | None], Tensor | None]  # from the map of an output to that of the sum before it
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregated:
+    """One aggregation of a pass."""
+
+    adjacency: Adjacency
+    coefficients: Coefficients
+    messages: Tensor | Messages  # [n, F] or [n, H, F]
+    output: Tensor
+    after: After
+
+    def pushed(self, head: Tensor | None) -> Tensor | Messages:
+        """The messages through a linear map from the layer's output, [n, C] or [n, H, C]; None is the identity."""
+        matrix = self.after(head)
+        if isinstance(self.messages, Messages):
+            return Messages(*(_through(matrix, part) for part in (self.messages.nodes, self.messages.edges)))
+        return _through(matrix, self.messages)
+
+    def detached(self) -> Aggregated:
+        """Without derivatives."""
+        return replace(self, coefficients=self.coefficients.detached(), messages=self.messages.detach())
+
+
+def _through(matrix: Tensor | None, messages: Tensor) -> Tensor:
+    if matrix is None:
+        return messages
+    if matrix.dim() == 3:  # a map for every head, [H, C, F]
+        return torch.einsum("nhf,hcf->nhc", messages, matrix)
+    return messages @ matrix.t()
 
 
 @dataclass
 class Trace:
-    """The convolutions that a forward pass called, with their inputs, and what the last of them reaches.
+    """What the layers of a model did in a pass, and what the last of them reaches.
 
-    ``after`` are the linear layers and batch norms, in order, that its output flows through; a skip connection's
-    layers, which it does not reach, are none of them.
+    Attributes:
+        sums: every aggregation, in order.
+        calls: every call of a layer with moments, with its last aggregation.
+        output: of the last layer.
+        after: the linear layers and batch norms, in order, that it flows through; a skip connection's layers, which it
+            does not reach, are none of them.
+        with_gradients: whether the output of every aggregation shall have a gradient.
     """
 
-    calls: list[tuple[str, CorrectedConv, dict[str, Any]]] = field(default_factory=list)
-    given: dict[str, Any] = field(default_factory=dict)  # inputs of the last convolution, with their derivatives
-    output: Tensor | None = None  # of the last convolution
+    sums: list[Aggregated] = field(default_factory=list)
+    calls: list[tuple[Module, Aggregated]] = field(default_factory=list)
+    output: Tensor | None = None
     after: list[Module] = field(default_factory=list)
+    with_gradients: bool = False
+    uncorrected: list[Module] = field(default_factory=list)  # layers that summed nothing by moments
+
+    def aggregated(self, found: Aggregated) -> Tensor:
+        """Note one aggregation; returns its output."""
+        if self.with_gradients:
+            # A first layer on constant features must have a gradient, too; a copy, lest the layer goes on in place.
+            output = found.output if found.output.requires_grad else found.output.requires_grad_()
+            found = replace(found, output=output)
+            self.sums.append(found)
+            return output.clone()
+        self.sums.append(found)
+        return found.output
+
+    def left(self, layer: Module, output: Any) -> None:
+        """Note that a layer has returned."""
+        done = len(self.calls) and self.calls[-1][1] is (self.sums[-1] if self.sums else None)
+        if self.sums and not done:
+            self.calls.append((layer, self.sums[-1]))
+        else:
+            self.uncorrected.append(layer)
+        self.output = output if isinstance(output, Tensor) else None
+        self.after.clear()
 
     @property
-    def last(self) -> tuple[CorrectedConv, dict[str, Any]]:
-        """The last convolution and its inputs by parameter name."""
-        self._require_calls()
-        return self.calls[-1][1:]
-
-    @property
-    def width(self) -> int:
-        """Number of features of the last convolution's output."""
-        self._require_calls()
-        assert self.output is not None
-        return self.output.shape[-1]
-
-    def _require_calls(self) -> None:
+    def last(self) -> Aggregated:
+        """The last aggregation of the pass."""
         if not self.calls:
-            raise ValueError("the forward pass called none of the model's supported convolutions")
+            raise ValueError("the forward pass called no convolution that has moments; use rule=rade.Constant()")
+        return self.calls[-1][1]
 
     def reaches(self, value: Tensor) -> bool:
-        """Whether the last convolution's output went into ``value``; told by autograd, so True where it is off."""
+        """Whether the last layer's output went into ``value``; told by autograd, so True where it is off."""
         if self.output is None or self.output.grad_fn is None:
-            return True
+            return self.output is not None
         stack, seen = [value.grad_fn], set()
         while stack:
             node = stack.pop()
@@ -64,47 +114,23 @@ class Trace:
         return False
 
 
-def extras(inputs: dict[str, Any]) -> dict[str, Any]:
-    """A convolution's inputs besides its features and its graph."""
-    return {name: value for name, value in inputs.items() if name not in ("x", "edge_index")}
-
-
 @contextmanager
-def tracing(model: Module) -> Iterator[Trace]:
-    """Record which convolutions a forward pass calls, and what the last one reaches."""
-    trace = Trace()
-    everything = dict(model.named_modules())  # one walk: a rate step on small graphs takes a few milliseconds
-    parts = {path: everything[path] for path in everything if isinstance(everything[path], CorrectedConv)}
+def following(model: Module, trace: Trace) -> Iterator[None]:
+    """Note the linear layers and batch norms that the last convolution reaches."""
+    everything = list(model.modules())  # one walk: a rate step on small graphs takes a few milliseconds
     # Jumping knowledge may weigh the layers by linear maps of its own; they are not on the way to the logits.
-    closed = [*parts.values(), *(module for module in everything.values() if isinstance(module, JumpingKnowledge))]
+    closed = [module for module in everything if isinstance(module, MessagePassing | JumpingKnowledge)]
     inside = {id(part) for module in closed for part in module.modules()}
-    hooks = [part.register_forward_pre_hook(_entering(trace, path), with_kwargs=True) for path, part in parts.items()]
-    hooks += [part.register_forward_hook(_leaving(trace)) for part in parts.values()]
-    for module in everything.values():
-        if id(module) not in inside and (isinstance(module, torch.nn.Linear | PyGLinear) or _is_affine(module)):
-            hooks.append(module.register_forward_hook(_passing(trace)))
+    hooks = [
+        module.register_forward_hook(_passing(trace))
+        for module in everything
+        if id(module) not in inside and (isinstance(module, torch.nn.Linear | PyGLinear) or _is_affine(module))
+    ]
     try:
-        yield trace
+        yield
     finally:
         for hook in hooks:
             hook.remove()
-
-
-def _entering(trace: Trace, path: str) -> Any:
-    def hook(conv: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        given = {**dict(zip(_parameters(type(conv)), args)), **kwargs}  # type: ignore[arg-type]
-        inputs = {k: v.detach() if isinstance(v, Tensor) else v for k, v in given.items()}
-        trace.calls.append((path, cast(CorrectedConv, conv), inputs))
-        trace.given = given
-        trace.after.clear()
-
-    return hook
-
-
-@cache
-def _parameters(kind: type[Module]) -> tuple[str, ...]:
-    """The parameters of a layer's forward by position, read once."""
-    return tuple(inspect.signature(kind.forward).parameters)[1:]
 
 
 def _passing(trace: Trace) -> Any:
@@ -121,8 +147,96 @@ def _is_affine(module: Module) -> bool:
     return isinstance(module, torch.nn.BatchNorm1d) and module.running_var is not None
 
 
-def _leaving(trace: Trace) -> Any:
-    def hook(conv: Module, args: tuple[Any, ...], output: Tensor) -> None:
-        trace.output = output
+def head_matrix(model: Module, trace: Trace, classes: int, head: Module | None) -> Tensor | None:
+    """The linear map [C, F] from the last convolution to the logits; None where its output is the logits.
 
-    return hook
+    Given ``head``, its linear part; else the linear layers and batch norms that the last convolution reaches, if they
+    form a chain that ends at the logits (activations between them are dropped, the paper's linear assumption).
+    """
+    assert trace.output is not None
+    width = trace.output.shape[-1]
+    if head is not None:
+        matrix = linear_part(None, head)
+        if matrix is None:
+            raise ValueError(f"head must be or contain linear layers, got {type(head).__name__}")
+        return _fitted(_narrowed(matrix, width, concatenates=True), classes)
+    if not trace.after:
+        if width != classes:
+            raise ValueError(_ambiguous(f"no linear layer, but {width} features and {classes} logits"))
+        return None
+    concatenates = any(isinstance(m, JumpingKnowledge) and m.mode == "cat" for m in model.modules())
+    matrix = None
+    for layer in reversed(trace.after):
+        matrix = linear_part(_narrowed(matrix, _outputs(layer), concatenates), layer)
+    return _fitted(_narrowed(matrix, width, concatenates), classes)
+
+
+def _outputs(layer: Module) -> int:
+    """Number of features that a linear layer or batch norm gives: its bias may be missing, its weight not."""
+    return layer.num_features if isinstance(layer, torch.nn.BatchNorm1d) else len(cast(Tensor, layer.weight))
+
+
+def _narrowed(matrix: Tensor | None, width: int, concatenates: bool) -> Tensor | None:
+    """The columns of ``matrix`` that take ``width`` features; concatenated layers are in order, the last one last."""
+    if matrix is None or matrix.shape[1] == width:
+        return matrix
+    if concatenates and matrix.shape[1] > width:
+        return matrix[:, -width:]
+    raise ValueError(_ambiguous(f"linear layers that take {matrix.shape[1]} features where they get {width}"))
+
+
+def _fitted(matrix: Tensor | None, classes: int) -> Tensor | None:
+    if matrix is not None and matrix.shape[0] != classes:
+        raise ValueError(_ambiguous(f"linear layers that give {matrix.shape[0]} values for {classes} logits"))
+    return matrix
+
+
+def _ambiguous(found: str) -> str:
+    return (
+        f"cannot tell the linear head: after the last convolution the model calls {found}; say which layer maps the "
+        "last convolution's (pooled) output to the logits, readout=rade.Readout(head=model.lin), or keep the "
+        "rates constant, rule=rade.Constant()"
+    )
+
+
+def path_of(model: Module, head: Module | str | None) -> str | None:
+    """Where the head is in the model: a path survives copies, a reference would not."""
+    if head is None:
+        return None
+    if isinstance(head, str):
+        model.get_submodule(head)
+        return head
+    for path, module in model.named_modules():
+        if module is head:
+            return str(path)
+    raise ValueError(f"head must be a layer of the model itself, but this {type(head).__name__} is not part of it")
+
+
+@contextmanager
+def evaluating(model: Module) -> Iterator[None]:
+    """Evaluation mode for a while; afterwards every part has its own mode again, frozen layers too."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def logits_of(output: Any) -> Tensor:
+    """The logits among what a forward pass returned: a tensor, or the first one of a tuple or list."""
+    if isinstance(output, Tensor):
+        return output
+    if isinstance(output, tuple | list) and output and isinstance(output[0], Tensor):
+        return output[0]
+    raise ValueError(
+        f"expected logits, or a tuple whose first entry they are, from the model, got {type(output).__name__}; to "
+        "adapt rates, return them so, or keep the rates, rule=rade.Constant()"
+    )
+
+
+def has_logits(output: Any) -> bool:
+    """Whether logits can be found."""
+    first = output[0] if isinstance(output, tuple | list) and output else output
+    return isinstance(first, Tensor)

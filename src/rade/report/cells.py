@@ -93,7 +93,7 @@ def measured(group: Group, measure: str = SCORE, away: tuple[str, ...] = (), tri
     if measure == SCORE:
         scores = group.scores
     elif measure == "seconds_per_epoch":
-        scores = Scores({run.pair: run.seconds_per_epoch for run in group.runs})
+        scores = Scores({run.pair: run.timing.seconds_per_epoch for run in group.runs})
     else:
         scores = Scores({run.pair: run.quality[measure] for run in group.runs if measure in run.quality})
     values = [MEASURES[measure].scale * value for value in scores.units.values()]

@@ -27,7 +27,7 @@ _LATEX = {
     "−": "$-$", "±": r"$\pm$", "–": "--", "…": r"\dots{}", "|": r"\textbar{}",
 }  # fmt: skip
 _SCORES = ("run", "seed", "metric", "folds", "val", "test", "train", "best_epoch", "epochs")
-_MADE = ("seconds", "seconds_per_epoch", "finished", "numerics", "commit", "dirty", "threads")
+_MADE = ("numerics", "commit", "dirty", "threads")
 
 Values = dict[str, Any]
 
@@ -148,8 +148,8 @@ def _runs(report: Report) -> Iterable[Values]:
             **{name: run.settings[name] for name in PLACE}, "protocol": run.protocol,
             "first_seed": run.settings["seed"],
             **{name: getattr(run, name) for name in _SCORES}, "last_p": run.last("p"), "last_q": run.last("q"),
-            **{name: getattr(run, name) for name in _MADE}, "settings": json.dumps(run.settings, sort_keys=True),
-            "command": run.command,
+            **run.timing.model_dump(), **{name: getattr(run, name) for name in _MADE},
+            "settings": json.dumps(run.settings, sort_keys=True), "command": run.command,
             **{f"test_{name}": run.quality.get(name) for name in ("log_loss", "calibration_error")},
             **{f"variance_by_{name}": run.variance.get(name) for name in ("drop", "add")},
         }  # fmt: skip

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rade.errors import RadeError
 from rade.experiment.store import existing
 from rade.statistics import Pair, averaged, best_common_epoch
-from rade.train.record import LATER, NEUTRAL
+from rade.train.record import LATER, NEUTRAL, RecordError, RunRecord
 
 LAST = 10  # epochs that tell what is left of a score when training goes on
 POINTS = 120  # of a drawn curve
@@ -22,17 +20,7 @@ PLACE = ("dataset", "backbone", "method")
 CURVES = ("val", "p", "q")
 OWN_EPOCH = "test score at the best validation epoch"
 COMMON_EPOCH = "best epoch of the fold-averaged validation curve"
-# Fields of a run that its row has under the same name.
-_SAME = (
-    *("key", "numerics", "protocol", "run", "seed", "metric", "folds", "val", "test", "best_epoch", "epochs"),
-    *("versions", "commit", "dirty", "machine", "threads", "command", "data"),
-)
-
 _DIAGNOSIS = frozenset({*("dataset", "model", "notes", "p", "q", "layers", "nodes", "edges", "graphs"), "operators"})
-
-
-class RowError(RadeError, ValueError):
-    """A row that is no finished run of this format."""
 
 
 @dataclass(frozen=True)
@@ -47,50 +35,43 @@ class Problem:
 class Curve:
     """Values of some epochs, counted from 1."""
 
-    epochs: array[int]
-    values: array[float]
+    epochs: Sequence[int]
+    values: Sequence[float]
 
 
-@dataclass(frozen=True)
-class Run:
-    """One finished run. Scores are fractions; `train` is the training score at the best epoch, where there is one."""
+class Run(RunRecord):
+    """A record with what the report makes of its curves, which are thinned to what a picture needs."""
 
-    key: str
-    numerics: int
-    settings: Mapping[str, Any]
-    protocol: str
-    run: int
-    seed: int
-    metric: str
-    folds: int
-    val: float
-    test: float
-    best_epoch: int
-    epochs: int
-    seconds: float
-    seconds_per_epoch: float
-    finished: str
-    versions: Mapping[str, Any]
-    commit: str
-    dirty: bool
-    machine: Mapping[str, Any]
-    threads: int
-    command: str
-    data: Mapping[str, Any]
-    train: float | None
-    late: float | None  # validation, mean of the last epochs; None where there were no more
-    quality: Mapping[str, float]  # log-loss and calibration error on test data, where the row has them
-    variance: Mapping[str, float]  # shares of the logits' variance by drops and additions, likewise
-    val_curve: array[float]  # whole where the data set has folds, else empty
-    curves: Mapping[str, Curve]
+    @staticmethod
+    def of_record(record: RunRecord) -> Run:
+        """The run, with settings that older records lack."""
+        return Run.model_construct(**{**dict(record), "settings": {**LATER, **record.settings}})
 
     @property
     def pair(self) -> Pair:
         """What two methods' runs must share to be compared: first seed and run, and so the split."""
         return int(self.settings["seed"]), self.run
 
+    @property
+    def train(self) -> float | None:
+        """The training score at the best epoch, where there is one."""
+        return self.history["train"][self.best_epoch - 1] if "train" in self.history else None
+
+    @cached_property
+    def late(self) -> float | None:
+        """Validation, mean of the last epochs; None where there were no more."""
+        last = self.history.get("val", [])[-LAST:]
+        return math.fsum(last) / LAST if len(last) == LAST else None
+
+    @cached_property
+    def curves(self) -> dict[str, Curve]:
+        """Every k-th epoch, k from the epochs that the run was allowed: runs of equal settings share their epochs."""
+        step = max(1, -(-self.settings["epochs"] // POINTS))
+        drawn = {name: self.history[name] for name in CURVES if self.history.get(name)}
+        return {name: Curve(range(1, len(one) + 1, step), one[::step]) for name, one in drawn.items()}
+
     def last(self, name: str) -> float | None:
-        """A curve's last recorded value."""
+        """A drawn curve's last value."""
         return self.curves[name].values[-1] if name in self.curves else None
 
 
@@ -104,73 +85,29 @@ class Store:
     diagnoses: tuple[Mapping[str, Any], ...] = ()
 
 
-def read_store(folder: Path) -> Store:
+def read_store(path: Path) -> Store:
     """A store, ordered so that a report does not depend on the order of files; what cannot be used is named."""
-    store = existing(folder)
-    found = read_rows((record.key, record.model_dump()) for record in store.records())
+    store = existing(path)
+    found = read_rows((record.key, record) for record in store.records())
     problems, finished = list(found.problems), {run.key for run in found.runs}
     failures = [one.model_dump() for one in store.failures() if one.key not in finished]
     failures.sort(key=lambda one: (*(one["settings"][name] for name in PLACE), one["run"], one["key"]))
-    diagnoses = tuple(_records(folder / "studies" / "diagnoses", _DIAGNOSIS, problems))
+    diagnoses = tuple(_records(path / "studies" / "diagnoses", _DIAGNOSIS, problems))
     return Store(found.runs, tuple(problems), tuple(failures), diagnoses)
 
 
 def read_rows(rows: Iterable[tuple[str, Any]]) -> Store:
-    """Runs from rows with their names, wherever they come from."""
+    """Runs from records, or the plain values of some, with their names."""
     runs, problems = [], []
     for name, row in rows:
         try:
-            runs.append(read_row(row))
-        except RowError as error:
+            run = Run.of_record(row if isinstance(row, RunRecord) else RunRecord.of(row))
+            if run.folds and not run.history.get("val"):
+                raise RecordError("lacks the curve of validation scores: folds are scored at a common epoch")
+            runs.append(run)
+        except RecordError as error:
             problems.append(Problem(name, str(error)))
     return Store(tuple(sorted(runs, key=lambda run: run.key)), tuple(problems))
-
-
-def read_row(row: Any) -> Run:
-    """A run from a store's row; a row that lacks something or holds a score that is no number is refused."""
-    if isinstance(row, RowError):
-        raise row
-    try:
-        return _run(row)
-    except KeyError as error:
-        raise RowError(f"{error.args[0]} is missing") from None
-    except (TypeError, AttributeError, IndexError, OverflowError) as error:
-        raise RowError(f"holds what no run of rade holds: {error}") from None
-
-
-def _run(row: Mapping[str, Any]) -> Run:
-    settings = {**LATER, **row["settings"]}  # older rows lack settings that came later
-    place, seed, epochs = [settings[name] for name in PLACE], settings["seed"], settings["epochs"]
-    numbers = (seed, epochs, row["run"], row["folds"], row["best_epoch"])
-    if not all(isinstance(name, str) for name in place) or not all(type(number) is int for number in numbers):
-        raise TypeError(f"{', '.join(map(str, (*place, *numbers)))}")
-    if not math.isfinite(row["val"]) or not math.isfinite(row["test"]):
-        raise RowError(f"validation {row['val']}, test {row['test']}: the run diverged or was never evaluated")
-    history = {name: array("d", values) for name, values in row["history"].items() if values}
-    val, train, best = history.get("val", array("d")), history.get("train", array("d")), row["best_epoch"]
-    if row["folds"] and not (val and all(map(math.isfinite, val))):
-        raise RowError("history.val must hold a finite score for every epoch: folds are scored at a common epoch")
-    return Run(
-        **{name: row[name] for name in _SAME},
-        settings=settings,
-        **{name: row["timing"][name] for name in ("seconds", "seconds_per_epoch", "finished")},
-        train=train[best - 1] if 0 < best <= len(train) else None,
-        late=math.fsum(val[-LAST:]) / LAST if len(val) >= LAST and all(map(math.isfinite, val[-LAST:])) else None,
-        quality=_finite(row.get("quality", {})),
-        variance=_finite(row.get("variance", {})),
-        val_curve=val if row["folds"] else array("d"),
-        curves={name: _thinned(history[name], epochs) for name in CURVES if name in history},
-    )
-
-
-def _finite(values: Mapping[str, Any]) -> dict[str, float]:
-    return {name: value for name, value in values.items() if type(value) in (int, float) and math.isfinite(value)}
-
-
-def _thinned(values: Sequence[float], budget: int) -> Curve:
-    """Every k-th epoch, k from the epochs that the run was allowed: runs of equal settings share their epochs."""
-    step = max(1, -(-budget // POINTS))
-    return Curve(array("l", range(1, len(values) + 1, step)), array("d", values[::step]))
 
 
 def _records(folder: Path, needed: frozenset[str], problems: list[Problem]) -> Iterator[Mapping[str, Any]]:
@@ -255,7 +192,7 @@ class Group:
         by: dict[Pair, float] = {}
         for seed in sorted({run.pair[0] for run in self.runs}):
             runs = [run for run in self.runs if run.pair[0] == seed]
-            by |= zip((run.pair for run in runs), best_common_epoch([run.val_curve for run in runs])[1])
+            by |= zip((run.pair for run in runs), best_common_epoch([run.history["val"] for run in runs])[1])
         return Scores(by, self.first.folds)
 
 

@@ -200,6 +200,4 @@ def origins(runs: Sequence[Run]) -> list[tuple[tuple[str, str, str, tuple[tuple[
 
 
 def _origin(run: Run) -> tuple[str, str, str, tuple[tuple[str, str], ...]]:
-    told = {"name": run.settings["dataset"], "source": "", "licence": "", "files": {}, **run.data}
-    name, source, licence = (str(told[key]) for key in ("name", "source", "licence"))
-    return name, source, licence, tuple(sorted((file, str(checksum)) for file, checksum in told["files"].items()))
+    return run.data.name, run.data.source, run.data.licence, tuple(sorted(run.data.files.items()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,14 +13,12 @@ from rade.graph.graph import Graph
 from rade.moments.attention.attention import Attention, ScoredAttention
 from rade.moments.attention.scores import Attributes, EdgeScores, FeatureScores, PairScores
 from rade.moments.base import Coefficients
-from rade.moments.mean import Mean
-from rade.moments.sum import Sum
-from rade.moments.symmetric import Symmetric
-from rade.moments.weighted import Weighted
-from rade.moments.weighted_symmetric import WeightedSymmetric
+from rade.moments.normalised import Normalised
+from rade.moments.weighted import Weighted, WeightedSymmetric
 from rade.testing.oracle import UNCHANGED, Build, Carry
 
 Make = Callable[[Graph, torch.dtype], Coefficients]
+Values = tuple[Sequence[Tensor], Sequence[Tensor]]  # of nodes and of edges
 MakeScores = Callable[[Graph, Tensor, Tensor, Tensor], PairScores]
 
 
@@ -71,62 +69,52 @@ def plain(make: Make) -> Callable[[Graph], Build]:
     return lambda base: lambda graph, carry, dtype: make(graph, dtype)
 
 
+def carried(values: Callable[[Graph], Values], make: Callable[..., Coefficients]) -> Callable[[Graph], Build]:
+    """``make(graph, *values)`` of values of nodes and of edges that are fixed for a base graph."""
+
+    def on(base: Graph) -> Build:
+        nodes, edges = values(base)
+
+        def build(graph: Graph, carry: Carry, dtype: torch.dtype) -> Coefficients:
+            moved = [*map(carry.nodes, nodes), *map(carry.edges, edges)]
+            return make(graph, *(value.to(dtype) for value in moved))
+
+        return build
+
+    return on
+
+
 def weighted(make: Make) -> Callable[[Graph], Build]:
     """Weights of both signs, different in the two directions of an edge."""
-
-    def on(base: Graph) -> Build:
-        weight = normal(base.pattern.size, seed=1)
-
-        def build(graph: Graph, carry: Carry, dtype: torch.dtype) -> Coefficients:
-            return Weighted(make(graph, dtype), carry.edges(weight).to(dtype))
-
-        return build
-
-    return on
+    return carried(
+        lambda base: ((), (normal(base.pattern.size, seed=1),)),
+        lambda graph, weight: Weighted(make(graph, weight.dtype), weight),
+    )
 
 
-def weighted_symmetric(loop: float, spread: float) -> Callable[[Graph], Build]:
-    """Weights e^x with normal x of standard deviation ``spread``, different in the two directions of an edge."""
-
-    def on(base: Graph) -> Build:
-        weight = (spread * normal(base.pattern.size, seed=1)).exp()
-
-        def build(graph: Graph, carry: Carry, dtype: torch.dtype) -> Coefficients:
-            return WeightedSymmetric(graph, dtype, carry.edges(weight).to(dtype), 1.3, loop)
-
-        return build
-
-    return on
+def weighted_symmetric(loop: float, deviation: float) -> Callable[[Graph], Build]:
+    """Weights e^x with normal x of that standard deviation, different in the two directions of an edge."""
+    return carried(
+        lambda base: ((), ((deviation * normal(base.pattern.size, seed=1)).exp(),)),
+        lambda graph, weight: WeightedSymmetric(graph, weight.dtype, weight, 1.3, loop),
+    )
 
 
 def attention(heads: int, self_loops: bool, scale: float = 1.0, slope: float = 0.2) -> Callable[[Graph], Build]:
     """Normal scores of standard deviation ``scale``: s_j + t_i, each half of the variance."""
-
-    def on(base: Graph) -> Build:
-        s, t = scale * 0.5**0.5 * normal(2, base.num_nodes, heads, seed=2)
-
-        def build(graph: Graph, carry: Carry, dtype: torch.dtype) -> Coefficients:
-            return Attention(graph, carry.nodes(s).to(dtype), carry.nodes(t).to(dtype), slope, self_loops)
-
-        return build
-
-    return on
+    return carried(
+        lambda base: ((scale * 0.5**0.5 * normal(2, base.num_nodes, heads, seed=2)).unbind(0), ()),
+        lambda graph, s, t: Attention(graph, s, t, slope, self_loops),
+    )
 
 
 def scored_attention(heads: int, make: MakeScores) -> Callable[[Graph], Build]:
     """``make`` builds scores of two normal features of nodes and one of edges, [n, H, 2] and [E, H, 2]."""
 
-    def on(base: Graph) -> Build:
-        query, key = normal(2, base.num_nodes, heads, 2, seed=3)
-        attributes = normal(base.pattern.size, heads, 2, seed=4)
+    def values(base: Graph) -> Values:
+        return normal(2, base.num_nodes, heads, 2, seed=3).unbind(0), (normal(base.pattern.size, heads, 2, seed=4),)
 
-        def build(graph: Graph, carry: Carry, dtype: torch.dtype) -> Coefficients:
-            targets, sources = (carry.nodes(part).to(dtype) for part in (query, key))
-            return ScoredAttention(make(graph, targets, sources, carry.edges(attributes).to(dtype)), dtype)
-
-        return build
-
-    return on
+    return carried(values, lambda graph, *features: ScoredAttention(make(graph, *features), features[0].dtype))
 
 
 def edge_scores(graph: Graph, query: Tensor, key: Tensor, edges: Tensor) -> PairScores:
@@ -136,23 +124,18 @@ def edge_scores(graph: Graph, query: Tensor, key: Tensor, edges: Tensor) -> Pair
 
 def pair_scores(graph: Graph, query: Tensor, key: Tensor, edges: Tensor) -> PairScores:
     """q_i·(k_j + e_ij) without."""
-    extra = Attributes(edges, 0.0, -0.5)
-    return FeatureScores(graph, query, key, lambda q, k: (q * k).sum(-1), False, extra, _inner_products)
-
-
-def _inner_products(query: Tensor, key: Tensor) -> Tensor:
-    return torch.einsum("nhc,shc->nhs", query, key)
+    return FeatureScores(graph, query, key, lambda q, k: (q * k).sum(-1), False, Attributes(edges, 0.0, -0.5))
 
 
 EXACT = [
-    Aggregator("sum", plain(Sum), 1e-10),
-    Aggregator("weighted-sum", weighted(Sum), 1e-10),
-    Aggregator("symmetric", plain(Symmetric), 1e-8, shares=True),
-    Aggregator("symmetric-improved", plain(partial(Symmetric, loop=2.0)), 1e-8, shares=True),
-    Aggregator("symmetric-no-loop", plain(partial(Symmetric, loop=0.0)), 1e-8, shares=True),
-    Aggregator("mean", plain(Mean), 1e-8),
-    Aggregator("mean-loop", plain(partial(Mean, loop=1.0, gain=1.5)), 1e-8),
-    Aggregator("weighted-mean", weighted(Mean), 1e-8),
+    Aggregator("sum", plain(Normalised.sum), 1e-10),
+    Aggregator("weighted-sum", weighted(Normalised.sum), 1e-10),
+    Aggregator("symmetric", plain(Normalised.symmetric), 1e-8, shares=True),
+    Aggregator("symmetric-improved", plain(partial(Normalised.symmetric, loop=2.0)), 1e-8, shares=True),
+    Aggregator("symmetric-no-loop", plain(partial(Normalised.symmetric, loop=0.0)), 1e-8, shares=True),
+    Aggregator("mean", plain(Normalised.mean_of), 1e-8),
+    Aggregator("mean-loop", plain(partial(Normalised.mean_of, loop=1.0, gain=1.5)), 1e-8),
+    Aggregator("weighted-mean", weighted(Normalised.mean_of), 1e-8),
     Aggregator("weighted-symmetric", weighted_symmetric(1.0, 0.5), 1e-8, costly=True, shares=True),
     Aggregator("weighted-symmetric-no-loop", weighted_symmetric(0.0, 1.0), 1e-8, costly=True, shares=True),
 ]

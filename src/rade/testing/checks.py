@@ -2,27 +2,434 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import product
 
-from rade.testing import expectations, symmetries, variances
-from rade.testing.aggregators import Aggregator
+import torch
+from torch import Tensor
+from torch.autograd.gradcheck import GradcheckError, gradcheck
 
-_ALL = (
-    expectations.moments_are_those_of_all_views,
-    expectations.both_directions_covary_as_stated,
-    expectations.corrected_mean_is_what_inference_computes,
-    expectations.denoised_mean_is_what_inference_computes,
-    expectations.views_are_aggregated_as_the_paper_writes,
-    expectations.without_dropping_and_adding_all_is_clean,
-    variances.variance_is_that_of_all_views,
-    variances.pooled_variance_lets_both_ends_meet,
-    variances.edges_may_send_messages_of_their_own,
-    symmetries.nodes_may_be_numbered_otherwise,
-    symmetries.edges_may_be_listed_in_any_order,
-    symmetries.a_batch_is_its_graphs,
-    symmetries.single_precision_is_near_double,
-    symmetries.moments_follow_the_rates,
-    symmetries.equal_keys_promise_equal_aggregation,
+from rade.correction import Adjacency, factors
+from rade.distribution import Distribution, Rates, Variant
+from rade.graph.graph import Graph
+from rade.graph.pairs import pattern_of_pairs
+from rade.moments.base import Coefficients
+from rade.moments.denoise import Observed
+from rade.rates.variance import LogitMessages, pooled_variance, variance
+from rade.sums import Messages
+from rade.testing.aggregators import Aggregator, normal
+from rade.testing.oracle import (
+    CASES,
+    GRAPHS,
+    AllViews,
+    Build,
+    Carry,
+    Case,
+    adjacency,
+    expect,
+    nonedges,
+    on_edges,
+    on_pairs,
+    one_hot,
+)
+from rade.views import View, draw
+
+CORRECTED = (Variant.OF, Variant.OFS)
+SMALL = CASES[:-1]  # for what asks every view for all its pairs
+BATCH, DIRECTED, DIRECTED_BATCH = CASES[6], CASES[7], CASES[9]
+INSIDE = (CASES[0], BATCH, DIRECTED)  # both rates can move up and down
+SUMMING = 1e-12  # rounding of sums that are equal but for their order
+ROUNDING = 1e-9  # the same through factors of up to ten and differences of all pairs and edges
+SINGLE = 2e-5  # of results in float32, whose unit is 1.2e-7, through divisions by small means
+FORGOTTEN = (
+    " (nothing is said of non-edges, but they do covary: give `covariance` their part, or, where it has no closed "
+    "form, declare Aggregator(..., meets=False))"
+)
+APART = (
+    "covariance of directions that are drawn apart (pooling counts them as independent; where they share a "
+    "normalisation, declare Aggregator(..., shares=True))"
 )
 # Each returns nothing, or raises an AssertionError that names graph, rates, variant and the error found.
-CHECKS: dict[str, Callable[[Aggregator], None]] = {check.__name__: check for check in _ALL}
+CHECKS: dict[str, Callable[[Aggregator], None]] = {}
+
+
+def _promise(check: Callable[[Aggregator], None]) -> Callable[[Aggregator], None]:
+    CHECKS[check.__name__] = check
+    return check
+
+
+# ---- on average over all views ------------------------------------------------------------------------------------
+
+
+@_promise
+def moments_are_those_of_all_views(aggregator: Aggregator) -> None:
+    """E[α'] and Var[α'] of edges, loops and non-edges; variances relative to E[α'²]."""
+    for case in _affordable(aggregator):
+        views, coefficients = case.views(), aggregator.alone(case.graph)
+        alpha, loop = views.coefficients(aggregator.on(case.graph))
+        mean, second = coefficients.mean(views.distribution), coefficients.variance(views.distribution)
+        allowed, square = aggregator.tolerance, views.mean(alpha.square())
+        expect(on_pairs(case.graph, mean, aggregator.heads), views.mean(alpha), allowed, "mean of coefficients", case)
+        expect(mean.loop, views.mean(loop), allowed, "mean of loops", case)
+        found = on_pairs(case.graph, second, aggregator.heads)
+        expect(found, views.variance(alpha), allowed, "variance of coefficients", case, square)
+
+
+@_promise
+def both_directions_covary_as_stated(aggregator: Aggregator) -> None:
+    """Cov[α'_ij, α'_ji], which pooling needs: on edges and, unless the aggregator cannot tell, on non-edges.
+
+    On directed graphs there is none, unless both directions share a normalisation.
+    """
+    for case in _affordable(aggregator):
+        views = case.views()
+        alpha, _ = views.coefficients(aggregator.on(case.graph))
+        centred = alpha - views.mean(alpha)
+        enumerated, square = views.mean(centred * centred.transpose(1, 2)), views.mean(alpha.square())
+        if case.graph.directed:
+            nothing = enumerated if aggregator.shares else torch.zeros_like(enumerated)
+            expect(nothing, enumerated, aggregator.tolerance, APART, case, square)
+            continue
+        found = on_pairs(case.graph, aggregator.alone(case.graph).covariance(views.distribution), aggregator.heads)
+        if not aggregator.meets:
+            enumerated = _only(adjacency(case.graph), enumerated, aggregator.heads)
+        silent = aggregator.meets and not bool(found[nonedges(case.graph)].any())
+        what = "covariance of both directions" + (FORGOTTEN if silent else "")
+        expect(found, enumerated, aggregator.tolerance, what, case, square)
+
+
+@_promise
+def corrected_mean_is_what_inference_computes(aggregator: Aggregator) -> None:
+    """Every weight of the sums: the clean aggregation for RADE-OF, with expected additions for RADE-OFS."""
+    for case, variant in product(_affordable(aggregator), CORRECTED):
+        target = _mean_is_inference(aggregator, case.views(variant), case, "")
+        if variant is Variant.OF:
+            clean = Adjacency(case.graph).aggregate(aggregator.alone(case.graph), one_hot(case.graph, aggregator.heads))
+            expect(target, clean, 0.0, "inference of RADE-OF against the clean graph", case)
+
+
+@_promise
+def denoised_mean_is_what_inference_computes(aggregator: Aggregator) -> None:
+    """On a graph that is noisy itself the mean over all views is the denoised aggregation, where there is one."""
+    for case, variant in product(INSIDE, CORRECTED):
+        coefficients = aggregator.alone(case.graph)
+        if type(coefficients).denoised is Coefficients.denoised:
+            return
+        noise = Rates(0.1, 0.2 * case.graph.density)
+        views = AllViews(replace(case.distribution(variant), noise=noise))
+        target = _mean_is_inference(aggregator, views, case, " under noise")
+        if variant is Variant.OF:
+            sums = coefficients.denoised(Observed(case.graph, noise))
+            alone = sums.apply(one_hot(case.graph, aggregator.heads))
+            expect(target, alone, SUMMING, "inference of RADE-OF under noise against the denoised graph", case)
+
+
+@_promise
+def views_are_aggregated_as_the_paper_writes(aggregator: Aggregator) -> None:
+    """Edges, loop, additions and centering of each single view, not only their mean; to 1e-10."""
+    for case, variant in product(SMALL, Variant):
+        build, views = aggregator.on(case.graph), case.views(variant)
+        seen = views.aggregate(build, one_hot(case.graph, aggregator.heads))
+        seen = seen if aggregator.heads is None else seen.transpose(2, 3)
+        expected = _pair_by_pair(views, aggregator.alone(case.graph), build, aggregator.heads)
+        expect(seen, expected, 1e-10, f"single views of {_called(variant)}", case)
+
+
+@_promise
+def without_dropping_and_adding_all_is_clean(aggregator: Aggregator) -> None:
+    """At p = q = 0 the only view is the graph, under every variant; to 1e-12, or the tolerance of a lattice."""
+    allowed = SUMMING if aggregator.tolerance <= 1e-8 else aggregator.tolerance
+    for (name, graph), variant in product(GRAPHS.items(), Variant):
+        case, features = Case(name, 0.0, 0.0), one_hot(graph, aggregator.heads)
+        (seen,) = case.views(variant).aggregate(aggregator.on(graph), features)
+        clean = Adjacency(graph).aggregate(aggregator.alone(graph), features)
+        expect(seen, clean, allowed, f"the only view of {_called(variant)}", case)
+
+
+# ---- variances of logits ------------------------------------------------------------------------------------------
+
+
+@_promise
+def variance_is_that_of_all_views(aggregator: Aggregator) -> None:
+    """Var(δ_i) = Σ_j m̃_ij² Var(α'_ij) with enumerated moments, head by head, under every variant (Prop. 3)."""
+    for case, views, sent, (clean, alpha, m) in _single_heads(aggregator):
+        corrected = views.corrected_messages(clean, alpha, m)
+        moments = views.variance(alpha), views.mean(alpha.square())
+        expected, scale = (torch.einsum("ij,ijc->ic", moment, corrected.square()) for moment in moments)
+        found = variance(sent, views.distribution)
+        what = f"variance of logits of {_called(views.distribution.variant)}"
+        expect(found.total, expected, aggregator.tolerance, what, case, scale)
+        if not bool((torch.minimum(found.drop, found.add) >= -SUMMING * scale.max()).all()):
+            raise AssertionError(f"{what}, {case}: a part of the variance is negative")
+
+
+@_promise
+def pooled_variance_lets_both_ends_meet(aggregator: Aggregator) -> None:
+    """Σ_{i<j} Var(α'_ij m̃_ij + α'_ji m̃_ji), enumerated; the paper's rule is the sum of node variances."""
+    for case, views, sent, (clean, alpha, m) in _single_heads(aggregator):
+        what, distribution = f"pooled variance of {_called(views.distribution.variant)}", views.distribution
+        out = alpha[..., None] * views.corrected_messages(clean, alpha, m)  # [K, n, n, C]
+        found = _pooled_is_enumerated(aggregator, views, sent, out, what, case)
+        averaged = pooled_variance(sent, distribution, mean=True, exact=True).total
+        expect(averaged, found / case.graph.sizes[:, None].square(), SUMMING, f"{what}, mean pooling", case)
+        paper = pooled_variance(sent, distribution, mean=False, exact=False).total
+        expect(paper, case.graph.pool(variance(sent, distribution).total), SUMMING, f"{what}, the paper's rule", case)
+
+
+@_promise
+def edges_may_send_messages_of_their_own(aggregator: Aggregator) -> None:
+    """Sums of messages [E, F] of edges beside those of nodes: their mean is inference, their variance all views'."""
+    for case, variant in product(INSIDE, Variant):
+        graph, views, coefficients = case.graph, case.views(variant), aggregator.alone(case.graph)
+        nodes = aggregator.messages(graph)
+        messages = Messages(nodes, normal(graph.pattern.size, *nodes.shape[1:], seed=8))
+        what = f"messages of edges under {_called(variant)}"
+        if variant.corrects:
+            target = Adjacency(graph, views.distribution).aggregate(coefficients, messages)
+            mean = views.mean(views.aggregate(aggregator.on(graph), messages))
+            expect(mean, target, aggregator.tolerance, f"mean over all views of {what}", case)
+        if aggregator.heads is not None:
+            continue
+        alpha, clean = views.coefficients(aggregator.on(graph))[0], coefficients.clean().edges
+        factor = views.corrected_messages(clean, alpha, torch.ones_like(nodes)) * on_edges(graph, messages.edges)
+        away = views.corrected_messages(clean, alpha, nodes)
+        out, sent = alpha[..., None] * torch.where(adjacency(graph)[..., None], factor, away), messages
+        found, scale = variance(LogitMessages(coefficients, sent), views.distribution), views.mean(out.square()).sum(1)
+        expect(found.total, views.variance(out).sum(1), aggregator.tolerance, f"variance with {what}", case, scale)
+        _pooled_is_enumerated(
+            aggregator, views, LogitMessages(coefficients, sent), out, f"pooled variance, {what}", case
+        )
+
+
+# ---- what must not matter, or matter smoothly ----------------------------------------------------------------------
+
+
+@_promise
+def nodes_may_be_numbered_otherwise(aggregator: Aggregator) -> None:
+    """Outputs and variances follow their nodes when these are renumbered within each graph."""
+    for case in CASES:
+        random = torch.rand(case.graph.num_nodes, generator=torch.Generator().manual_seed(6))
+        order = torch.argsort(case.graph.batch + random)
+        other = _like(case.graph, torch.argsort(order)[case.graph.edge_index], case.graph.batch)
+        _results_follow(aggregator, case, order, other, other.order, "renumbered nodes")
+
+
+@_promise
+def edges_may_be_listed_in_any_order(aggregator: Aggregator) -> None:
+    """A shuffled ``edge_index`` is the same graph: the same views, outputs and variances to the last bit."""
+    for case, variant in product(CASES, Variant):
+        shuffle = torch.randperm(case.graph.pattern.size, generator=torch.Generator().manual_seed(3))
+        other, x = (
+            _like(case.graph, case.graph.edge_index[:, shuffle], case.graph.batch),
+            aggregator.messages(case.graph),
+        )
+        distribution = case.distribution(variant)
+        before = _results(aggregator.alone(case.graph), _drawn(distribution), x)
+        after = _results(aggregator.alone(other), _drawn(replace(distribution, graph=other)), x)
+        for what, found in after.items():
+            expect(found, before[what], 0.0, f"{what} of shuffled edges, {_called(variant)}", case)
+
+
+@_promise
+def a_batch_is_its_graphs(aggregator: Aggregator) -> None:
+    """Outputs and variances of every graph of a batch are those of the graph alone."""
+    for case, b in product((BATCH, DIRECTED_BATCH), range(2)):
+        whole = case.graph
+        nodes, entries = (whole.batch == b).nonzero().squeeze(1), whole.batch[whole.pattern.target] == b
+        part = _like(whole, whole.edge_index[:, entries] - nodes[0], whole.batch[nodes] - b)
+        _results_follow(aggregator, case, nodes, part, entries, "one graph of a batch")
+
+
+@_promise
+def single_precision_is_near_double(aggregator: Aggregator) -> None:
+    """Outputs and variances in float32 are within 2e-5 of those in float64, relative to the largest."""
+    for case, variant in product(CASES, Variant):
+        x, view = aggregator.messages(case.graph), _drawn(case.distribution(variant))
+        double = _results(aggregator.alone(case.graph), view, x)
+        for what, found in _results(aggregator.alone(case.graph, torch.float), view, x.float()).items():
+            if found.dtype != torch.float:
+                raise AssertionError(f"{what} in float32, {_called(variant)}, {case}: got {found.dtype}")
+            expect(found.double(), double[what], SINGLE, f"{what} in float32, {_called(variant)}", case)
+
+
+@_promise
+def moments_follow_the_rates(aggregator: Aggregator) -> None:
+    """Slopes of moments and variances in p and q: finite everywhere, and inside those of finite differences."""
+    for case in CASES:
+        rates = tuple(torch.tensor(rate, dtype=torch.double, requires_grad=True) for rate in (case.p, case.q))
+        values = _of_rates(aggregator, case, Variant.OF)(*rates).sum()
+        slopes = torch.autograd.grad(values, rates, allow_unused=True, materialize_grads=True)
+        if not bool(torch.stack(slopes).isfinite().all()):
+            raise AssertionError(f"slopes in p and q, {case}: got {[float(slope) for slope in slopes]}")
+        # Moments with an error of their own may have one in their slopes.
+        allowed = max(1e-6, aggregator.tolerance / 100.0)
+        for variant in Variant if case is CASES[0] else ():
+            try:
+                gradcheck(_of_rates(aggregator, case, variant), rates, atol=allowed, fast_mode=True)
+            except GradcheckError as wrong:
+                raise AssertionError(f"slopes in p and q, {_called(variant)}, {case}: {wrong}") from None
+
+
+@_promise
+def equal_keys_promise_equal_aggregation(aggregator: Aggregator) -> None:
+    """Coefficients from other scores or weights, or in another precision, must not share what is kept by key."""
+    other_values = Carry(lambda x: 2.0 * x + 1.0, lambda x: 2.0 * x + 1.0)
+    for case in INSIDE:
+        mine, view = aggregator.alone(case.graph), _drawn(case.distribution(Variant.OFS))
+        if mine.key is None:
+            continue
+        if mine.key == aggregator.alone(case.graph, torch.float).key:
+            raise AssertionError(f"key {mine.key!r}, {case}: equal in float32 and float64; make the dtype part of it")
+        other = aggregator.on(case.graph)(case.graph, other_values, torch.double)
+        pairs = zip(_all_weights(mine, view), _all_weights(other, view))
+        if mine.key == other.key and not all(torch.equal(one, two) for one, two in pairs):
+            raise AssertionError(f"key {mine.key!r}, {case}: equal keys, but other coefficients; let it be None")
+
+
+# ---- how -----------------------------------------------------------------------------------------------------------
+
+
+def _affordable(aggregator: Aggregator) -> tuple[Case, ...]:
+    """All cases; without that of 32,768 views where moments are costly, or coefficients have heads."""
+    return SMALL if aggregator.costly or aggregator.heads is not None else CASES
+
+
+def _only(mask: Tensor, values: Tensor, heads: int | None) -> Tensor:
+    """Values [..., n, n] or, with heads, [..., n, n, H] where the mask [n, n] is true, else 0."""
+    return values * (mask if heads is None else mask[..., None])
+
+
+def _called(variant: Variant) -> str:
+    """The name of a variant in a sentence."""
+    return "uncorrected views" if variant is Variant.NONE else f"RADE-{variant.value.upper()}"
+
+
+def _mean_is_inference(aggregator: Aggregator, views: AllViews, case: Case, where: str) -> Tensor:
+    """Holds the mean over all views against inference, and returns that."""
+    features = one_hot(case.graph, aggregator.heads)
+    target = Adjacency(case.graph, views.distribution).aggregate(aggregator.alone(case.graph), features)
+    mean = views.mean(views.aggregate(aggregator.on(case.graph), features))
+    what = f"mean over all views of {_called(views.distribution.variant)}{where}"
+    expect(mean, target, aggregator.tolerance, what, case)
+    return target
+
+
+def _pair_by_pair(views: AllViews, coefficients: Coefficients, build: Build, heads: int | None) -> Tensor:
+    """Eq. 6, 8 and 10 pair by pair on every view, [K, n, n, ...]: what the sums must add up to."""
+    graph, distribution = views.graph, views.distribution
+    alpha, loop = views.coefficients(build)
+    eye = torch.eye(graph.num_nodes, dtype=torch.double)
+    if distribution.variant is Variant.NONE:
+        return alpha + torch.einsum("ki...,ij->kij...", loop, eye)
+    found, added = factors(coefficients, distribution), _only(nonedges(graph), alpha, heads)
+    total = alpha * on_edges(graph, found.edges) + added + torch.einsum("ki...,ij->kij...", loop * found.loop, eye)
+    if distribution.variant is Variant.OFS:
+        return total
+    mean = _only(nonedges(graph), on_pairs(graph, coefficients.mean(distribution), heads), heads)
+    norm = mean.sum(1, keepdim=True)
+    return total - added.sum(2, keepdim=True) * (mean / torch.where(norm > 0, norm, 1.0))
+
+
+def _single_heads(
+    aggregator: Aggregator,
+) -> Iterator[tuple[Case, AllViews, LogitMessages, tuple[Tensor, Tensor, Tensor]]]:
+    """Every small graph, variant and head: all views, what is sent, and the head's own α, α' and messages [n, C]."""
+    for case, variant in product(SMALL, Variant):
+        views, coefficients = case.views(variant), aggregator.alone(case.graph)
+        (alpha, _), clean = views.coefficients(aggregator.on(case.graph)), coefficients.clean().edges
+        messages = aggregator.messages(case.graph)
+        if aggregator.heads is None:
+            yield case, views, LogitMessages(coefficients, messages), (clean, alpha, messages)
+        for head in range(aggregator.heads or 0):
+            alone = torch.zeros_like(messages)
+            alone[:, head] = messages[:, head]  # nothing from other heads
+            own = clean[..., head], alpha[..., head], messages[:, head]
+            yield case, views, LogitMessages(coefficients, alone), own
+
+
+def _pooled_is_enumerated(
+    aggregator: Aggregator, views: AllViews, sent: LogitMessages, out: Tensor, what: str, case: Case
+) -> Tensor:
+    """Holds the pooled variance against that of ``out`` [K, n, n, C], and returns it.
+
+    Both directions of a pair meet, but not at non-edges of an aggregator that cannot tell how they covary, nor on a
+    directed graph, where only aggregators that share a normalisation could show a difference.
+    """
+    graph, meets = case.graph, torch.ones_like(adjacency(case.graph))
+    if graph.directed:
+        meets = meets & (not aggregator.shares)
+    elif not aggregator.meets:
+        meets = adjacency(graph)
+    together, apart = views.variance(out + out.transpose(1, 2)), views.variance(out)
+    pairs = torch.where(meets[..., None], 0.5 * together, apart)  # of ordered pairs
+    found = pooled_variance(sent, views.distribution, mean=False, exact=True).total
+    scale = 2.0 * graph.pool(views.mean(out.square()).sum(1))
+    expect(found, graph.pool(pairs.sum(1)), aggregator.tolerance, what, case, scale)
+    return found
+
+
+def _results(coefficients: Coefficients, view: View, x: Tensor) -> dict[str, Tensor]:
+    """What a pass and the rate step compute, [n, ...] each."""
+    graph, distribution = view.graph, view.distribution
+    found = variance(LogitMessages(coefficients, x), distribution)
+    return {
+        "the clean aggregation": Adjacency(graph).aggregate(coefficients, x),
+        "the aggregation over a view": Adjacency(graph, distribution, view).aggregate(coefficients, x),
+        "inference": Adjacency(graph, distribution).aggregate(coefficients, x),
+        "variance from dropping, and in all": torch.stack([found.drop, found.total], -1),
+    }
+
+
+def _drawn(distribution: Distribution) -> View:
+    """One view, the same on every call."""
+    return draw(distribution, torch.Generator().manual_seed(4))
+
+
+def _like(graph: Graph, edge_index: Tensor, batch: Tensor) -> Graph:
+    """Another graph, directed like this one."""
+    return Graph.from_edge_index(edge_index, batch=batch, directed=graph.directed)
+
+
+def _results_follow(
+    aggregator: Aggregator, case: Case, nodes: Tensor, graph: Graph, entries: Tensor, what: str
+) -> None:
+    """Holds results on a graph made of some nodes and entries of a case against theirs in the whole."""
+    carry, x = Carry(lambda v: v[nodes], lambda v: v[entries]), aggregator.messages(case.graph)
+    for variant in Variant:
+        view = _drawn(case.distribution(variant))
+        whole = _results(aggregator.alone(case.graph), view, x)
+        there = aggregator.on(case.graph)(graph, carry, x.dtype)
+        for name, found in _results(there, _carried(view, nodes, graph, carry), x[nodes]).items():
+            expect(found, whole[name][nodes], ROUNDING, f"{name} of {what}, {_called(variant)}", case, whole[name])
+
+
+def _carried(view: View, nodes: Tensor, graph: Graph, carry: Carry) -> View:
+    """A view on a graph made of some ``nodes``, in their order."""
+    place = torch.full((view.graph.num_nodes,), -1).index_put((nodes,), torch.arange(len(nodes)))
+    once = graph.one_per_pair(view.added)
+    ends = place[torch.stack([view.added.target[once], view.added.source[once]])]
+    ends = ends[:, (ends >= 0).all(0)]
+    target, source = ends if graph.directed else ends.sort(0).values
+    sorting = torch.argsort(target * graph.num_nodes + source)
+    added = pattern_of_pairs(target[sorting], source[sorting], graph.num_nodes, graph.directed)
+    return View(replace(view.distribution, graph=graph), carry.edges(view.kept), added)
+
+
+def _of_rates(aggregator: Aggregator, case: Case, variant: Variant) -> Callable[[Tensor, Tensor], Tensor]:
+    """All moments and the variance of the logits, in one row, as a function of p and q."""
+    graph, coefficients, x = case.graph, aggregator.alone(case.graph), aggregator.messages(case.graph)
+
+    def values(p: Tensor, q: Tensor) -> Tensor:
+        distribution = Distribution(graph, Rates(p, q), variant)
+        found = [variance(LogitMessages(coefficients, x), distribution).total]
+        for moments in (f(distribution) for f in (coefficients.mean, coefficients.variance, coefficients.covariance)):
+            found += [moments.edges, moments.loop, moments.nonedges.apply(x)]
+        return torch.cat([value.flatten() for value in found])
+
+    return values
+
+
+def _all_weights(coefficients: Coefficients, view: View) -> list[Tensor]:
+    clean, seen, mean = coefficients.clean(), coefficients.on(view), coefficients.mean(view.distribution)
+    return [clean.edges, clean.loop, seen.edges, seen.loop, seen.added, mean.edges, mean.loop]

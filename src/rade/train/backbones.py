@@ -2,18 +2,17 @@
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn import global_add_pool, global_mean_pool
 
-from rade.graph.adjacency import Adjacency
+from rade.correction import Adjacency
+from rade.graph import Graph
 from rade.graph.sparse import Pattern, product
-from rade.nn import CorrectedConv, GATConv, GCNConv, GINConv, SAGEConv
+from rade.nn import GATConv, GCNConv, GINConv, SAGEConv
 from rade.nn.linear import linear
-from rade.nn.rows import Plan, plan
-from rade.nn.rows import Wanted as Wanted
 
 # Number of values of each of the nine atom features of the Open Graph Benchmark.
 ATOM_FEATURE_SIZES = (119, 5, 12, 12, 10, 6, 6, 2, 2)
@@ -97,32 +96,31 @@ class Backbone(nn.Module):
     def forward(
         self,
         x: Tensor,
-        edge_index: Tensor | Adjacency,
+        edge_index: Tensor | Graph | Adjacency,
         batch: Tensor | None = None,
-        wanted: Wanted | None = None,
+        rows: Tensor | None = None,
     ) -> Tensor:
-        """x: [n, F]; edge_index: a tensor or another adjacency of the convolutions; returns [n or graphs, C] logits.
+        """x: [n, F]; edge_index: as the convolutions take it; returns [n or graphs, C] logits.
 
-        Of node logits only the rows that are ``wanted`` may be asked for; no layer computes more than they need.
+        Of node logits only some ``rows`` may be asked for: the last layer then computes no more than these.
         """
-        if wanted is None:
-            return self._through(Plan([edge_index] * len(self.convolutions)), x, batch)
-        if not isinstance(edge_index, Adjacency) or not edge_index.linear or self._draws:
-            return self.forward(x, edge_index, batch).index_select(0, wanted.rows)
-        convolutions = cast(list[CorrectedConv], list(self.convolutions))
-        return self._through(plan(edge_index, convolutions, wanted), x, batch)
+        hidden = self.before(self.encoder(x))
+        layers: list[Any] = list(self.convolutions)
+        *first, last = layers
+        for convolution in first:
+            hidden = self.after(self.activation(convolution(hidden, edge_index)))
+        if rows is None or isinstance(edge_index, Tensor) or self._draws:
+            hidden = self.after(self.activation(last(hidden, edge_index)))
+            hidden = hidden if rows is None else hidden.index_select(0, rows)
+        else:
+            hidden = self.after(self.activation(last.for_targets(rows, hidden, edge_index)))
+        logits: Tensor = self.head(self.pool(hidden, batch))
+        return logits
 
     @property
     def _draws(self) -> bool:
         """Whether random numbers are drawn for every node's features: they must not depend on the rows wanted."""
         return self.training and not (isinstance(self.before, nn.Identity) and isinstance(self.after, nn.Identity))
-
-    def _through(self, plan: Plan, x: Tensor, batch: Tensor | None) -> Tensor:
-        hidden = self.before(self.encoder(plan.features(x)))
-        for convolution, adjacency in zip(self.convolutions, plan.layers):
-            hidden = self.after(self.activation(convolution(hidden, adjacency)))
-        logits: Tensor = self.head(self.pool(hidden, batch))
-        return logits
 
 
 def columnwise(module: nn.Module) -> None:

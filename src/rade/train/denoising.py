@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from rade import RADE, Denoised, Expected, Graph, NoiseEstimate, Rates, Trust, estimate_noise
 from rade.data import Dataset
-from rade.noise import (
-    CommonNeighbors,
-    DegreeEvidence,
-    EdgeEvidence,
-    Evidence,
-    Features,
-    Similarity,
-    every_evidence,
-    share_of,
-)
-from rade.noise.guesses import Candidate, paired_gain, rightly
+from rade.noise import FeatureEvidence, Guess, paired_gain, rightly, share_of
 from rade.train.errors import SettingsError
 from rade.train.settings import Settings
 from rade.train.stages import split_for
@@ -31,23 +18,14 @@ if TYPE_CHECKING:
     from rade.train.model import Trained
 
 SUSPECT = 0.3  # the share by similarities from which "no noise" deserves a hint
-KINDS: dict[str, Callable[[Dataset, Graph], Evidence]] = {
-    "features": lambda dataset, graph: _alike(graph, Features(dataset.graphs[0].x)),
-    "common-neighbors": lambda dataset, graph: _alike(graph, CommonNeighbors()),
-    "degrees": lambda dataset, graph: DegreeEvidence(graph),
-}
+FEATURES = "features"  # by whose similarity edges are trusted
 
 
 def trust_in(dataset: Dataset, kind: str, noise: Rates) -> Trust:
     """How far each edge is trusted where noise has these rates; the same for the same graph."""
     require_one_graph(dataset, "trust in single edges needs")
     graph = graph_of(dataset)
-    return KINDS[kind](dataset, graph).trust(share_of(graph, noise))
-
-
-def _alike(graph: Graph, similarity: Similarity) -> Evidence:
-    """The similarities of a graph's edges and of random pairs, drawn from a seed of their own."""
-    return EdgeEvidence.of(graph, similarity, torch.Generator().manual_seed(0))
+    return FeatureEvidence.of(graph, dataset.graphs[0].x).trust(share_of(graph, noise))
 
 
 def graph_of(dataset: Dataset) -> Graph:
@@ -75,10 +53,10 @@ def parse_noise(text: str) -> dict[str, Any]:
         rates = Rates(p, q)
     except ValueError:
         rates = None
-    if rates is None or similarity not in ([], *([name] for name in KINDS)):
+    if rates is None or similarity not in ([], [FEATURES]):
         raise SettingsError(
             "noise is P,Q, the rates of missing and of spurious edges, e.g. 0.1,0.001, and by what edges are "
-            f"trusted if you like, 0.1,0.001,KIND with KIND {', '.join(KINDS)}; or auto; got {text!r}"
+            f"trusted if you like, 0.1,0.001,{FEATURES}; or auto; got {text!r}"
         )
     found: dict[str, Any] = {"noise_p": float(rates.p), "noise_q": float(rates.q)}
     return found | ({"noise_trust": similarity[0]} if similarity else {})
@@ -106,8 +84,7 @@ class Pilot:
     gain, error: of the validation score over that of a plain training, paired by rows.
     """
 
-    guess: Candidate
-    rates: Rates
+    guess: Guess
     gain: float
     error: float
 
@@ -119,7 +96,7 @@ class Pilot:
     @property
     def options(self) -> dict[str, Any]:
         """The settings of a training that follows it."""
-        return options_of(self.guess, self.rates) if self.helps else options_of(NOTHING, Rates(0.0, 0.0))
+        return options_of(self.guess) if self.helps else {"noise_p": 0.0, "noise_q": 0.0}
 
     def __str__(self) -> str:
         taken = "taken" if self.helps else "not told from none, so trained as if there were none"
@@ -129,11 +106,8 @@ class Pilot:
         )
 
 
-NOTHING = Candidate(0.0, 0.0, "", 0.0)
-
-
 def pilot(dataset: Dataset, settings: Settings) -> Pilot:
-    """The noise by the validation labels of run 0 and up to seven trainings: plain, then with noise.
+    """The noise by the validation labels of run 0 and up to four trainings: plain, then with noise.
 
     A plain model, trained first, says which share is best for each kind of trust. But a model that has learned from
     spurious edges is no judge of them: each is tried in training, as are the shares that similarities tell without
@@ -143,20 +117,19 @@ def pilot(dataset: Dataset, settings: Settings) -> Pilot:
     _require_whole_graph(dataset, settings)
     rows, labels = split_for(dataset, settings, 0).val, dataset.graphs[0].y
     plain = _trained(dataset, settings, "none", {})
-    kinds = () if settings.test_corrupt else KINDS.values()  # trust is that in the edges of one graph
-    evidence = [kind(dataset, graph_of(dataset)) for kind in kinds]
     before, tried = rightly(plain.predict(dataset), labels)[rows], []
-    for guess in _estimate(plain, dataset, evidence).worth_training:
-        options = {"p": 0.0, "rho": 0.0} | options_of(guess.candidate, guess.inference.noise)
+    by_edge = not settings.test_corrupt  # trust is that in the edges of one graph
+    for guess in _estimate(plain, dataset, by_edge).worth_training:
+        options = {"p": 0.0, "rho": 0.0} | options_of(guess)
         after = rightly(_trained(dataset, settings, "rade-of-fixed", options).predict(dataset), labels)[rows]
-        tried.append(Pilot(guess.candidate, guess.inference.noise, *paired_gain(after, before)))
+        tried.append(Pilot(guess, *paired_gain(after, before)))
     return max(tried, key=lambda one: one.gain)
 
 
-def options_of(guess: Candidate, rates: Rates) -> dict[str, Any]:
+def options_of(guess: Guess) -> dict[str, Any]:
     """A guess of the noise as settings."""
-    trust = {"noise_trust": guess.by.replace(" ", "-")} if guess.by else {}
-    return {"noise_p": float(rates.p), "noise_q": float(rates.q), **trust}
+    trust = {} if guess.evidence is None else {"noise_trust": FEATURES}
+    return {"noise_p": float(guess.rates.p), "noise_q": float(guess.rates.q), **trust}
 
 
 def denoised(trained: Trained, dataset: Dataset, noise: str) -> tuple[Trained, str]:
@@ -164,7 +137,7 @@ def denoised(trained: Trained, dataset: Dataset, noise: str) -> tuple[Trained, s
     if noise == "auto":
         _require_classes(dataset)
         _require_whole_graph(dataset, trained.settings)
-        found = _estimate(trained, dataset, None)
+        found = _estimate(trained, dataset)
         return trained.by(found.inference), f"{found}{_blind(found)}"
     options = parse_noise(noise)
     check_noise(dataset, trained.settings.model_copy(update={"options": options}))
@@ -182,13 +155,12 @@ def _blind(found: NoiseEstimate) -> str:
     return "; a model that was trained on spurious edges often sees none, rade train --noise auto looks deeper"
 
 
-def _estimate(trained: Trained, dataset: Dataset, evidence: list[Evidence] | None) -> NoiseEstimate:
-    """By trust in edges of these kinds, None: of all that the model knows as well."""
+def _estimate(trained: Trained, dataset: Dataset, by_edge: bool = True) -> NoiseEstimate:
+    """By shares of spurious edges, and by trust in single edges as well."""
     model, data = trained.by(Expected()).learner.net, dataset.graphs[0]
     assert isinstance(model, RADE)
     rows = split_for(dataset, trained.settings, trained.seed - trained.settings.seed).val
-    kinds = every_evidence(model, data.x, data.edge_index) if evidence is None else evidence
-    return estimate_noise(model, data.x, data.edge_index, labels=data.y, rows=rows, by_edge=kinds)
+    return estimate_noise(model, data.x, data.edge_index, labels=data.y, rows=rows, by_edge=by_edge)
 
 
 def _trained(dataset: Dataset, settings: Settings, method: str, options: dict[str, Any]) -> Trained:

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from rade import RADE, Expected, Graph, Labelled, Rates, Trust
-from rade.nn.output import logits_of
-from rade.train.backbones import Wanted
+from rade.nn.trace import logits_of
 
 Cadence = Literal["batch", "epoch"]
 Trusting = Callable[[str, Rates], Trust]  # by the name of a similarity and the rates of noise
@@ -103,13 +102,13 @@ class Step:
         return ~torch.isnan(self.labels) if self.labels.is_floating_point() else None
 
     @cached_property
-    def clean(self) -> tuple[Wanted, Tensor, Tensor]:
+    def clean(self) -> tuple[Tensor, Tensor, Tensor]:
         """Rows of one clean pass, each once: those trained on and those judged, and where each stand among them."""
         assert self.rows is not None
         judged = self.rows[:0] if self.judged is None else self.judged
         rows, place = torch.unique(torch.cat([self.rows, judged]), return_inverse=True)
         trained, judged = torch.split(place, [len(self.rows), len(judged)])
-        return Wanted(rows, everybody=True), trained, judged
+        return rows, trained, judged
 
 
 class Learner(nn.Module):
@@ -135,7 +134,7 @@ class Learner(nn.Module):
 
     def adapts_after(self, last: bool) -> bool:
         """Whether to call `adapt` after a step, the `last` of its epoch or another."""
-        return any(model.rule.adapts for model in self._wrapped) and (last or self.method.cadence == "batch")
+        return any(model.rade.rule.adapts for model in self._wrapped) and (last or self.method.cadence == "batch")
 
     def adapt(self, step: Step, loss: Callable[[Tensor], Tensor]) -> Tensor | None:
         """One step of all rates; the evaluation logits of the judged rows if that made them anyway."""
@@ -160,8 +159,9 @@ class Learner(nn.Module):
 
 def evaluates_clean(model: RADE) -> bool:
     """Whether the clean logits of a rate step are those of evaluation."""
-    noisy = model._laws.noise != Rates(0.0, 0.0)
-    return not (model.variant.keeps_additions or noisy) and type(model.inference) is Expected
+    own = model.rade
+    noisy = own.noise.noise != Rates(0.0, 0.0)
+    return not (own.variant.keeps_additions or noisy) and type(own.inference) is Expected
 
 
 class BackboneLearner(Learner):
@@ -172,9 +172,8 @@ class BackboneLearner(Learner):
     def forward(self, step: Step) -> Tensor:
         net: Callable[..., Tensor] = self.net
         if step.scale != 1.0 and isinstance(self.net, RADE):
-            net = self.net.at(self.net.rates.scaled(step.scale))
-        wanted = None if step.rows is None else Wanted(step.rows)
-        return net(step.data.x, step.graph, batch=step.data.get("batch"), wanted=wanted)
+            net = self.net.by(Expected(rates=self.net.rates.scaled(step.scale)))
+        return net(step.data.x, step.graph, batch=step.data.get("batch"), rows=step.rows)
 
     def adapt(self, step: Step, loss: Callable[[Tensor], Tensor]) -> Tensor | None:
         model = self.net
@@ -182,11 +181,11 @@ class BackboneLearner(Learner):
         x, batch = step.data.x, step.data.get("batch")
         if step.rows is None:
             labelled = Labelled(None, step.known, loss, step.weight)
-            clean = model.adapt(x, step.graph, batch=batch, wanted=None, labelled=labelled)
+            clean = model.adapt(x, step.graph, batch=batch, rows=None, labelled=labelled)
             return clean if evaluates_clean(model) else None
-        wanted, trained, judged = step.clean
+        rows, trained, judged = step.clean
         labelled = Labelled(trained, step.known, lambda logits: loss(logits[trained]), step.weight)
-        clean = model.adapt(x, step.graph, batch=batch, wanted=wanted, labelled=labelled)
+        clean = model.adapt(x, step.graph, batch=batch, rows=rows, labelled=labelled)
         return clean[judged] if evaluates_clean(model) else None
 
     def variance_shares(self, step: Step) -> dict[str, float]:
@@ -217,7 +216,7 @@ class OwnLearner(Learner):
             if model is self.net:
                 logits = model.adapt(labelled=labelled)
                 clean = logits if evaluates_clean(model) else None
-            elif model.rule.adapts:
+            elif model.rade.rule.adapts:
                 model.adapt()
         return clean
 

@@ -10,14 +10,13 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from importlib import import_module
-from typing import Any, cast, get_args
+from typing import Any, ClassVar, get_args
 
 import torch
 from torch import Tensor, nn
 
 from rade import (
     RADE,
-    Adjacency,
     Constant,
     Correction,
     Denoised,
@@ -25,23 +24,23 @@ from rade import (
     GradNorm,
     Graph,
     Inference,
-    Law,
     Rates,
     Readout,
     Rule,
     Variant,
     Views,
 )
-from rade.correction import aggregation
+from rade.correction import Adjacency
+from rade.distribution import NO_NOISE, variant_of
 from rade.errors import choose
-from rade.moments import Sent
-from rade.moments.base import Coefficients, Weights
-from rade.nn import CorrectedConv, GINConv
+from rade.moments import Coefficients
+from rade.nn import GINConv
 from rade.nn.linear import linear
+from rade.sums import Messages
 from rade.train.backbones import Backbone
 from rade.train.errors import SettingsError, unknown
 from rade.train.learner import Cadence, Context, Method
-from rade.wrapper.settings import KINDS, flat, from_flat
+from rade.train.options import KINDS, flat, from_flat
 
 # Below this share of non-zeros, messages are thinned entry by entry: input features of GIN are wide and mostly zero.
 SPARSE_BELOW = 0.1
@@ -49,7 +48,7 @@ SPARSE_BELOW = 0.1
 OWN = ("adapt_every", "noise_trust")  # of the method, beside the values of `RADE`
 OF_THE_TASK = ("task", "pool", "head")
 OF_ADAPTATION = ("data_gradient", "pooling_rule", "adapt_every")
-TRUSTED_BY = ("", "features", "common-neighbors", "degrees")
+TRUSTED_BY = ("", "features")
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ class DropEdge(Dropping):
         return RADE(net, Variant.NONE, rule=rates, views=Views(shared=True), generator=context.generator)
 
 
-def thin(values: Tensor, rate: float, generator: torch.Generator) -> Tensor:
+def thin(values: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
     """Zero each element with probability `rate` and scale the others by 1/(1 − rate)."""
     # Uniform numbers compared in place: four times as fast as `bernoulli_` on a CPU.
     kept = torch.rand(values.shape, generator=generator, dtype=values.dtype, device=values.device).ge_(rate)
@@ -158,37 +157,21 @@ class DropNode(Dropping):
 
 @dataclass(frozen=True, eq=False)
 class ThinnedMessages(Adjacency):
-    """An adjacency whose messages each lose elements at random."""
+    """An adjacency whose messages each lose elements at random: Σ_j dropout(α_ij m_j) + dropout(α_ii m_i)."""
 
-    clean: Graph
-    rate: float
-    generator: torch.Generator
+    linear: ClassVar[bool] = False  # a map of the sum is none of what was thinned
+    rate: float = 0.5
+    generator: torch.Generator | None = None
 
-    @property
-    def graph(self) -> Graph:
-        return self.clean
-
-
-@dataclass(frozen=True, eq=False)
-class ThinnedSum:
-    """Σ_j dropout(α_ij m_j) + dropout(α_ii m_i)."""
-
-    adjacency: ThinnedMessages
-    weights: Weights
-
-    def apply(self, messages: Tensor) -> Tensor:
+    def aggregate(self, coefficients: Coefficients, messages: Tensor | Messages) -> Tensor:
         """messages: [n, F] or [n, H, F]; fresh draws on every call."""
-        adjacency, weights = self.adjacency, self.weights
-        own = thin(weights.loop.unsqueeze(-1) * messages, adjacency.rate, adjacency.generator)
+        assert isinstance(messages, Tensor)
+        weights = coefficients.realised(coefficients.clean())
+        own = thin(weights.loop.unsqueeze(-1) * messages, self.rate, self.generator)
         if not messages.requires_grad and messages.count_nonzero() < SPARSE_BELOW * messages.numel():
-            return own + _receive_entries(adjacency, weights.edges, messages)
-        sent = weights.edges.unsqueeze(-1) * messages[adjacency.graph.pattern.source]
-        return own + adjacency.graph.pattern.row_sum(thin(sent, adjacency.rate, adjacency.generator))
-
-
-@aggregation.register
-def _(adjacency: ThinnedMessages, coefficients: Coefficients) -> ThinnedSum:
-    return ThinnedSum(adjacency, coefficients.realised(coefficients.clean()))
+            return self.own(own + _receive_entries(self, weights.edges, messages))
+        sent = weights.edges.unsqueeze(-1) * messages[self.graph.pattern.source]
+        return self.own(own + self.graph.pattern.row_sum(thin(sent, self.rate, self.generator)))
 
 
 def _receive_entries(adjacency: ThinnedMessages, weights: Tensor, messages: Tensor) -> Tensor:
@@ -215,7 +198,9 @@ class ThinnedNet(nn.Module):
 
     def forward(self, x: Tensor, edge_index: Any, **inputs: Any) -> Tensor:
         """As the backbone."""
-        adjacency = ThinnedMessages(edge_index, self.rate, self.generator) if self.training else edge_index
+        adjacency = edge_index
+        if self.training:
+            adjacency = ThinnedMessages(edge_index, rate=self.rate, generator=self.generator)
         logits: Tensor = self.net(x, adjacency, **inputs)
         return logits
 
@@ -235,28 +220,25 @@ class DropMessage(Dropping):
 class VirtualNodeConv(nn.Module):
     """A convolution beside a new node per graph: conv(x)_i + Θ · mean of x over the graph of i."""
 
-    hears_everybody = True
-
-    def __init__(self, convolution: nn.Module, inputs: int, width: int, generator: torch.Generator) -> None:
+    def __init__(self, convolution: Any, inputs: int, width: int, generator: torch.Generator) -> None:
         super().__init__()
         self.convolution = convolution
         self.map = nn.Linear(inputs, width, bias=False, device=generator.device)
         nn.init.xavier_uniform_(self.map.weight, generator=generator)  # not from torch's own stream, which nobody seeds
 
-    def forward(self, x: Tensor, adjacency: Adjacency) -> Tensor:
-        """x: [n, F_in], dense or CSR; returns [n, F_out], or the rows of a restricted adjacency."""
-        own: Tensor = self.convolution(x, adjacency)
-        graph = adjacency.graph
-        heard = graph.pool(linear(self.map, x)) / graph.sizes.clamp(min=1)[:, None]  # [graphs, F_out]
-        return own + heard.index_select(0, adjacency.own(graph.batch))
+    def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        """x: [n, F_in], dense or CSR; returns [n, F_out]."""
+        own: Tensor = self.convolution(x, graph)
+        return own + self._everyone(x, graph).index_select(0, graph.batch)
 
-    def layer_key(self, step: int = 0) -> Any:
-        """That of the convolution."""
-        return cast(CorrectedConv, self.convolution).layer_key(step)
+    def for_targets(self, rows: Tensor, x: Tensor, graph: Graph) -> Tensor:
+        """The same for some nodes."""
+        own: Tensor = self.convolution.for_targets(rows, x, graph)
+        return own + self._everyone(x, graph).index_select(0, graph.batch[rows])
 
-    def sent(self, head: Tensor | None, graph: Graph, x: Tensor, **inputs: Any) -> Sent:
-        """What the convolution sends along edges."""
-        return cast(CorrectedConv, self.convolution).sent(head, graph, x, **inputs)
+    def _everyone(self, x: Tensor, graph: Graph) -> Tensor:
+        """The mapped mean of each graph, [graphs, F_out]."""
+        return graph.pool(linear(self.map, x)) / graph.sizes.clamp(min=1)[:, None]
 
 
 @dataclass(frozen=True)
@@ -277,7 +259,7 @@ class VirtualNode(Method):
 class RandomAddDrop(Method):
     """Random Add-Drop Edge: the values of `rade.RADE`, and after which steps the rates adapt.
 
-    Its settings have the flat names of `rade.wrapper.settings`; those that the chosen values lack are not offered.
+    Its settings have the flat names of `rade.train.options`; those that the chosen values lack are not offered.
     """
 
     variant: Variant | str = Variant.OF
@@ -286,22 +268,21 @@ class RandomAddDrop(Method):
     correction: Correction = Correction()  # noqa: RUF009
     readout: Readout = Readout()  # noqa: RUF009
     inference: Inference = Expected()  # noqa: RUF009
-    noise: Rates | Denoised = Law.noise  # of the data's own graph
+    noise: Rates | Denoised = NO_NOISE  # of the data's own graph
     noise_trust: str = ""  # the similarity by which its edges are trusted; empty: all alike
     adapt_every: Cadence = "batch"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "variant", Variant(self.variant))
+        object.__setattr__(self, "variant", variant_of(self.variant))
         choose("adapt_every", self.adapt_every, get_args(Cadence))
         choose("noise_trust", self.noise_trust, TRUSTED_BY)
-        self.rule.check(self.correction)
         self.rule.check_views(self.views)
 
     @property
     def options(self) -> dict[str, Any]:
         """The flat settings and their present values."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        found = {"variant": Variant(self.variant).value, **flat(values)}
+        found = {"variant": variant_of(self.variant).value, **flat(values)}
         found |= {name: getattr(self, name) for name in OWN}
         hidden = OF_THE_TASK if self.rule.adapts else OF_THE_TASK + OF_ADAPTATION
         return {name: value for name, value in found.items() if name not in hidden}
@@ -398,8 +379,6 @@ METHODS: dict[str, NamedMethod] = {
     "rade-of-add": _rade("RADE-OF, additions only", variant="of", p=0.0),
     "rade-of-delta": _rade("RADE-OF with the paper's delta-method moments", variant="of", moments="delta"),
     "rade-ofs-delta": _rade("RADE-OFS with the paper's delta-method moments", variant="ofs", moments="delta"),
-    "rade-of-sampled": _rade("RADE-OF with the paper's sampled attention sums", variant="of", complement="sampled"),
-    "rade-ofs-sampled": _rade("RADE-OFS with the paper's sampled attention sums", variant="ofs", complement="sampled"),
     "rade-of-layered": _rade("RADE-OF with an independent view per layer", variant="of", share_view=False),
     "rade-ofs-layered": _rade("RADE-OFS with an independent view per layer", variant="ofs", share_view=False),
 }

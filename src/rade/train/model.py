@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rade import RADE, Constant, Inference, Variant
+from rade import RADE, Constant, Inference
 from rade.data import Dataset
 from rade.train.backbones import Backbone, build_backbone
 from rade.train.batches import batches_of
@@ -80,9 +80,10 @@ class Trained:
     def by(self, inference: Inference) -> "Trained":
         """The same model, predicting in another way; one that was trained without RADE as well."""
         net, (base,) = self.learner.net, [part for part in self.learner.modules() if isinstance(part, Backbone)]
-        if isinstance(net, RADE) and net.variant is not Variant.NONE:
-            model = RADE(base, net.variant, rule=net.rule, inference=inference, density=self.shape.density)
-            model.controller.load_state_dict(net.controller.state_dict())
+        if isinstance(net, RADE) and net.rade.variant.corrects:
+            own, density = net.rade, self.shape.density
+            model = RADE(base, own.variant, rule=own.rule, inference=inference, density=density)
+            model.rate_state.load_state_dict(net.rate_state.state_dict())
         else:
             model = RADE(base, rule=Constant(0.0, 0.0), inference=inference, density=self.shape.density)
         learner = BackboneLearner(model, self.learner.generator, Plain()).eval()

@@ -34,6 +34,7 @@ NEUTRAL = frozenset({"seed", "threads", "device"})  # no other experiment: which
 # Settings that came after the first runs were stored: at these values they decide nothing and leave keys as they were.
 LATER = {"test_corrupt": "", "labels_per_class": 0, "train_items": 0, "train_share": 0.0}
 LATER_OPTIONS = {"noise_trust": ""}  # of methods, likewise
+GONE_OPTIONS = {"complement": "exact", "samples": 256}  # of RADE when the first runs were stored: keys still have them
 Curves = dict[str, list[FiniteFloat]]
 
 
@@ -202,6 +203,7 @@ def key_of(
     decides = {name: value for name, value in decides.items() if name not in LATER or value != LATER[name]}
     later = LATER_OPTIONS
     options = {name: value for name, value in options.items() if name not in later or value != later[name]}
+    options = {**GONE_OPTIONS, **options} if "moments" in options else options
     decides["device"] = str(settings["device"]).partition(":")[0]
     origin = {name: data[name] for name in ("name", "files", "options")}
     whole = {"numerics": NUMERICS, "settings": decides, "options": options, "run": run, "data": origin}

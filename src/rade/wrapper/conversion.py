@@ -1,18 +1,20 @@
-"""Turning a PyG model's convolutions into corrected ones, and back; parameters, hooks and names stay where they are."""
+"""Turning a PyG model's convolutions into ones on views, and back; parameters, hooks and names stay where they are."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 from functools import singledispatch
-from typing import cast
+from typing import Any, cast
 
 import torch_geometric.nn as pyg
 from torch.nn import Module
 
 from rade import nn
 from rade.nn.base import CorrectedConv, convolutions
+from rade.nn.context import Context
 
-TWINS: dict[type[Module], type[Module]] = {
+TWINS: dict[type[Module], type[CorrectedConv]] = {
     pyg.GCNConv: nn.GCNConv,
     pyg.GINConv: nn.GINConv,
     pyg.GATConv: nn.GATConv,
@@ -35,48 +37,24 @@ TWINS: dict[type[Module], type[Module]] = {
     pyg.ClusterGCNConv: nn.ClusterGCNConv,
     pyg.SimpleConv: nn.SimpleConv,
 }
-PLAIN = {twin: layer for layer, twin in TWINS.items()}
-SUPPORTED = ", ".join(sorted(layer.__name__ for layer in TWINS))
+
+EDGES = {"edge_index", "edge_index_dict", "pos_edge_index"}  # arguments that hold edges, of which views are drawn
 
 
-def convert(model: Module, strict: bool = True) -> Module:
-    """Make every supported convolution of ``model`` accept views; returns the same model, converted in place.
+def convert(model: Module) -> Module:
+    """Make the convolutions of ``model`` ready for views; returns the same model, converted in place.
 
-    Only the layers' class changes, so parameters, optimizers, hooks and ``state_dict`` keys are untouched, and given a
-    plain ``edge_index`` the model computes what it did before. Unsupported message-passing layers are an error;
-    with ``strict=False`` they stay as they are, on the clean graph.
+    Only the layers' class changes, so parameters, optimizers, hooks and ``state_dict`` keys are untouched, and the
+    model computes what it did before. A layer with moments takes a `rade.Graph` as ``edge_index`` as well.
     """
     if not any(isinstance(module, pyg.MessagePassing) for module in model.modules()):
-        raise ValueError(
-            f"expected a model built from graph convolutions, but {type(model).__name__} has none; supported layers: "
-            f"{SUPPORTED}"
-        )
-    plain = {path: module for path, module in model.named_modules() if type(module) in TWINS}
-    if not strict:
-        plain = {path: module for path, module in plain.items() if refused_option(module) is None}
-    others = {id(module) for module in unsupported(model)}  # metrics of torchmetrics overload ==
-    for path, module in model.named_modules():
-        if type(module).__name__ == "HeteroConv":
-            raise ValueError(
-                f"HeteroConv at {path or 'the top'!r} has several relations, and views are of one: each would need a "
-                "density, rates and views of its own, between two kinds of nodes; "
-                "make the graph homogeneous (HeteroData.to_homogeneous()), or wrap a part that sees one relation"
-            )
-        if strict and path not in plain and id(module) in others:
-            raise ValueError(
-                f"{type(module).__name__} at {path or 'the top'!r} is not supported on random views: "
-                f"{reason_against(module)} (supported: {SUPPORTED}); replace it, or pass "
-                "strict=False to leave it on the "
-                "clean graph"
-            )
-    if not plain and not convolutions(model):
-        raise ValueError(f"none of the model's layers is supported on random views; supported layers: {SUPPORTED}")
-    try:
-        for path, module in plain.items():
-            _become(module, path)
-    except ValueError:
-        _restore(plain.values())  # a refused model stays as it was
-        raise
+        raise ValueError(f"expected a model built from graph convolutions, but {type(model).__name__} has none")
+    for module in model.modules():
+        if isinstance(module, pyg.MessagePassing) and not isinstance(module, CorrectedConv) and takes_edges(module):
+            _forget_propagate(module)
+            module.__class__ = cast(type[pyg.MessagePassing], twin_of(type(module)))
+    if not convolutions(model):
+        raise ValueError("no layer of the model takes an edge_index: there is no graph to draw views of")
     return model
 
 
@@ -87,82 +65,68 @@ def revert(model: Module) -> Module:
     return model
 
 
-def unsupported(model: Module) -> list[Module]:
-    """The layers that pass messages but cannot take a view."""
-    kind = pyg.MessagePassing
-    return [module for module in model.modules() if isinstance(module, kind) and not isinstance(module, CorrectedConv)]
-
-
-def reason_against(module: Module) -> str:
-    """Why a message-passing layer cannot take a view."""
-    if isinstance(module, pyg.FiLMConv) and module.num_relations == 1:
-        return "a message of it is a nonlinear function of both ends, which has no moments here"
-    kinds = (kind for kind in type(module).__mro__ if kind.__name__ in _REASONS)
-    known = next((_REASONS[kind.__name__] for kind in kinds), None)
-    if known is not None:
-        return known
-    if any(isinstance(module, kind) for kind in TWINS):
-        return "a subclass of a supported layer may compute something else; rade.register says that it does not"
-    aggregation = module.__dict__.get("aggr")
-    if aggregation is not None and aggregation not in ("add", "sum", "mean"):
-        return f"{aggregation!r} is no weighted sum, so there is no expectation to preserve"
-    return "its coefficients have no moments here; rade.register takes a layer of your own that has them"
-
-
-_SCORES = "its coefficients are functions of pairs without moments here (rade.nn.GATv2Conv shows how to write some)"
-_ATTRIBUTES = "its messages use edge attributes, which added edges do not have"
-_NO_SUM = "it is no weighted sum of messages, so there is no expectation to preserve"
-_RELATIONS = "it has several relations, and views are of one: each would need a density, rates and views of its own"
-_REASONS = {
-    **dict.fromkeys(("SuperGATConv", "FAConv", "FeaStConv"), _SCORES),
-    **dict.fromkeys(("NNConv", "CGConv", "GMMConv", "SplineConv", "ResGatedGraphConv"), _ATTRIBUTES),
-    **dict.fromkeys(("PNAConv", "EdgeConv", "DynamicEdgeConv", "GENConv", "MFConv", "PointNetConv"), _NO_SUM),
-    **dict.fromkeys(("RGCNConv", "FastRGCNConv", "RGATConv", "HGTConv", "HANConv", "FiLMConv"), _RELATIONS),
-}
-
-
 def register(layer: type[Module], twin: type[Module]) -> None:
-    """Let `convert` and `RADE` turn a convolution of your own into its corrected ``twin``.
+    """Let `convert` and `RADE` sum by moments in a convolution of your own, as its ``twin`` says.
 
-    ``twin`` derives from `rade.nn.CorrectedConv` and from ``layer``, and has the two methods `forward` (which sends by
-    ``self.send(edge_index, coefficients, messages)`` where ``edge_index`` is a `rade.Adjacency`) and `sent`.
+    ``twin`` derives from `rade.nn.CorrectedConv` and from ``layer``, and has `coefficients`, which PyG's own forward is
+    then summed with, or its own forward on views, `on`; and `after_sum` where a linear map follows the sum.
     """
     if not (isinstance(twin, type) and issubclass(twin, CorrectedConv) and issubclass(twin, layer)):
         raise TypeError(
             f"the twin of {layer.__name__} must derive from rade.nn.CorrectedConv and from {layer.__name__} itself, in "
             "this order"
         )
-    missing = [name for name, above in (("forward", layer), ("sent", CorrectedConv)) if _is_of(twin, name, above)]
-    if missing:
-        raise TypeError(f"{twin.__name__} needs a {missing[0]} of its own; docs/tutorial-aggregator.md shows one")
-    TWINS[layer], PLAIN[twin] = twin, layer
+    if twin.coefficients is CorrectedConv.coefficients and twin.on is CorrectedConv.on:
+        raise TypeError(f"{twin.__name__} needs a method coefficients of its own; docs/theory.md shows one")
+    TWINS[layer] = twin
 
 
-def _is_of(twin: type[Module], name: str, above: type) -> bool:
-    """Whether a twin has a method only from there."""
-    return bool(getattr(twin, name) is getattr(above, name))
+def takes_edges(module: Module) -> bool:
+    """Whether a layer takes an edge_index, or several: some build a graph of their own."""
+    return not EDGES.isdisjoint(inspect.signature(type(module).forward).parameters)
 
 
-def refused_option(module: Module) -> str | None:
-    """Why a layer of a supported kind cannot take a view as it was built, None where it can; it stays as it is."""
-    plain = type(module)
-    module.__class__ = TWINS[plain]
-    try:
-        cast(CorrectedConv, module).check_options()
-    except ValueError as error:
-        return str(error)
-    finally:
-        module.__class__ = plain
-    return None
+def twin_of(layer: type[Module]) -> type[CorrectedConv]:
+    """The class of a layer on views; without moments of its own, one that is corrected by pairs of views."""
+    return TWINS[layer] if layer in TWINS else _by_pairs(layer)
 
 
-def _become(module: Module, path: str) -> None:
-    refusal = refused_option(module)
-    if refusal is not None:
-        raise ValueError(f"layer {path or 'at the top'!r}: {refusal}")
-    module.__class__ = TWINS[type(module)]
+_PAIRED: dict[type[Module], type[CorrectedConv]] = {}
+
+
+def _by_pairs(layer: type[Module]) -> type[CorrectedConv]:
+    if layer not in _PAIRED:
+        own = {"moments": False, "__reduce_ex__": _reduced, "__module__": layer.__module__}
+        _PAIRED[layer] = type(layer.__name__, (CorrectedConv, layer), own)
+    return _PAIRED[layer]
+
+
+def _reduced(module: Any, protocol: object) -> tuple[Any, ...]:
+    """Classes that are made here cannot be found by name: pickles and copies tell the layer that they were made of."""
+    return _made, (module._plain,), module.__dict__
+
+
+def _made(layer: type[Module]) -> CorrectedConv:
+    kind = _by_pairs(layer)
+    return kind.__new__(kind)
+
+
+def attach(model: Module, context: Context | None) -> None:
+    """Tell all layers of a model where their views come from."""
+    for conv in convolutions(model).values():
+        conv._context = context
 
 
 def _restore(modules: Iterable[Module]) -> None:
     for module in modules:
-        module.__class__ = PLAIN.get(type(module), type(module))
+        if isinstance(module, CorrectedConv):
+            module.__dict__.pop("_context", None)
+            _forget_propagate(module)
+            module.__class__ = module._plain
+
+
+def _forget_propagate(module: Any) -> None:
+    """Whoever explains a layer leaves its class's `propagate` in the layer itself, where it outlives the class."""
+    own = {getattr(type(module), name, None) for name in ("_orig_propagate", "_jinja_propagate")}
+    if getattr(module.__dict__.get("propagate"), "__func__", None) in own - {None}:
+        del module.__dict__["propagate"]

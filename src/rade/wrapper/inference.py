@@ -1,25 +1,19 @@
-"""What a model in evaluation mode aggregates over: values that say how to predict."""
+"""How a model in evaluation mode predicts: values that say what its layers aggregate over."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from rade.graph.adjacency import Adjacency
-from rade.memory import Memo
-from rade.view.law import Law
-from rade.view.rates import Rates
-from rade.view.sampling import draw
-from rade.view.trust import Trust
-from rade.view.view import MeanView
+from rade.distribution import NO_NOISE, Rates, Trust
+from rade.nn.context import Context
 
-Run = Callable[[Adjacency], Any]
-DENOISED_KEPT = 2  # who tries many rates on a graph must not keep an operator of each
+Run = Callable[[], Any]
 
 
 @dataclass(frozen=True)
@@ -33,16 +27,19 @@ class Inference(ABC):
     rates: Rates | None = field(default=None, kw_only=True)
 
     @abstractmethod
-    def __call__(self, run: Run, law: Law) -> Any:
-        """The prediction; ``run`` is a forward pass of the model on any adjacency."""
+    def __call__(self, context: Context, run: Run) -> Any:
+        """The prediction; ``run`` is a forward pass of the model, whose layers ask the context."""
 
 
 @dataclass(frozen=True)
 class Expected(Inference):
-    """One pass on the mean over all views: clean for RADE-OF, with the expected additions for RADE-OFS."""
+    """One pass on the mean over all views: the plain model for RADE-OF, with the expected additions for RADE-OFS."""
 
-    def __call__(self, run: Run, law: Law) -> Any:
-        return run(MeanView(law))
+    def __call__(self, context: Context, run: Run) -> Any:
+        if self.rates is None:
+            return run()
+        with context.using(rates=self.rates):
+            return run()
 
 
 @dataclass(frozen=True)
@@ -55,8 +52,8 @@ class Denoised(Inference):
     and ``trust`` in single edges of one graph, which attention (GAT) needs to gain by it.
     """
 
-    noise: Rates = Rates(0.0, 0.0)  # noqa: RUF009 - a frozen value
-    trust: Trust = Law.trust
+    noise: Rates = NO_NOISE
+    trust: Trust = Trust()  # noqa: RUF009 - a frozen value
 
     def __post_init__(self) -> None:
         if not isinstance(self.noise, Rates):
@@ -69,9 +66,9 @@ class Denoised(Inference):
             raise TypeError(f"noise must be a rade.Rates or a rade.Denoised, got {noise!r}")
         return Denoised(noise) if isinstance(noise, Rates) else noise
 
-    def __call__(self, run: Run, law: Law) -> Any:
-        kept = law.memo.once("denoised", lambda: Memo(DENOISED_KEPT))
-        return run(MeanView(kept.once(self, lambda: replace(law, noise=self.noise, trust=self.trust))))
+    def __call__(self, context: Context, run: Run) -> Any:
+        with context.using(rates=self.rates, noise=self.noise, trust=self.trust):
+            return run()
 
 
 @dataclass(frozen=True)
@@ -84,11 +81,17 @@ class Ensemble(Inference):
         if self.size < 1:
             raise ValueError(f"an ensemble needs at least one view, got size = {self.size}")
 
-    def __call__(self, run: Run, law: Law) -> Any:
-        total = run(draw(law))
+    def __call__(self, context: Context, run: Run) -> Any:
+        total = sampled(context, run, self.rates)
         for _ in range(self.size - 1):
-            total = tree_map(_sum, total, run(draw(law)))
+            total = tree_map(_sum, total, sampled(context, run, self.rates))
         return tree_map(lambda part: part / self.size if isinstance(part, Tensor) else part, total)
+
+
+def sampled(context: Context, run: Run, rates: Rates | None = None, **changes: Any) -> Any:
+    """One pass on views, whatever the mode of the model."""
+    with context.using(mode="views", rates=rates, **changes), context.afresh():
+        return run()
 
 
 def _sum(one: Any, other: Any) -> Any:

@@ -2,67 +2,143 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.nn import Module
 from torch.optim import Optimizer
+from torch_geometric.data import Data
 
-from rade import distributed
-from rade.control.gradients import NoGradient
-from rade.control.labelled import Labelled
-from rade.control.readout import Readout
-from rade.control.rules import DEFAULT, Rule
-from rade.control.state import RateState
+from rade.distribution import NO_NOISE, Correction, Rates, Variant, Views, variant_of
 from rade.errors import outside
-from rade.graph.adjacency import Adjacency
 from rade.graph.graph import Graph
-from rade.memory import Recall, ordinary_tensors
-from rade.nn.head import path_of
-from rade.nn.modes import evaluating
-from rade.nn.precision import without_autocast
-from rade.nn.trace import tracing
-from rade.view.law import Correction, Law, Variant, Views
-from rade.view.laws import Laws
-from rade.view.randomness import branch_off, packed, unpack
-from rade.view.rates import Rates
-from rade.view.sampling import for_training
-from rade.wrapper.call import Call, entry_of, find_graph, require_finite, takes_graph
-from rade.wrapper.checks import is_explaining, is_tracing, require, require_model, require_optimizer, require_rule
-from rade.wrapper.conversion import convert, revert
-from rade.wrapper.doubts import Doubts
-from rade.wrapper.explain import LayerReport, explain_layers
+from rade.graph.sparse import is_sparse, without_autocast
+from rade.nn.base import convolutions
+from rade.nn.context import Context, Pass, Setting
+from rade.nn.trace import evaluating, path_of
+from rade.rates.rate_step import Passes, rate_step
+from rade.rates.readout import Labelled, Readout
+from rade.rates.regulariser import CleanPass, NoGradient
+from rade.rates.rules import DEFAULT, Rule
+from rade.rates.state import RateState
+from rade.runtime import Recall, distributed, ordinary_tensors
+from rade.views import branch_off, packed, unpack
+from rade.wrapper.conversion import attach, convert, revert
 from rade.wrapper.inference import Denoised, Expected, Inference
-from rade.wrapper.latest import Latest
-from rade.wrapper.noise import NoiseReport, noise_report
-from rade.wrapper.rate_step import look_back
-from rade.wrapper.running import Running
-from rade.wrapper.settings import refusal
-from rade.wrapper.stand_in import StandIn
-from rade.wrapper.uncertainty import Uncertainty, uncertainty
+from rade.wrapper.reports import (
+    LayerReport,
+    NoiseReport,
+    Uncertainty,
+    clean_pass,
+    explain_layers,
+    noise_report,
+    predicted,
+    uncertainty,
+)
+from rade.wrapper.warn import Warnings
+
+_finite: Recall[bool] = Recall()
 
 
-class RADE(StandIn):
-    """Wrap a PyG model: fresh random views on every training call, corrected so that inference agrees in expectation.
+@dataclass(frozen=True)
+class Settings:
+    """What `RADE` was built with; `RADE` says what each means."""
 
-    The wrapped model is converted in place (see `rade.convert`) and shares its parameters. Call it as you call the
-    model; `adapt` takes one step of the rate rule after ``loss.backward()``. Attributes and methods that are not RADE's
-    own are the wrapped model's.
+    variant: Variant
+    rule: Rule
+    views: Views
+    correction: Correction
+    readout: Readout
+    inference: Inference
+    noise: Denoised
+
+
+class _Meeting:
+    """What happens when layers meet a graph: rates for it, and in training its density, size and oddities are noted."""
+
+    def __init__(self, state: RateState, keeps_additions: bool) -> None:
+        self.state, self.keeps_additions, self.warnings = state, keeps_additions, Warnings()
+        self._known: weakref.ref[Graph] | None = None  # the graph that was looked at
+
+    def rates(self, graph: Graph, training: bool) -> Rates:
+        """The model's own, with as many additions per node at inference as in training."""
+        if self.keeps_additions and not training:
+            return self.state.rates_for(graph)
+        return self.state.rates_at(graph.density)
+
+    def shares(self) -> tuple[float, float]:
+        """p and ρ."""
+        return float(self.state.rates.p), self.state.rho_now
+
+    def met(self, graph: Graph, batched: bool) -> None:
+        """A training pass has come to its first graph."""
+        if self.keeps_additions:
+            self.state.count(graph)
+        if self._known is not None and self._known() is graph:
+            return
+        self._known = weakref.ref(graph)
+        self.state.see(graph)
+        self.warnings.batch(graph, batched)
+        self.warnings.additions(graph, self.state.rates, self.state.rho_now)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_known": None}
+
+
+class _Latest:
+    """The last training call of a model: how to repeat it, its logits, and what the loss told them."""
+
+    def __init__(self, run: partial[Any], present: Pass, output: Any, context: Context) -> None:
+        self.run, self.present, self.context = run, present, context
+        logits = output[0] if isinstance(output, tuple | list) and output else output
+        self.logits = logits.detach() if isinstance(logits, Tensor) else None
+        self.gradient: Tensor | None = None
+        self.reached: Tensor | None = None  # rows that received a gradient, over all backward passes
+        if isinstance(logits, Tensor) and logits.requires_grad:
+            logits.register_hook(self._reach)  # type: ignore[no-untyped-call]
+
+    def _reach(self, gradient: Tensor) -> None:
+        self.context.reached = self.present  # layers that are computed again meet the views of this pass
+        rows = (gradient != 0).reshape(len(gradient), -1).any(1) if gradient.dim() else None
+        if rows is not None:
+            self.reached = rows if self.reached is None else self.reached | rows
+            self.gradient = gradient.detach()
+
+    @property
+    def labelled(self) -> Labelled:
+        """The rows that the loss was taken over."""
+        if self.reached is None or not bool(self.reached.any()):
+            raise NoGradient(
+                "the last training call received no gradient: adapt() without arguments needs loss.backward() first, "
+                "on a loss of what the model returned"
+            )
+        return Labelled(self.reached.nonzero().squeeze(1))
+
+
+class RADE(Module):
+    """Wrap a PyG model: fresh random views in every training call, corrected so that inference agrees in expectation.
+
+    The wrapped model is converted in place (see `rade.convert`) and shares its parameters. It is called with exactly
+    what you pass; each of its convolutions draws a view of the ``edge_index`` that it receives. In evaluation RADE-OF
+    *is* your model. Attributes and methods that are not RADE's own are the wrapped model's; RADE's settings are
+    ``model.rade``.
 
     Args:
-        model: any module built from the supported convolutions. Its graph is the argument named ``edge_index`` [2, E]
-            (both directions of every edge) or a PyG ``Data`` object; a ``batch`` vector [n] keeps graphs apart.
+        model: any module with PyG convolutions. A one-way ``edge_index`` is a directed graph; an argument named
+            ``batch``, or that of a ``Data`` object, keeps graphs apart.
         variant: ``"of"`` aligns with the input graph (RADE-OF), ``"ofs"`` keeps the expected additions at inference
             (RADE-OFS), ``"none"`` leaves views uncorrected.
         rule: how the rates move: `rade.Constant` keeps them, p = ρ = 0.2 unless given; `rade.GradNorm`, the paper's
             rule, and `rade.NoiseRatio` adapt them; or a `rade.Rule` of your own.
         views: how views are drawn, `rade.Views`: one per layer or one for all, Bernoulli or fixed numbers.
-        correction: how moments are computed, `rade.Correction`.
+        correction: how expectations are kept, `rade.Correction`: by moments, where a layer has them, or pairs of views.
         readout: task, pooling and linear head, `rade.Readout`; what rules that adapt must know.
         inference: `rade.Expected` aggregation, or an `rade.Ensemble` over sampled views.
         noise: rates at which the data's own graph has lost real edges (p) and gained spurious ones (q); training and
@@ -70,203 +146,164 @@ class RADE(StandIn):
             one graph are trusted, too; as ``inference`` it does the same at inference alone.
         density: edges over pairs of nodes; taken from the first training graph if not given.
         generator: source of all randomness; by default one seeded from torch's.
-        edge_index_arg: the name under which the model takes its graph.
-        batch_arg: the name under which it takes its batch vector; ``""`` says that its graph is a single one.
-        methods: other methods of the model that take the graph, ``["encode"]``; they are called like forward, on views.
-        strict: refuse models with unsupported message-passing layers, instead of leaving those on the clean graph.
 
     >>> from torch_geometric.nn import GCN
     >>> RADE(GCN(16, 32, 2, 7), "ofs").rates
     Rates(p=0.2, q=0.0)
     """
 
+    wrapped: Module
+
     def __init__(
         self,
         model: Module,
-        variant: Variant | str = Law.variant,
+        variant: Variant | str = Variant.OF,
         *,
         rule: Rule = DEFAULT,
-        views: Views = Law.views,
-        correction: Correction = Law.correction,
+        views: Views = Views(),  # noqa: B008
+        correction: Correction = Correction(),  # noqa: B008
         readout: Readout = Readout(),  # noqa: B008
         inference: Inference = Expected(),  # noqa: B008
-        noise: Rates | Denoised = Law.noise,
+        noise: Rates | Denoised = NO_NOISE,
         density: float | None = None,
         generator: torch.Generator | None = None,
-        edge_index_arg: str = "edge_index",
-        batch_arg: str = "batch",
-        methods: Sequence[str] = (),
-        strict: bool = True,
-        **removed: Any,
     ) -> None:
         super().__init__()
-        for name, value in removed.items():
-            raise TypeError(refusal(name, value))
-        require_rule(rule)
-        require(views=(views, Views), correction=(correction, Correction),
-                readout=(readout, Readout), inference=(inference, Inference))  # fmt: skip
-        require_model(model)
-        if isinstance(model, RADE):
-            raise ValueError("the model is wrapped in RADE already; wrap what it wraps, RADE(rade.revert(model), ...)")
-        rule.check(correction)
+        _require_model(model)
+        _require(rule=(rule, Rule), views=(views, Views), correction=(correction, Correction),
+                 readout=(readout, Readout), inference=(inference, Inference))  # fmt: skip
         rule.check_views(views)
-        observed = Denoised.of(noise)
-        self._laws = Laws(Variant(variant), correction, views, observed.noise, observed.trust, generator)
-        self.variant, self.views, self.correction = self._laws.variant, views, correction
-        self.readout = replace(readout, head=path_of(model, readout.head))
-        self.inference, self.edge_index_arg = inference, edge_index_arg
-        entries = [entry_of(model, name, edge_index_arg, batch_arg) for name in ("forward", *methods)]
-        self._entries = {entry.method: entry for entry in entries}
-        self.controller = RateState(rule, density)
-        self._graphs: Recall[Graph] = Recall()
-        self._latest: Latest | None = None
-        self._doubts, self._first = Doubts(), True
-        self.wrapped = convert(model, strict)  # last: from here on, names that it holds are its own
-
-    @property
-    def rule(self) -> Rule:
-        """How the rates move."""
-        return self.controller.rule
+        variant, observed = variant_of(variant), Denoised.of(noise)
+        readout = replace(readout, head=path_of(model, readout.head))
+        self.rade = Settings(variant, rule, views, correction, readout, inference, observed)
+        self.rate_state = RateState(rule, density)
+        self._latest: _Latest | None = None
+        self._looked = False  # at the labels of a training call
+        self._meeting = _Meeting(self.rate_state, variant.keeps_additions)
+        setting = Setting(variant, correction, views, observed.noise, observed.trust)
+        meeting = self._meeting
+        self._context = Context(setting, meeting.rates, meeting.met, meeting.shares, generator)
+        converted = convert(model)
+        if variant.keeps_additions:
+            _require_moments(converted)
+        attach(converted, self._context)
+        self.wrapped = converted  # last: from here on, names that it holds are its own
 
     @property
     def rates(self) -> Rates:
         """Current drop rate p and add rate q = ρ·density, which is 0 until ``density`` is given or a graph was seen."""
-        return self.controller.rates
-
-    @property
-    def generator(self) -> torch.Generator:
-        """Where views come from."""
-        return self._laws.generator
+        return self.rate_state.rates
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The model's output on fresh views (training) or as `inference` says (evaluation)."""
-        return self._forward("forward", *args, **kwargs)
+        """The model's output on fresh views (training) or as ``inference`` says (evaluation)."""
+        return self._call(self.wrapped, *args, **kwargs)
 
-    def _forward(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        with ordinary_tensors():
-            call = self._call(args, kwargs, method)
-            if not self.training and (is_explaining(self.wrapped) or (self._is_plain and is_tracing())):
-                return Running(self.wrapped, call)(None)
-            graph = self._graph(call)
-            if not self.training:
-                return self.inference(Running(self.wrapped, call), self._law_of_inference(graph, self.inference.rates))
-            self._doubts.batch(call, graph)
-            learning = torch.is_grad_enabled()  # a look without gradients is no training step
-            if learning:
-                self._doubts.again(self._latest, graph, self.rates)
-                self._doubts.follows(self._latest, graph, self.rule)
-            self.controller.see(graph)
-            if self.variant.keeps_additions:
-                self.controller.count(graph)
-            self._doubts.additions(graph, self.rates, float(self.controller.rho))
-            output = self._train(Running(self.wrapped, call), for_training(self.law(graph)))
-            if learning:
-                self._latest = Latest(call, graph, output)
-            return output
-
-    @property
-    def _is_plain(self) -> bool:
-        """Whether evaluation is the wrapped model itself, which can be traced: RADE-OF on a graph taken as it is."""
-        as_it_is = self._laws.noise == Law.noise and self._laws.trust.alike
-        return as_it_is and type(self.inference) is Expected and not self.variant.keeps_additions
-
-    def _train(self, running: Running, view: Adjacency) -> Any:
-        """One pass on a view; the very first one looks whether anybody uses it."""
-        if not self._first or torch.compiler.is_compiling() or "_orig_mod" in dict(self.wrapped.named_children()):
-            return running(view)
-        with tracing(self.wrapped) as trace:
-            output = running(view)
-        self._first = False
-        self._doubts.views(trace, view)
+    def _call(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """The model itself, or a method of it, as one pass."""
+        run, context = partial(method, *args, **kwargs), self._context
+        if torch.is_inference_mode_enabled():  # what is kept must serve training later
+            with ordinary_tensors():
+                return self._call(method, *args, **kwargs)
+        if context.current is not None:  # part of a pass that has begun
+            return run()
+        with context.running(_batch_of(method, args, kwargs)) as present:
+            if self.training:
+                self._look(args, kwargs)
+                output = run()
+            else:
+                output = self.rade.inference(context, run)
+        self._meeting.warnings.plain(present.plain)
+        if self.training:
+            self._trained(run, present, output)
         return output
 
-    def _law_of_inference(self, graph: Graph, rates: Rates | None) -> Law:
-        """At given rates, else the model's own with as many additions per node as in training."""
-        if rates is None and self.variant.keeps_additions:
-            rates = self.controller.rates_for(graph)
-        return self.law(graph, rates)
+    def _look(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Refuse features that are not finite in the first training call, warn of later ones."""
+        for value in (*args, *kwargs.values()):
+            x = value.x if isinstance(value, Data) else value
+            if isinstance(x, Tensor) and x.is_floating_point() and not x.requires_grad and not _is_finite(x):
+                told = "features must be finite, got NaN or infinity; clean them first (torch.nan_to_num)"
+                if self._latest is None and not self._meeting.warnings.steps:
+                    raise ValueError(told)
+                self._meeting.warnings.say("features", f"{told}; the call goes on all the same")
 
-    def __getattr__(self, name: str) -> Any:
-        """Parts of RADE itself, then what the wrapped model has; methods that take the graph run on views if asked."""
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            if name.startswith("__") or "wrapped" not in self.__dict__.get("_modules", {}):
-                raise
-        if name in self._entries:
-            return partial(self._forward, name)
-        found = getattr(self.wrapped, name)
-        if name == "reset_parameters":
-            return self._reset_parameters
-        if self.training and takes_graph(self.wrapped, name, self.edge_index_arg):
-            self._doubts.plain_method(name)
-        return found
-
-    def _reset_parameters(self) -> None:
-        """Parameters of the wrapped model and the rates, as before any training."""
-        cast(Any, self.wrapped).reset_parameters()
-        self.controller.reset()
-        self._latest = None
-
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """What ``state_dict()`` gave; parameters of the bare model belong into ``model.wrapped``."""
-        if strict and state_dict and state_dict.keys() <= self.wrapped.state_dict().keys():
-            raise RuntimeError(
-                "these are the parameters of the bare model, without rates: model.wrapped.load_state_dict(state)"
-            )
-        return super().load_state_dict(state_dict, strict, assign)
-
-    def at(self, rates: Rates) -> Callable[..., Any]:
-        """Evaluation at other rates, e.g. ``model.at(model.rates.scaled(n_b / n))(x, edge_index)``."""
-        if self.training:
-            raise RuntimeError("model.at(rates) is for evaluation: call model.eval() first")
-        return self.by(replace(self.inference, rates=rates))
-
-    def by(self, inference: Inference) -> Callable[..., Any]:
-        """Evaluation in another way, e.g. ``model.by(rade.Denoised(noise=...))(x, edge_index)``."""
-
-        def evaluate(*args: Any, **kwargs: Any) -> Any:
-            if self.training:
-                raise RuntimeError("model.by(inference) is for evaluation: call model.eval() first")
-            with ordinary_tensors():
-                call = self._call(args, kwargs)
-                law = self._law_of_inference(self._graph(call), inference.rates)
-                return inference(Running(self.wrapped, call), law)
-
-        return evaluate
-
-    def graph_of(self, *args: Any, **kwargs: Any) -> tuple[Tensor | None, Graph]:
-        """The features and the graph among what forward takes."""
-        call = self._call(args, kwargs)
-        return call.x, self._graph(call)
-
-    def law(self, graph: Graph, rates: Rates | None = None) -> Law:
-        """The distribution of views of a graph, at the current rates unless others are given."""
-        # As long as no density was seen, that of this graph serves.
-        return self._laws(graph, self.controller.rates_at(graph.density) if rates is None else rates)
+    def _trained(self, run: partial[Any], present: Pass, output: Any) -> None:
+        """Remember a training call; one without gradients is only a look."""
+        told, latest = self._meeting.warnings, self._latest
+        if not present.drew and not present.plain and run.func is self.wrapped:
+            told.no_views()
+        if not present.drew or not torch.is_grad_enabled():
+            return
+        if latest is not None and latest.reached is not None:
+            same = latest.present.graph is present.graph
+            if self.rade.rule.adapts:
+                told.follows(same, self.rade.rule)
+            nodes = None if present.graph is None else present.graph.num_nodes
+            if same and not self._looked and len(latest.reached) == nodes:
+                self._looked = True
+                told.labels(latest.reached, self.rates)
+        self.__dict__["_latest"] = _Latest(run, present, output, self._context)  # the wrapped model has no say in it
 
     def adapt(self, *args: Any, labelled: Labelled | Tensor | None = None, **kwargs: Any) -> Tensor:
         """One step of the rate rule, with the gradients that ``loss.backward()`` left; returns the clean logits.
 
         Args:
-            args, kwargs: what forward takes; without any, the arguments of the last training call.
+            args, kwargs: what forward takes; without any, the last training call is repeated.
             labelled: rows of the logits that the loss was taken over (int64 ids or a bool mask), or a `rade.Labelled`
                 that says more. By default all; without other arguments, those that the loss has reached.
         """
+        latest, told = self._latest, self._meeting.warnings
         if args or kwargs:
-            return self._adapt(self._call(args, kwargs), lambda: Labelled.of(labelled))
-        if self._latest is None:
+            run, batch = partial(self.wrapped, *args, **kwargs), _batch_of(self.wrapped, args, kwargs)
+        elif latest is None:
             raise RuntimeError("adapt() without arguments repeats the last training call, but there was none")
-        latest = self._latest
-        return self._adapt(latest.call, lambda: latest.labelled if labelled is None else Labelled.of(labelled))
+        else:
+            run, batch = latest.run, latest.present.batch
+        # Also where the caller has autocast or no gradients; and layers that are computed again, for the gradient of a
+        # clean pass with activation checkpointing, must do what they did in it.
+        device, context = self.rate_state.p.device, self._context
+        with (
+            ordinary_tensors(), torch.enable_grad(), without_autocast(device),
+            context.running(batch) as present, evaluating(self.wrapped), context.using(mode="clean"),
+        ):  # fmt: skip
+            passes = _RatePasses(self, run, present)
+            try:
+                repeated = latest is not None and not (args or kwargs) and labelled is None
+                rows = latest.labelled if repeated and latest is not None else Labelled.of(labelled)
+                logits = self._rate_step(passes, rows)
+                told.stepped()
+            except (ValueError, NoGradient) as refusal:
+                if told.steps == 0 or distributed():  # other ranks would wait for this one
+                    raise
+                told.left_out(refusal)
+                logits = passes.prediction()
+        self._latest = None  # one training call, one rate step; and nothing of it is kept alive
+        return logits
+
+    def _rate_step(self, passes: _RatePasses, labelled: Labelled) -> Tensor:
+        rule, readout, latest, told = self.rade.rule, self.rade.readout, self._latest, self._meeting.warnings
+        if rule.adapts and latest is not None and latest.logits is not None:
+            told.say("classes", readout.doubt(latest.logits, latest.gradient, told.steps))
+            if latest.reached is not None:
+                told.labels(latest.reached, self.rates)
+            told.outputs(latest.logits, readout)
+        distribution = self._context.distribution(passes.graph, training=True)
+        found = Passes(passes.clean, passes.prediction, passes.mean, passes.trained, lambda: passes.nodes)
+        generator = self._context.generator
+        return rate_step(self.rate_state, readout, labelled, distribution, self._learning, found, generator)
+
+    @property
+    def _learning(self) -> list[Any]:
+        return [parameter for parameter in self.wrapped.parameters() if parameter.requires_grad]
 
     def follow(self, optimizer: Optimizer) -> RADE:
         """Adapt the rates after every step of ``optimizer``, so that a training loop needs no other line; returns self.
 
-        Each step uses the arguments of the last training call and the rows of its output that received a gradient.
+        Each step repeats the last training call, for the rows of its output that received a gradient.
         """
-        require_optimizer(optimizer)
-        if self.rule.adapts and self.rule.data_gradient == "clean":
+        if not hasattr(optimizer, "param_groups") or not hasattr(optimizer, "register_step_post_hook"):
+            raise TypeError(f"follow takes the optimizer that steps, such as torch.optim.Adam(...), got {optimizer!r}")
+        if self.rade.rule.adapts and self.rade.rule.data_gradient == "clean":
             raise ValueError("data_gradient='clean' needs the loss itself: call adapt(..., labelled=...) by hand")
         own = {id(parameter) for parameter in self.parameters()}
         if not any(id(parameter) in own for group in optimizer.param_groups for parameter in group["params"]):
@@ -276,111 +313,251 @@ class RADE(StandIn):
             )
 
         def after_step(*_: Any) -> None:
-            if self.rule.adapts and self._latest is not None:
+            if self.rade.rule.adapts and self._latest is not None:
                 self.adapt()
 
         optimizer.register_step_post_hook(after_step)
         return self
 
-    def _adapt(self, call: Call, labelled: Callable[[], Labelled]) -> Tensor:
-        graph, running = self._graph(call), Running(self.wrapped, call)
-        self.controller.see(graph)
-        with torch.enable_grad(), without_autocast(graph.device):  # also where the caller has it otherwise
-            try:
-                logits = self._rate_step(running, graph, labelled())
-                self._doubts.stepped()
-            except (ValueError, NoGradient) as refusal:
-                if not self._doubts.late or distributed.running():  # other ranks would wait for this one
-                    raise
-                self._doubts.left_out(refusal)
-                logits = running.prediction(graph)
-        self._latest = None  # one training call, one rate step; and nothing of it is kept alive
-        return logits
+    def by(self, inference: Inference) -> Callable[..., Any]:
+        """Evaluation in another way, e.g. ``model.by(rade.Denoised(noise=...))(x, edge_index)``."""
 
-    def _rate_step(self, running: Running, graph: Graph, labelled: Labelled) -> Tensor:
-        rule, rates = self.rule, self.controller.rates_at(graph.density)
-        if rule.adapts and self._latest is not None:
-            self._doubts.training(self._latest, rates, self.readout, rule)
-        law = self._laws(graph, rates).afresh()
-        step, logits = look_back(running, law, self.readout, labelled, self._latest, rule)
-        if rule.adapts:
-            self.controller.step(step.evidence(rule))
-        return logits
+        def evaluate(*args: Any, **kwargs: Any) -> Any:
+            if self.training:
+                raise RuntimeError("model.by(inference) is for evaluation: call model.eval() first")
+            with ordinary_tensors(), self._context.running(_batch_of(self.wrapped, args, kwargs)):
+                return inference(self._context, partial(self.wrapped, *args, **kwargs))
+
+        return evaluate
 
     def explain(self, *args: Any, **kwargs: Any) -> list[LayerReport]:
         """What RADE does to each convolution at the current rates: one `LayerReport` per convolution called."""
-        with ordinary_tensors(), torch.no_grad(), evaluating(self.wrapped), tracing(self.wrapped) as trace:
-            call = self._call(args, kwargs)
-            graph = self._graph(call)
-            Running(self.wrapped, call)(graph)
-            return explain_layers(trace, self.law(graph))
+        with ordinary_tensors(), self._context.running(_batch_of(self.wrapped, args, kwargs)):
+            return explain_layers(self._context, self.wrapped, partial(self.wrapped, *args, **kwargs))
 
-    def noise(
+    def noise_report(
         self, *args: Any, labelled: Labelled | Tensor | None = None, views: int = 64, signs: int = 8, **kwargs: Any
     ) -> NoiseReport:
         """The regulariser R of this model at its present rates: sampled over ``views``, and as formulas have it."""
-        with ordinary_tensors():
-            call = self._call(args, kwargs)
-            law = self.law(self._graph(call))
-            return noise_report(Running(self.wrapped, call), law, self.readout, Labelled.of(labelled), views, signs)
+        run = partial(self.wrapped, *args, **kwargs)
+        with ordinary_tensors(), self._context.running(_batch_of(self.wrapped, args, kwargs)):
+            rest = (self.rade.readout, Labelled.of(labelled), views, signs)
+            return noise_report(self._context, self.wrapped, run, *rest)
 
     def uncertainty(self, *args: Any, views: int = 64, rates: Rates | None = None, **kwargs: Any) -> Uncertainty:
-        """How far predictions hang on single edges, at the present or other rates: an `Uncertainty`."""
+        """How far predictions depend on single edges, at the present or other rates: an `Uncertainty`."""
         if rates is not None:
-            require(rates=(rates, Rates))
-        with ordinary_tensors():
-            call = self._call(args, kwargs)
-            graph, running = self._graph(call), Running(self.wrapped, call)
-            predict = partial(self.inference, running, self._law_of_inference(graph, self.inference.rates))
-            return uncertainty(running, self._law_of_inference(graph, rates), self.readout, predict, views)
+            _require(rates=(rates, Rates))
+        run = partial(self.wrapped, *args, **kwargs)
+        with ordinary_tensors(), self._context.running(_batch_of(self.wrapped, args, kwargs)):
+            predict = partial(self.rade.inference, self._context, run)
+            return uncertainty(self._context, self.wrapped, run, self.rade.readout, predict, views, rates)
+
+    def inputs(self, *args: Any, **kwargs: Any) -> tuple[Tensor | None, Graph]:
+        """The features of nodes among what forward takes, and the graph that its first layer receives."""
+        with ordinary_tensors(), self._context.running(_batch_of(self.wrapped, args, kwargs)):
+            graph = clean_pass(self._context, self.wrapped, partial(self.wrapped, *args, **kwargs)).graph
+        return _features(args, kwargs, graph.num_nodes), graph
+
+    # ---- what is the wrapped model's ------------------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        """Parts of RADE itself, then what the wrapped model has; its own methods run as a pass, on views."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name.startswith("__") or "wrapped" not in self.__dict__.get("_modules", {}):
+                raise
+        found = getattr(self.wrapped, name)
+        if name == "reset_parameters":
+            return self._reset_parameters
+        return partial(self._call, found) if inspect.ismethod(found) and found.__self__ is self.wrapped else found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self._is_wrapped(name):
+            setattr(self.wrapped, name, value)
+        else:
+            super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        if self._is_wrapped(name):
+            delattr(self.wrapped, name)
+        else:
+            super().__delattr__(name)
+
+    def _is_wrapped(self, name: str) -> bool:
+        """Whether a name means something that the wrapped module holds, and RADE or a subclass of it does not."""
+        own, parts = vars(self), vars(self).get("_modules", {})
+        if type(self) is not RADE or "wrapped" not in parts or name.startswith("__"):
+            return False
+        if name in own or name in parts or hasattr(RADE, name):
+            return False
+        held = vars(parts["wrapped"])
+        kinds = (held, *(held.get(kind, ()) for kind in ("_parameters", "_buffers", "_modules")))
+        settable = isinstance(getattr(type(parts["wrapped"]), name, None), property)
+        return settable or any(name in kind for kind in kinds)
+
+    def _reset_parameters(self) -> None:
+        """Parameters of the wrapped model and the rates, as before any training."""
+        cast(Any, self.wrapped).reset_parameters()
+        self.rate_state.reset()
+        self._latest = None
+
+    # ---- states and copies ----------------------------------------------------------------------------------------
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """What ``state_dict()`` gave; parameters of the bare model belong into ``model.wrapped``."""
+        if strict and state_dict and state_dict.keys() <= self.wrapped.state_dict().keys():
+            raise RuntimeError(
+                "these are the parameters of the bare model, without rates: model.wrapped.load_state_dict(state)"
+            )
+        return super().load_state_dict(state_dict, strict, assign)
 
     def get_extra_state(self) -> Tensor:
         """The variant and the generator's state; no buffer, since those are broadcast and ranks' views must differ."""
-        variant = torch.tensor([list(Variant).index(self.variant)], dtype=torch.uint8)
-        return torch.cat([variant, packed(self.generator)])
+        variant = torch.tensor([list(Variant).index(self.rade.variant)], dtype=torch.uint8)
+        return torch.cat([variant, packed(self._context.generator)])
 
-    def set_extra_state(self, state: Tensor | dict[str, Tensor]) -> None:
-        """Continue the stream of views; ranks of a distributed run branch off into streams of their own.
-
-        Dicts are states of before, which did not tell their variant.
-        """
-        if isinstance(state, Tensor):
-            if state.dtype != torch.uint8:  # a mean of states has no stream: views go on where they are
-                return
-            self._require_variant(list(Variant)[int(state[0])])
-            state = state[1:]
-        unpack(self.generator, state)
-        branch_off(self.generator)
-
-    def _require_variant(self, saved: Variant) -> None:
-        if saved is not self.variant:
+    def set_extra_state(self, state: Tensor) -> None:
+        """Continue the stream of views; ranks of a distributed run branch off into streams of their own."""
+        if state.dtype != torch.uint8:  # a mean of states has no stream: views go on where they are
+            return
+        saved, own = list(Variant)[int(state[0])], self.rade.variant
+        if saved is not own:
             raise RuntimeError(
-                f"the state is one of variant {saved.value!r} and this model has {self.variant.value!r}, whose "
-                f"predictions differ: load it into RADE(model, {saved.value!r}), or take the parameters alone, "
+                f"the state is one of variant {saved.value!r} and this model has {own.value!r}, whose predictions "
+                f"differ: load it into RADE(model, {saved.value!r}), or take the parameters alone, "
                 "model.wrapped.load_state_dict(...)"
             )
+        unpack(self._context.generator, state[1:])
+        branch_off(self._context.generator)
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the last training call."""
         return self.__dict__ | {"_latest": None}
 
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], method: str = "forward") -> Call:
-        return self._entries[method].read(args, kwargs)
 
-    def _graph(self, call: Call) -> Graph:
-        graph = find_graph(call, self.wrapped, self._graphs, self.views.directed)
-        try:
-            require_finite(call.x)
-        except ValueError as refusal:
-            if self._first:
-                raise
-            self._doubts.features(refusal)
-        return graph
+class _RatePasses:
+    """The passes that a rate step asks a model for, each a repetition of one call, clean unless they say otherwise."""
+
+    def __init__(self, model: RADE, run: partial[Any], present: Pass) -> None:
+        self.model, self.run, self.present, self.context = model, run, present, model._context
+        self.nodes: Tensor | None = None  # of the rows of the logits, known after a pass
+        graph = self._known_graph()
+        self.graph = self.clean().graph if graph is None else graph
+        model.rate_state.see(self.graph)
+
+    def _known_graph(self) -> Graph | None:
+        """That of the last training call, if it is repeated, or one that was given as such."""
+        given, latest = (*self.run.args, *self.run.keywords.values()), self.model._latest
+        if latest is not None and latest.run.func is self.run.func:
+            before = (*latest.run.args, *latest.run.keywords.values())
+            if len(given) == len(before) and all(one is other for one, other in zip(given, before)):
+                return latest.present.graph
+        return next((value for value in given if isinstance(value, Graph)), None)
+
+    def clean(self) -> CleanPass:
+        found = clean_pass(self.context, self.model.wrapped, self.run, self.model.rade.readout)
+        self.nodes = found.nodes
+        return found
+
+    def prediction(self) -> Tensor:
+        found = predicted(self.model.wrapped, self.run)
+        self.nodes = self.present.targets
+        return found
+
+    def mean(self) -> Tensor:
+        with self.context.using(mode="mean"):
+            found = predicted(self.model.wrapped, self.run)
+        self.nodes = self.present.targets
+        return found
+
+    def trained(self) -> Tensor | None:
+        """The logits of the last training call; where that asked for other rows, in the order of these."""
+        latest = self.model._latest
+        if latest is None or latest.present.graph is not self.graph:
+            return None
+        if latest.logits is None or self.nodes is None or latest.present.targets is None:
+            return latest.logits
+        place = torch.full((self.graph.num_nodes,), -1, device=self.nodes.device)
+        place[latest.present.targets] = torch.arange(len(latest.present.targets), device=self.nodes.device)
+        at = place[self.nodes]
+        logits = latest.logits if latest.logits.dim() == 2 else latest.logits[:, None]
+        return torch.where((at >= 0)[:, None], logits[at.clamp(min=0)], torch.nan)
+
+
+def _require(**given: tuple[object, type]) -> None:
+    """Refuse what is not a value of the wanted kind; a number for a rule is told how constant rates are said."""
+    for name, (value, kind) in given.items():
+        if not isinstance(value, kind):
+            rates = f"; constant rates are rade.Constant({value}, {value})" if isinstance(value, int | float) else ""
+            raise TypeError(f"{name} must be a rade.{kind.__name__}, got {value!r}{rates}")
+
+
+def _require_model(model: object) -> None:
+    """Refuse what is no model, its class among it."""
+    if isinstance(model, type):
+        raise TypeError(f"RADE wraps a model, got the class {model.__name__}: build it, RADE({model.__name__}(...))")
+    if not isinstance(model, Module):
+        raise TypeError(f"RADE wraps a model, a torch.nn.Module, got {model!r}")
+    if isinstance(model, torch.jit.ScriptModule):
+        raise TypeError(
+            "RADE replaces layers, and those of a scripted model are fixed: wrap it before torch.jit.script"
+        )
+    if isinstance(model, RADE):
+        raise ValueError("the model is wrapped in RADE already; wrap what it wraps, RADE(rade.revert(model), ...)")
+
+
+def _require_moments(model: Module) -> None:
+    """Refuse RADE-OFS for layers whose expected additions are unknown; the model stays as it was."""
+    for path, conv in convolutions(model).items():
+        if reason := conv.against_moments():
+            revert(model)
+            raise ValueError(
+                f"RADE-OFS adds the expected additions at inference, and those of {type(conv).__name__} at "
+                f"{path or 'the top'!r} are unknown: {reason}; use RADE-OF, variant='of', which takes any layer"
+            )
+
+
+@cache
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The parameters of a method by position."""
+    return tuple(inspect.signature(function).parameters)
+
+
+def _batch_of(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
+    """The batch vector of a call: an argument named batch, or that of a Data object."""
+    found = kwargs.get("batch")
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, Data):
+            found = value.get("batch")
+    if found is None and len(args) > 2:
+        forward = type(method).forward if isinstance(method, Module) else method.__func__  # type: ignore[attr-defined]
+        found = dict(zip(_parameters(forward)[1:], args)).get("batch")
+    return found if isinstance(found, Tensor) and found.dim() == 1 and found.dtype == torch.long else None
+
+
+def _features(args: tuple[Any, ...], kwargs: dict[str, Any], nodes: int) -> Tensor | None:
+    """The features of nodes among the arguments of a call: a matrix with a row for each."""
+    given = [value.x if isinstance(value, Data) else value for value in (kwargs.get("x"), *args, *kwargs.values())]
+    matrices = (x for x in given if isinstance(x, Tensor) and x.dim() == 2 and len(x) == nodes)
+    return next((x for x in matrices if x.is_floating_point()), None)
+
+
+def _is_finite(x: Tensor) -> bool:
+    """Whether features are; looked at once for each tensor in memory."""
+    if x.layout not in (torch.strided, torch.sparse_csr):  # no features, but the matrix of a graph
+        return True
+    values = x.values() if is_sparse(x) else x
+    # The sum alone tells almost always, in one pass and without a mask; finite values may still overflow it.
+    return _finite.get(
+        (values,), None, lambda: bool(torch.isfinite(values.sum())) or bool(torch.isfinite(values).all())
+    )
 
 
 @revert.register
 def _(model: RADE) -> Module:
-    if model.variant.keeps_additions and model.rates.q > 0:
+    if model.rade.variant.keeps_additions and model.rates.q > 0:
         warnings.warn(
             "predictions change: RADE-OFS adds the expected additions at inference, which the plain model lacks; to "
             "keep them, do not revert, predict with the wrapped model after model.eval()",

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import torch
 from torch import Tensor
 from torch.nn.functional import dropout
 
+from rade.distribution import Distribution
 from rade.graph.graph import Graph
-from rade.graph.operator import Operator
-from rade.memory import remembered
+from rade.moments.attention.cells import NodesInCells
+from rade.moments.attention.delta import ExpandedDenominator
 from rade.moments.attention.denoised import denoised_attention
-from rade.moments.attention.denominator import Denominator, denominator, is_exact
+from rade.moments.attention.exact import Denominator, DenominatorByPairs, listing_is_cheaper
+from rade.moments.attention.exact_cells import DenominatorByCells
 from rade.moments.attention.scores import PairScores, Scores
-from rade.moments.base import Coefficients, Moments, Pulls, Weights
-from rade.moments.monte_carlo import SampledMoments, sampled_moments, sampled_variance
-from rade.view.law import Law
-from rade.view.observed import Observed
-from rade.view.view import View
+from rade.moments.base import Coefficients, Moments, Slopes, Weights
+from rade.moments.denoise import Observed
+from rade.sums import Sums
+from rade.views import View
 
 RAREST = 2.0**-100  # least E[α']/α: who is never heard (q = 1 and far heavier non-neighbors) has no larger factor
 FAINTEST = 1e-290  # coefficients below it are lost in any sum: their factor is 1
@@ -25,9 +28,8 @@ FAINTEST = 1e-290  # coefficients below it are lost in any sum: their factor is 
 class Attention(Coefficients):
     """Multi-head attention with scores s (sources) and t (targets), [n, H] (Appendix C.III, E.III).
 
-    ``moments="exact"`` is the exact law of the random denominator to 1e-5, at any scores; ``"delta"`` the paper's
-    second-order expansion, ``complement="sampled"`` the same with sums over non-neighbors estimated from a sample, as
-    in the paper; ``"monte-carlo"`` averages over sampled views.
+    ``moments="exact"`` is the exact distribution of the random denominator to 1e-5, at any scores; ``"delta"`` the
+    paper's second-order expansion, which also serves edges with attributes on graphs too large to list all pairs.
     """
 
     def __init__(
@@ -61,56 +63,58 @@ class Attention(Coefficients):
         edges, loop, added = (dropout(w, self.drop) for w in (weights.edges, weights.loop, weights.added))
         return Weights(edges, loop, added)
 
-    def mean(self, law: Law) -> Moments:
+    def mean(self, distribution: Distribution) -> Moments:
         """E[α'] = π w E[1/X], X without the pair's own part."""
-        if law.correction.moments == "monte-carlo":
-            return self._sampled(law).mean
-        found = self._denominator(law)
-        edges, loop = (1.0 - law.rates.p) * self._edge_mean(law), found.loop_mean()
+        found = self._denominator(distribution)
+        edges, loop = (1.0 - distribution.rates.p) * self._edge_mean(distribution), found.loop_mean()
         return Moments(edges.to(self.dtype), loop.to(self.dtype), found.nonedge_mean(self.dtype))
 
-    def variance(self, law: Law) -> Moments:
+    def variance(self, distribution: Distribution) -> Moments:
         """E[α'²] − E[α']²."""
-        if law.correction.moments == "monte-carlo":
-            return sampled_variance(self, law, self._sampled(law))
-        found = self._denominator(law)
+        found = self._denominator(distribution)
         return Moments(found.edge_variance().to(self.dtype), self.no_loop(), found.nonedge_variance(self.dtype))
 
-    def ratio(self, law: Law) -> tuple[Tensor, Tensor]:
+    def ratio(self, distribution: Distribution) -> tuple[Tensor, Tensor]:
         """α/E[α'], in double precision."""
-        if law.correction.moments == "monte-carlo":
-            return super().ratio(law)
         edges, loop = self._clean
-        edges = _quotient(edges, self._edge_mean(law)) / (1.0 - law.rates.p)
-        return edges.to(self.dtype), _quotient(loop, self._denominator(law).loop_mean()).to(self.dtype)
+        edges = _quotient(edges, self._edge_mean(distribution)) / (1.0 - distribution.rates.p)
+        return edges.to(self.dtype), _quotient(loop, self._denominator(distribution).loop_mean()).to(self.dtype)
 
-    def response(self, view: View, pulls: Pulls) -> tuple[Tensor, Tensor]:
+    def response(self, view: View, slopes: Slopes) -> tuple[Tensor, Tensor]:
         """A pair's own message, and the part α' of the target's other messages that it takes."""
-        law, target = view.law, self.graph.pattern.target
-        edges, _ = super().response(view, pulls)
-        mean = self.expected(law)
-        sent = mean.edges * pulls.edges
-        total = self.graph.pattern.row_sum(sent) + mean.loop * pulls.loop + pulls.nonedges
-        edges = edges - self.present(law, 1) * (total[target] - sent)
-        return edges, self.on(view).added * (pulls.added - total[view.added.target])
+        distribution, target = view.distribution, self.graph.pattern.target
+        edges, _ = super().response(view, slopes)
+        mean = self.expected(distribution)
+        sent = mean.edges * slopes.edges
+        total = self.graph.pattern.row_sum(sent) + mean.loop * slopes.loop + slopes.nonedges
+        edges = edges - self.present(distribution, 1) * (total[target] - sent)
+        return edges, self.on(view).added * (slopes.added - total[view.added.target])
 
-    def denoised(self, observed: Observed) -> Operator:
+    def denoised(self, observed: Observed) -> Sums:
         """Numerator and denominator without spurious edges in the mean."""
         return denoised_attention(self.scores, observed, self.dtype)
 
-    def is_exact(self, law: Law) -> bool:
+    @property
+    def has_moments(self) -> bool:
         """Not where pairs of features have scores and are too many to be listed."""
-        return is_exact(self.scores, law)
+        return isinstance(self.scores, Scores) or listing_is_cheaper(self.scores)
 
-    def cap(self, law: Law) -> float | Tensor:
+    def is_exact(self, distribution: Distribution) -> bool:
+        """Not where edges have scores of their own and pairs are too many to be listed."""
+        return super().is_exact(distribution) and (self.scores.uniform or listing_is_cheaper(self.scores))
+
+    def cap(self, distribution: Distribution) -> float | Tensor:
         """3/(1−p) for the expansion: above every legitimate factor of a node of degree one, below its excesses."""
-        return law.correction.limit() if self.is_exact(law) else law.correction.limit(auto=3.0 / (1.0 - law.rates.p))
+        correction = distribution.correction
+        if self.is_exact(distribution):
+            return correction.limit()
+        return correction.limit(auto=3.0 / (1.0 - distribution.rates.p))
 
     def no_loop(self) -> Tensor:
         """[n, H] zeros."""
         return torch.zeros_like(self.scores.loop, dtype=self.dtype)
 
-    @remembered
+    @cached_property
     def _clean(self) -> tuple[Tensor, Tensor]:
         """α of edges [E, H] and loops [n, H] in double precision."""
         scores, pattern = self.scores, self.graph.pattern
@@ -121,14 +125,20 @@ class Attention(Coefficients):
     def _weights(self, edges: Tensor, loop: Tensor, added: Tensor) -> Weights:
         return Weights(edges.to(self.dtype), loop.to(self.dtype), added.to(self.dtype))
 
-    def _sampled(self, law: Law) -> SampledMoments:
-        return self.once(law, "sampled", lambda: sampled_moments(self, law))
+    def _denominator(self, distribution: Distribution) -> Denominator:
+        def build() -> Denominator:
+            scores, rates = self.scores, distribution.rates
+            if not self.is_exact(distribution):
+                return ExpandedDenominator(scores, rates)
+            if listing_is_cheaper(scores):
+                return DenominatorByPairs(scores, rates)
+            assert isinstance(scores, Scores)
+            return DenominatorByCells(NodesInCells(scores), rates)
 
-    def _denominator(self, law: Law) -> Denominator:
-        return self.once(law, "denominator", lambda: denominator(self.scores, law))
+        return self.once(distribution, "denominator", build)
 
-    def _edge_mean(self, law: Law) -> Tensor:
-        return self.once(law, "edge mean", lambda: self._denominator(law).edge_mean())
+    def _edge_mean(self, distribution: Distribution) -> Tensor:
+        return self.once(distribution, "edge mean", lambda: self._denominator(distribution).edge_mean())
 
 
 class ScoredAttention(Attention):

@@ -1,4 +1,6 @@
-"""Scores in cells: every source at the points of its cell of s, every target's kink at the points of its own.
+"""Sums of functions of the attention weight over all nodes, without a list of pairs: scores in cells.
+
+Every source stands at the points of its cell of s, every target's kink at the points of its own.
 
 LeakyReLU(s_j + t_i) bends at s_j = −t_i, the kink of target i. Between two different cells of sources and kinks the
 branch is fixed, so any smooth function of the weight is smooth in both and may be interpolated in both. In the kink's
@@ -11,6 +13,11 @@ import math
 
 import torch
 from torch import Tensor
+
+from rade.graph.graph import Graph
+from rade.moments.attention.prefix import ThresholdSums
+from rade.moments.attention.scores import Scores
+from rade.sums import Everyone, Sums
 
 WIDTH = 1.0  # of a cell, in units of the scores
 POINTS = 6  # Chebyshev points of a cell; functions of the weight are then interpolated to about 1e-6
@@ -82,6 +89,136 @@ class Cells:
         """1 for columns above the kink, ``slope`` for those below, [..., B + 1, 1]."""
         lower = torch.cat([self.at < kink, torch.ones_like(kink, dtype=torch.bool).reshape(*kink.shape[:-1], 1)], -1)
         return torch.where(lower, slope, 1.0)[..., None].to(self.at)
+
+
+class NodesInCells:
+    """Who stands where: the neighbors and the non-neighbors of every row (head of a node) at the points of columns.
+
+    ``neighbors`` and ``others`` [R, B + 1, POINTS] turn Σ_j f(w_ij) into Σ_{column, point} (·) f(w at the point).
+    ``empty`` [R, B + 1] tells, by integer counts, the columns all of whose sources are neighbors or the node itself:
+    there nothing is left, not the rounding of all − edges − loop.
+    """
+
+    def __init__(self, scores: Scores) -> None:
+        self.scores, self.graph, self.heads = scores, scores.graph, scores.heads
+        graph, heads = self.graph, self.heads
+        segment = (graph.batch[:, None] * heads + torch.arange(heads, device=graph.device)).flatten()
+        segments = graph.num_graphs * heads
+        cells = self.cells = Cells(scores.s.flatten(), scores.t.flatten(), segment, segments)
+        target, source = self.rows(graph.pattern.target).flatten(), self.rows(graph.pattern.source).flatten()
+        self.edge_column = cells.column(target, source)
+        nodes = torch.arange(segment.numel(), device=graph.device)
+        self.loop_column = cells.column(nodes, nodes)
+        size = nodes.numel() * (cells.columns + 1)
+        at_edge = target * (cells.columns + 1) + self.edge_column
+        at_loop = nodes * (cells.columns + 1) + self.loop_column
+        gone = torch.bincount(torch.cat([at_edge, at_loop]), minlength=size).view(nodes.numel(), -1)
+        self.empty = gone == cells.in_columns(cells.count.view(segments, -1), cells.below)
+        weight = cells.source_weight
+        neighbors = weight.new_zeros(size, POINTS).index_add(0, at_edge, weight.index_select(0, source))
+        everyone = weight.new_zeros(cells.count.numel(), POINTS).index_add(0, cells.group, weight)
+        upto = torch.cat([weight[:1] * 0, weight[cells.order].cumsum(0)])
+        first = cells.start[cells.own_group]
+        below = upto.index_select(0, first + cells.below) - upto.index_select(0, first)
+        others = cells.in_columns(everyone.view(segments, cells.columns, POINTS), below)
+        others = others - (neighbors.index_add(0, at_loop, weight)).view_as(others)
+        self.neighbors, self.others = neighbors.view_as(others), others.masked_fill(self.empty[..., None], 0.0)
+
+    def rows(self, nodes: Tensor) -> Tensor:
+        """The rows of the heads of some nodes, [P] → [P, H]."""
+        return nodes[:, None] * self.heads + torch.arange(self.heads, device=nodes.device)
+
+    def read(self, values: Tensor, target: Tensor, source: Tensor, column: Tensor) -> Tensor:
+        """Columns' values [R, B + 1, POINTS] at pairs of rows [P], by interpolation."""
+        at = values.flatten(0, 1).index_select(0, target * (self.cells.columns + 1) + column)
+        return (at * self.cells.source_weight.index_select(0, source)).sum(1)
+
+    def edges(self, values: Tensor) -> Tensor:
+        """Columns' values on the clean edges, [E, H]."""
+        pattern = self.graph.pattern
+        target, source = self.rows(pattern.target).flatten(), self.rows(pattern.source).flatten()
+        return self.read(values, target, source, self.edge_column).view(-1, self.heads)
+
+    def loops(self, values: Tensor) -> Tensor:
+        """Columns' values from each node to itself, [n, H]."""
+        nodes = torch.arange(self.loop_column.numel(), device=self.loop_column.device)
+        return self.read(values, nodes, nodes, self.loop_column).view(-1, self.heads)
+
+
+class HeadKernel(Everyone):
+    """Weights of all pairs with a head axis: they are scaled by what multiplies their sums."""
+
+    def scaled(self, factor: Tensor) -> Everyone:
+        return _Scaled(self, factor)
+
+
+class _Scaled(Everyone):
+    def __init__(self, kernel: HeadKernel, factor: Tensor) -> None:
+        self.kernel, self.factor = kernel, factor  # [n, H]
+
+    def apply(self, x: Tensor) -> Tensor:
+        return self.factor.unsqueeze(-1) * self.kernel.apply(x)
+
+    def scaled(self, factor: Tensor) -> Everyone:
+        return _Scaled(self.kernel, factor * self.factor)
+
+
+class AttentionKernel(HeadKernel):
+    """K_ij given at the points of all columns, [R, B + 1, POINTS]: zero in columns without a non-neighbor."""
+
+    def __init__(self, nodes: NodesInCells, values: Tensor, dtype: torch.dtype) -> None:
+        self.nodes, self.dtype, cells = nodes, dtype, nodes.cells
+        self.values = values.masked_fill(nodes.empty[..., None], 0.0)
+        queries = self.queries = cells.split.nonzero().squeeze(1)
+        keys = (cells.group, cells.rank, cells.source_weight, cells.count)
+        self.below = ThresholdSums(*keys, cells.own_group[queries], cells.below[queries])
+        # All columns of cells are summed whole, the kink's own as above the kink; below it the branches are exchanged.
+        own = self.values[queries, cells.own[queries]]
+        self.prepared = self.below.prepare(self.values[queries, -1] - own, dtype)
+        self.whole = self.values[:, :-1].flatten(1).to(dtype).view(-1, nodes.heads, cells.columns * POINTS)
+
+    def apply(self, x: Tensor) -> Tensor:
+        """Σ_j K_ij x_j over all j of i's graph, j = i included, [n, H, F]."""
+        graph, heads = self.nodes.graph, self.nodes.heads
+        below, totals = self.below.apply(self.prepared, x.flatten(0, 1).to(self.dtype))
+        out = _by_graph(graph, self.whole, totals.view(graph.num_graphs, heads, -1, x.shape[-1]))
+        return out.flatten(0, 1).index_add(0, self.queries, below).view_as(x)
+
+    def over_nonedges(self) -> Sums:
+        """Σ_{j∉N(i), j≠i} K_ij x_j: edges and loops by the same interpolation, so that what was added is taken off."""
+        edges, loop = (
+            values.to(self.dtype) for values in (self.nodes.edges(self.values), self.nodes.loops(self.values))
+        )
+        return Sums(self.nodes.graph, -edges, -loop, everyone=(self,))
+
+
+def _by_graph(graph: Graph, rows: Tensor, totals: Tensor) -> Tensor:
+    """Rows [n, H, K] of nodes times the matrices [B, H, K, F] of their graphs, [n, H, F]: a product for each width."""
+    if graph.num_graphs == 1:
+        return (rows.transpose(0, 1) @ totals[0]).transpose(0, 1)
+    padded = torch.cat([rows, rows.new_zeros(1, *rows.shape[1:])])
+    found = rows.new_zeros(rows.shape[0] + 1, rows.shape[1], totals.shape[-1])
+    for graphs, nodes in _widths(graph):
+        block = padded[nodes].transpose(1, 2) @ totals[graphs]  # [G, H, W, F]
+        found = found.index_add(0, nodes.flatten(), block.transpose(1, 2).flatten(0, 1))
+    return found[:-1]
+
+
+def _widths(graph: Graph) -> list[tuple[Tensor, Tensor]]:
+    """Graphs [G] of about one size, and their nodes [G, W] filled up with n to a power of two; found once."""
+    if "widths" not in graph.cache:
+        power = torch.ceil(torch.log2(graph.sizes.clamp(min=1).double())).long()
+        graph.cache["widths"] = [_of_width(graph, power == p, int(2**p)) for p in torch.unique(power)]
+    found: list[tuple[Tensor, Tensor]] = graph.cache["widths"]
+    return found
+
+
+def _of_width(graph: Graph, which: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    graphs, place = which.nonzero().squeeze(1), torch.arange(width, device=graph.device)
+    nodes = graph.ptr[graphs][:, None] + place
+    if graph.by_graph is not None:
+        nodes = graph.by_graph[nodes.clamp(max=graph.num_nodes - 1)]
+    return graphs, nodes.masked_fill(place >= graph.sizes[graphs][:, None], graph.num_nodes)
 
 
 def _ranked(values: Tensor, thresholds: Tensor, segment: Tensor) -> tuple[Tensor, Tensor]:

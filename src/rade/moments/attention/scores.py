@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
 
 import torch
 from torch import Tensor
@@ -13,12 +12,56 @@ from torch.nn.functional import leaky_relu
 from torch.utils.checkpoint import checkpoint
 
 from rade.graph.graph import Graph
-from rade.graph.sparse import Pattern
-from rade.moments.attention.nonneighbors import ListedPairs
+from rade.graph.sparse import Pattern, row_pointer
+from rade.moments.base import without_derivatives
 
+SHORT_LIST = 2**18  # pairs that are gone through at the speed of the cache
 CHUNK = 2**20  # numbers per temporary of scores that are functions of pairs of features
-CACHED = 2**18  # numbers of a part of a table that are gone through at the speed of the cache
-LARGE = 2**25  # numbers of a table from which on its parts are computed again in the backward pass
+
+
+@dataclass(frozen=True, eq=False)
+class ListedPairs:
+    """All ordered pairs (i, j ≠ i) of a batch by target, [P]; where the edges stand among them, and the others."""
+
+    target: Tensor
+    source: Tensor
+    rowptr: Tensor  # [n + 1]
+    edge: Tensor  # [E] position of each clean edge
+    other: Tensor  # [P − E] positions of the non-edges
+    pattern: Pattern  # of the non-edges
+
+
+def ordered_pairs(graph: Graph) -> int:
+    """The number of ordered pairs."""
+    return int((graph.sizes * (graph.sizes - 1)).sum())
+
+
+def few_pairs(graph: Graph, heads: int) -> bool:
+    """Whether all pairs of a graph may be listed: only so do scores of pairs of features have moments."""
+    return ordered_pairs(graph) * heads <= SHORT_LIST
+
+
+def list_pairs(graph: Graph) -> ListedPairs:
+    """All pairs of every graph, in O(Σ n_g²); found once."""
+    if "all pairs" not in graph.cache:
+        graph.cache["all pairs"] = _listed(graph)
+    found: ListedPairs = graph.cache["all pairs"]
+    return found
+
+
+def _listed(graph: Graph) -> ListedPairs:
+    target = torch.repeat_interleave(graph.size - 1)
+    rowptr = row_pointer(target, graph.num_nodes)
+    nodes = torch.arange(graph.num_nodes, device=graph.device)
+    by_graph = nodes if graph.by_graph is None else graph.by_graph
+    own = torch.empty_like(nodes).index_copy_(0, by_graph, nodes)  # place of each node, graph by graph
+    place = graph.ptr[graph.batch[target]] + torch.arange(target.numel(), device=graph.device) - rowptr[target]
+    source = by_graph[place + (place >= own[target])]  # nobody is its own source
+    edges, n = graph.pattern, graph.num_nodes
+    edge = torch.searchsorted(target * n + source, edges.target * n + edges.source)
+    other = torch.ones_like(target, dtype=torch.bool).index_fill(0, edge, False).nonzero().squeeze(1)
+    pattern = Pattern.general(row_pointer(target[other], n), source[other], n)
+    return ListedPairs(target, source, rowptr, edge, other, pattern)
 
 
 class PairScores(ABC):
@@ -28,7 +71,6 @@ class PairScores(ABC):
     scale. ``edge`` [E, H] is β on clean edges, ``own`` [n, H] β_ii where there are self-loops, else −∞.
     """
 
-    summable = False  # whether sums over all nodes need no list of pairs
     uniform = False  # whether edges have the scores that any pair of their nodes would have
 
     def __init__(self, graph: Graph, edge: Tensor, loop: Tensor, self_loops: bool) -> None:
@@ -36,6 +78,10 @@ class PairScores(ABC):
         self.edge, self.loop = edge.double(), loop.double()
         self.own = self.loop if self_loops else torch.full_like(self.loop, -torch.inf)
         self.largest = self.heard(self.edge.detach())
+
+    def detached(self) -> PairScores:
+        """The same without derivatives in features."""
+        return without_derivatives(self)
 
     @property
     def heads(self) -> int:
@@ -68,7 +114,7 @@ class PairScores(ABC):
 class Scores(PairScores):
     """β_ij = LeakyReLU(s_j + t_i) for scores s of sources and t of targets, [n, H]."""
 
-    summable = uniform = True
+    uniform = True
 
     def __init__(self, graph: Graph, s: Tensor, t: Tensor, slope: float, self_loops: bool) -> None:
         if slope < 0:
@@ -126,7 +172,7 @@ class EdgeScores(Scores):
 class FeatureScores(PairScores):
     """β_ij = score(query_i, key_j + e_ij) per head, for features [n, H, C] and a function of rows [P, H, C].
 
-    ``matrix`` gives the scores of all pairs of [n, H, C] and [S, H, C] as [n, H, S].
+    Sums over all nodes have no closed form: there are moments only where the list of all pairs is short.
     """
 
     def __init__(
@@ -137,10 +183,7 @@ class FeatureScores(PairScores):
         score: Callable[[Tensor, Tensor], Tensor],
         self_loops: bool,
         extra: Attributes,
-        matrix: Callable[[Tensor, Tensor], Tensor],
     ) -> None:
-        self.narrow = query, key + torch.as_tensor(extra.others).to(key)
-        self.matrix = matrix
         self.query, self.key, self.score = query.double(), key.double() + extra.others, score
         pattern, key = graph.pattern, key.double()
         edge = score(self.query.index_select(0, pattern.target), key.index_select(0, pattern.source) + extra.edges)
@@ -154,15 +197,6 @@ class FeatureScores(PairScores):
             return self._at(target, source)
         found: list[Tensor] = [checkpoint(self._at, *piece, use_reentrant=False) for piece in pieces]
         return torch.cat(found)
-
-    def table(self, columns: Tensor) -> Tensor:
-        """β of all targets and some sources [S] that are no neighbors, [n, H, S]; in the precision of the features."""
-        query, key = self.narrow
-        key = key.index_select(0, columns)
-        parts = torch.split(query, max(1, CACHED // max(1, key.numel())))
-        if len(query) * key.numel() <= LARGE:
-            return torch.cat([self.matrix(part, key) for part in parts])
-        return torch.cat([cast(Tensor, checkpoint(self.matrix, part, key, use_reentrant=False)) for part in parts])
 
     def _at(self, target: Tensor, source: Tensor) -> Tensor:
         return self.score(self.query.index_select(0, target), self.key.index_select(0, source))

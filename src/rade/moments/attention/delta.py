@@ -1,0 +1,124 @@
+"""The paper's moments of attention's denominator: a second-order expansion around its mean (Lemmas C.2, E.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from rade.distribution import Rates
+from rade.moments.attention.cells import AttentionKernel, NodesInCells
+from rade.moments.attention.exact import Denominator, listing_is_cheaper
+from rade.moments.attention.scores import PairScores, Scores, list_pairs
+from rade.moments.degrees import expansion
+from rade.sums import Sums
+
+HUGE = 300.0  # log of a weight relative to the shift; its square is still a number
+PerWeight = Callable[[Tensor, Tensor, Tensor], Tensor]  # (w, mean of X, variance of X) → a value
+
+
+class Others(Protocol):
+    """The non-neighbors of every node, with weights relative to `PairScores.heaviest`."""
+
+    def total(self, power: int) -> Tensor:
+        """Σ_{j∉N(i)} w_ij^power, [n, H]."""
+
+    def sums(self, value: PerWeight, mean: Tensor, variance: Tensor, dtype: torch.dtype) -> Sums:
+        """Σ_{j∉N(i)} value(w_ij, mean_i, variance_i) x_j."""
+
+
+def all_others(scores: PairScores) -> Others:
+    """All non-neighbors, summed over as is best."""
+    if listing_is_cheaper(scores):
+        return _Listed(scores)
+    if not isinstance(scores, Scores):
+        raise ValueError(
+            f"scores of pairs (GATv2Conv, TransformerConv, AGNN) have no moments on {scores.graph.num_nodes} nodes, "
+            "where sums over all non-neighbors have no closed form; use GATConv, or compare pairs of views"
+        )
+    return _InCells(scores)
+
+
+class ExpandedDenominator(Denominator):
+    """φ = E[1/X] ≈ 1/D + σ²/D³ and E[1/X²] ≈ 1/D² + 3σ²/D⁴, D and σ² without the pair's own part (Eq. C.9, E.2)."""
+
+    def __init__(self, scores: PairScores, rates: Rates) -> None:
+        self.scores, self.rates, pattern = scores, rates, scores.graph.pattern
+        self.others, shift = all_others(scores), scores.heaviest()
+        self.edge, self.own = torch.exp(scores.edge - shift[pattern.target]), torch.exp(scores.own - shift)
+        p, q = rates.p, rates.q
+        mean = self.own + (1.0 - p) * pattern.row_sum(self.edge) + q * self.others.total(1)
+        self.mean = torch.where(mean > 0, mean, 1.0)
+        self.variance = p * (1.0 - p) * pattern.row_sum(self.edge.square()) + q * (1.0 - q) * self.others.total(2)
+
+    def edge_mean(self) -> Tensor:
+        return self.edge * self._edge(1)
+
+    def edge_variance(self) -> Tensor:
+        """Var[α'_ij] = π w² E[1/X²] − (π w E[1/X])², [E, H]."""
+        stay = 1.0 - self.rates.p
+        first, second = stay * self.edge * self._edge(1), stay * self.edge.square() * self._edge(2)
+        # The two expansions are separate: their difference can fall below zero where σ² exceeds D².
+        return (second - first.square()).clamp(min=0)
+
+    def loop_mean(self) -> Tensor:
+        return self.own * expansion(self.mean, self.variance, 1)
+
+    def nonedge_mean(self, dtype: torch.dtype) -> Sums:
+        return self.others.sums(self._nonedge_mean, self.mean, self.variance, dtype)
+
+    def nonedge_variance(self, dtype: torch.dtype) -> Sums:
+        def value(w: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+            second = self.rates.q * w.square() * self._nonedge(w, mean, variance, 2)
+            return second - self._nonedge_mean(w, mean, variance).square()
+
+        return self.others.sums(value, self.mean, self.variance, dtype)
+
+    def _edge(self, power: int) -> Tensor:
+        """E[(w + S_ij)^−power] for an edge: its own part leaves the sums and w enters."""
+        p, target = self.rates.p, self.scores.graph.pattern.target
+        variance = (self.variance[target] - p * (1.0 - p) * self.edge.square()).clamp(min=0)
+        return expansion(self.mean[target] + p * self.edge, variance, power)
+
+    def _nonedge_mean(self, w: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        return self.rates.q * w * self._nonedge(w, mean, variance, 1)
+
+    def _nonedge(self, w: Tensor, mean: Tensor, variance: Tensor, power: int) -> Tensor:
+        """The same for a non-edge; smooth in w, for interpolation, hence not clamped."""
+        q = self.rates.q
+        return expansion(mean + (1.0 - q) * w, variance - q * (1.0 - q) * w.square(), power)
+
+
+class _InCells(Others):
+    """By cells of scores."""
+
+    def __init__(self, scores: Scores) -> None:
+        self.nodes, shift = NodesInCells(scores), scores.heaviest()
+        log_weight = self.nodes.cells.log_weights_of(scores.slope, scores.t.flatten())
+        self.shape, self.weight = shift.shape, torch.exp(log_weight - shift.flatten()[:, None, None])
+
+    def total(self, power: int) -> Tensor:
+        """Over who stands where."""
+        return (self.nodes.others * self.weight.pow(power)).sum((1, 2)).view(self.shape).clamp(min=0)
+
+    def sums(self, value: PerWeight, mean: Tensor, variance: Tensor, dtype: torch.dtype) -> Sums:
+        values = value(self.weight, mean.flatten()[:, None, None], variance.flatten()[:, None, None])
+        return AttentionKernel(self.nodes, values, dtype).over_nonedges()
+
+
+class _Listed(Others):
+    """As a list of pairs."""
+
+    def __init__(self, scores: PairScores) -> None:
+        self.graph, self.pattern = scores.graph, list_pairs(scores.graph).pattern
+        target = self.pattern.target
+        self.weight = torch.exp((scores.at(target, self.pattern.source) - scores.heaviest()[target]).clamp(max=HUGE))
+
+    def total(self, power: int) -> Tensor:
+        return self.pattern.row_sum(self.weight.pow(power))
+
+    def sums(self, value: PerWeight, mean: Tensor, variance: Tensor, dtype: torch.dtype) -> Sums:
+        target = self.pattern.target
+        return Sums(self.graph, listed=((self.pattern, value(self.weight, mean[target], variance[target]).to(dtype)),))

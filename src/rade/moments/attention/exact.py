@@ -1,0 +1,249 @@
+"""The exact distribution of attention's denominator X_i = c_i + Σ_k A'_ik w_ik, pair by pair where these can be listed.
+
+One dyadic lattice serves every positive X, whatever its distribution: t = 2^k in the Laplace transform,
+
+    1/X = ln 2 · Σ_{k∈Z} 2^k e^(−2^k X) (1 + ε),   |ε| ≤ 2|Γ(1 + 2πi/ln 2)| = 1.0e-5 for every X > 0   (1/X²: 9e-5),
+
+so only the two ends must follow X. Four weights at the first levels stand for all smaller k: they are exact for
+integrands t, t², t³, t⁴, and the first level is so small that nothing else is left.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+from torch.utils.checkpoint import checkpoint
+
+from rade.distribution import Rates
+from rade.moments.attention.cells import POINTS, WIDTH
+from rade.moments.attention.scores import ListedPairs, PairScores, Scores, few_pairs, list_pairs, ordered_pairs
+from rade.sums import Sums
+
+LN2 = math.log(2.0)
+START = 4  # the first level has 2^k · 2^START · E[X] ≤ 1
+FINISH = math.log(10.0)  # the last one 2^k · (smallest X) ≥ 10: what is left out begins at 20 e^−20
+FAINT, SILENT = -14.0, 4.1  # log y: below the first a pair is felt to first order only, beyond the second not at all
+LARGEST = 5.52  # log y is cut here: e^−y is then 1e-109, and products of it are not denormal, which would be slow
+BAND = math.ceil((SILENT - FAINT) / LN2) + 1  # levels at which a pair is neither
+BUDGET = 2**18  # numbers per temporary; more go in groups of targets, recomputed in the backward pass
+MOST_LEVELS = 4096  # of a row; beyond it the gaps between its weights are narrowed
+HUGE = 300.0  # pairs that much lighter or heavier than M are faint on no level that counts
+GAP = 40.0  # weights e^40 apart cannot be told from weights further apart in double precision
+MOST_PAIRS = 2**27  # a list beyond this does not fit into memory
+
+
+def end_weights() -> Tensor:
+    """γ with Σ_i γ_i 2^{i(r+1)} = 1/(2^{r+1} − 1), r = 0 … 3: (2.2508, −0.7968, 0.0921, −0.0032)."""
+    i = torch.arange(4, dtype=torch.double)
+    solution: Tensor = torch.linalg.solve(2.0 ** (i * (i[:, None] + 1)), 1 / (2.0 ** (i + 1) - 1))
+    return solution
+
+
+def first_level(top: Tensor) -> Tensor:
+    """The first k for a sum whose mean, and whose largest term, are at most e^top."""
+    return torch.floor(-top / LN2) - START
+
+
+def last_level(bottom: Tensor) -> Tensor:
+    """The last k for a sum that is at least e^bottom."""
+    return torch.ceil((FINISH - bottom) / LN2)
+
+
+def node_weights(levels: int, like: Tensor) -> Tensor:
+    """ln 2 for each of the levels, the first four with what lies before them, [levels]."""
+    weight = like.new_full((levels,), LN2)
+    weight[:4] += LN2 * end_weights()[:levels].to(like)
+    return weight
+
+
+def terms(log_y: Tensor) -> tuple[Tensor, Tensor]:
+    """y and e^−y; both finite and positive at any log y."""
+    y = log_y.clamp(max=LARGEST).exp()
+    return y, torch.exp(-y)
+
+
+def mixed(rate: float | Tensor, u: Tensor) -> Tensor:
+    """E[e^(−y A)] = 1 − π + π e^−y of a pair that is on at rate π, u = e^−y; never zero."""
+    return (1.0 - rate) + rate * u
+
+
+def variance_from(mean: Tensor, square: Tensor, rate: float | Tensor) -> Tensor:
+    """Var[α'] from the moments given that the pair is on: π(m₂ − m₁²) + π(1−π) m₁².
+
+    The two rules have errors of their own, so the first term is kept from falling below zero.
+    """
+    return rate * (square - mean.square()).clamp(min=0) + rate * (1.0 - rate) * mean.square()
+
+
+def listing_is_cheaper(scores: PairScores) -> bool:
+    """Whether a list of all pairs costs less than cells: in small graphs, and where scores are far apart.
+
+    Pairs take BAND exponentials each; cells a multiplication for each row, level, column and two points, of which
+    sixteen cost as much as one exponential.
+    """
+    if scores.loop.numel() == 0:
+        return True
+    if not isinstance(scores, Scores) or not scores.uniform:  # in cells there are no exact moments of theirs
+        return few_pairs(scores.graph, scores.heads)
+    s, t = scores.s.detach(), scores.t.detach()
+    columns = torch.unique(torch.floor(s / WIDTH)).numel() + 1
+    span = float(s.max() - s.min()) + float(t.max() - t.min())
+    levels = min(span / LN2 + 12, BAND * columns)
+    by_pairs = ordered_pairs(scores.graph) * scores.heads * min(BAND, levels)
+    by_cells = scores.s.numel() * levels * columns * POINTS**2 / 16
+    # Long lists leave the cache: on Cora with scores over a range of 150 they took 54 s where cells took one.
+    slower = 0.5 if few_pairs(scores.graph, scores.heads) else 16.0
+    return slower * by_pairs <= by_cells and ordered_pairs(scores.graph) * scores.heads <= MOST_PAIRS
+
+
+class Denominator(Protocol):
+    """What is asked of the distribution of X_i = c_i + Σ_k A'_ik w_ik."""
+
+    def edge_mean(self) -> Tensor:
+        """E[α'_ij] given that the edge is on, [E, H]."""
+
+    def loop_mean(self) -> Tensor:
+        """E[α'_ii], [n, H]."""
+
+    def edge_variance(self) -> Tensor:
+        """Var[α'_ij], [E, H]."""
+
+    def nonedge_mean(self, dtype: torch.dtype) -> Sums:
+        """Σ_{j∉N(i)} E[α'_ij] x_j."""
+
+    def nonedge_variance(self, dtype: torch.dtype) -> Sums:
+        """Σ_{j∉N(i)} Var[α'_ij] x_j."""
+
+
+class DenominatorByPairs(Denominator):
+    """As `DenominatorByCells`, for all pairs as one ragged list. A pair is looked at on `BAND` levels of its own.
+
+    Below them its e^−y is 1, beyond them 0, so the time is O(pairs · BAND) however far the scores are apart.
+    """
+
+    def __init__(self, scores: PairScores, rates: Rates) -> None:
+        self.rates, self.graph, self.pairs = rates, scores.graph, list_pairs(scores.graph)
+        groups = list(_groups(scores, rates, self.pairs))
+        found = [_moments(*g) if len(groups) == 1 else checkpoint(_moments, *g, use_reentrant=False) for g in groups]
+        self.mean, self.square, self.loop = (torch.cat(parts) for parts in zip(*found))  # as `_moments` returns them
+
+    def edge_mean(self) -> Tensor:
+        return self.mean.index_select(0, self.pairs.edge)
+
+    def edge_variance(self) -> Tensor:
+        square = self.square.index_select(0, self.pairs.edge)
+        return variance_from(self.edge_mean(), square, 1.0 - self.rates.p)
+
+    def loop_mean(self) -> Tensor:
+        return self.loop
+
+    def nonedge_mean(self, dtype: torch.dtype) -> Sums:
+        return self._over_nonedges(self.rates.q * self.mean, dtype)
+
+    def nonedge_variance(self, dtype: torch.dtype) -> Sums:
+        return self._over_nonedges(variance_from(self.mean, self.square, self.rates.q), dtype)
+
+    def _over_nonedges(self, values: Tensor, dtype: torch.dtype) -> Sums:
+        return Sums(self.graph, listed=((self.pairs.pattern, values.index_select(0, self.pairs.other).to(dtype)),))
+
+
+Group = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
+
+
+def _groups(scores: PairScores, rates: Rates, pairs: ListedPairs) -> Iterator[Group]:
+    """Consecutive targets whose pairs fit the budget: what `_moments` takes."""
+    nodes, heads = scores.own.shape
+    is_edge = torch.zeros_like(pairs.target, dtype=torch.double).index_fill(0, pairs.edge, 1.0)
+    rate = is_edge * (1.0 - rates.p) + (1.0 - is_edge) * rates.q
+    beta = scores.listed(pairs) - scores.largest.index_select(0, pairs.target)
+    own = scores.own - scores.largest
+    first, last = _ends(beta, own, rate, pairs.target)
+    if bool((last - first > MOST_LEVELS).any()):
+        beta, own = _narrowed(beta, own, pairs.target)
+        first, last = _ends(beta, own, rate, pairs.target)
+    levels = last - first + 1
+    load = torch.maximum(pairs.rowptr.diff() * BAND, levels.amax(1).long()) * heads
+    turns = (torch.div(load.cumsum(0), BUDGET, rounding_mode="floor").diff() > 0).nonzero().squeeze(1) + 1
+    ends = [*turns.tolist(), nodes]
+    for begin, end in zip([0, *ends], ends):
+        where = slice(int(pairs.rowptr[begin]), int(pairs.rowptr[end]))
+        target = pairs.target[where] - begin
+        yield beta[where], own[begin:end], rate[where, None], target, first[begin:end], levels[begin:end]
+
+
+@torch.no_grad()
+def _ends(beta: Tensor, own: Tensor, rate: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """First and last level of each row, [n, H]."""
+    index = target[:, None].expand_as(beta)
+    top = own.scatter_reduce(0, index, beta, "amax")
+    lowest = torch.full_like(own, torch.inf).scatter_reduce(0, index, beta, "amin")
+    expected = torch.full_like(own, 2.0).index_add(0, target, rate[:, None].expand_as(beta))
+    lowest = torch.where(own > -torch.inf, own, lowest)
+    top, lowest = (torch.where(end.isfinite(), end, 0.0) for end in (top, lowest))  # a row without anybody
+    return first_level(top + expected.log()), last_level(lowest)
+
+
+def _narrowed(beta: Tensor, own: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """The same log weights with gaps between neighbors in a row of at most GAP; M, at zero, stays."""
+    heads = torch.arange(own.shape[1], device=own.device)
+    row = torch.cat([target, torch.arange(len(own), device=own.device)])[:, None] * len(heads) + heads
+    value, row = torch.cat([beta, own]).detach().flatten(), row.flatten()
+    order = value.argsort()
+    order = order[row[order].argsort(stable=True)]
+    ordered, rows = value[order], row[order]
+    wide = (ordered.diff() - GAP).clamp(min=0).nan_to_num(0.0, posinf=0.0) * (rows.diff() == 0)  # ∞: there is no loop
+    excess = pad(wide.cumsum(0), (1, 0))
+    anchor = excess.new_full((own.numel(),), -torch.inf)
+    anchor = anchor.scatter_reduce(0, rows, torch.where(ordered <= 0, excess, -torch.inf), "amax")
+    anchor = torch.where(anchor > -torch.inf, anchor, 0.0)
+    shift = torch.empty_like(excess).index_copy_(0, order, excess - anchor[rows]).view(-1, own.shape[1])
+    return beta - shift[: len(beta)], own - shift[len(beta) :]
+
+
+def _moments(
+    beta: Tensor, own: Tensor, rate: Tensor, target: Tensor, first: Tensor, levels: Tensor
+) -> tuple[Tensor, ...]:
+    """E[α'] and E[α'²] given that the pair is on, [P, H] each, and E[α'_ii], [n, H], of some rows.
+
+    Takes log weights relative to M, rates [P, 1], the rows' first levels and their number.
+    """
+    span = int(levels.max()) if levels.numel() else 1
+    width, heads = min(BAND, span), torch.arange(own.shape[1], device=own.device)
+    step = torch.arange(width, dtype=beta.dtype, device=beta.device)
+    base = first.index_select(0, target)
+    latest = (levels - width).clamp(min=0).index_select(0, target)
+    begin = torch.minimum((torch.ceil((FAINT - beta.detach()) / LN2) - base).clamp(min=0), latest)  # in its row
+    y, u = terms(((base + begin)[..., None] + step) * LN2 + beta[..., None])  # [P, H, width]
+    share = u / (mix := mixed(rate[..., None], u))
+    row = (target[:, None] * len(heads) + heads) * (span + 1) + begin.long()  # of [n, H, span + 1], flat
+    slot = row[..., None] + step.long()
+
+    level = torch.arange(span, dtype=beta.dtype, device=beta.device)
+    tau = (first[..., None] + level) * LN2  # [n, H, span]
+    loop = (tau + own[..., None]).clamp(max=LARGEST).exp()
+    log_laplace = _exponent(mix, rate, row, slot, (*own.shape, span + 1))[..., :span] - loop
+    # A row has its own levels only, so that it is the same in any batch.
+    weights = torch.where(level < levels[..., None], node_weights(span, beta), 0.0)
+    density = weights * torch.exp(log_laplace)
+
+    def integral(power: int) -> Tensor:
+        """Σ_k ω_k e^L y^power share, where below its band a pair has share 1 and y^power = w^power 2^(k power)."""
+        near = (pad(density, (0, 1)).flatten()[slot] * y.pow(power) * share).sum(2)
+        before = pad((density * (power * tau).clamp(max=HUGE).exp()).cumsum(2), (1, 0)).flatten()[row]
+        return near + (power * beta).clamp(max=HUGE).exp() * before
+
+    return integral(1), integral(2), (density * loop).sum(2)
+
+
+def _exponent(mix: Tensor, rate: Tensor, row: Tensor, slot: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Σ log(1 − π + π e^−y) over the pairs of each row, ``shape``: on their bands, and log(1 − π) from there on."""
+    empty = mix.new_zeros(math.prod(shape))
+    near = empty.index_add(0, slot.flatten(), mix.log().flatten())
+    silent = mixed(rate, mix.new_tensor(-math.exp(LARGEST)).exp()).log().expand_as(row)
+    beyond = empty.index_add(0, (row + slot.shape[-1]).flatten(), silent.flatten())
+    return near.view(shape) + beyond.view(shape).cumsum(-1)

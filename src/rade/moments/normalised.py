@@ -1,0 +1,228 @@
+"""Sums over neighbors, normalised by the degrees of both ends: sum (GIN), mean (GraphSAGE) and symmetric (GCN)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rade.distribution import Distribution
+from rade.graph.graph import Graph
+from rade.moments.base import Coefficients, Moments, RateFactors, Slopes, Weights
+from rade.moments.degrees import EDGE, LOOP, NONEDGE, degree_moments, degree_tables, one_more
+from rade.moments.denoise import Observed, signed_pairs
+from rade.sums import Sums, over_nonedges_by_degree
+from rade.views import View
+
+Powers = tuple[Tensor, Tensor]  # f = E[d'^−a] and u = E[d'^−2a], [U] each
+
+
+class Normalised(Coefficients):
+    """α_ij = A_ij d_i^−a d_j^−b with d = loop + degree (Appendix C.I, C.II, E.I, E.II).
+
+    Given A'_ij = 1 the endpoint degrees are independent: E[α'_ij] = π f_i f_j and E[α'_ij²] = π u_i u_j. On a directed
+    graph both are in-degrees, as in PyG: the edge counts at its target only, and the source's moments are those
+    without condition; a source that receives nothing, without loop, sends nothing.
+
+    Attributes:
+        a, b: powers of the target's and of the source's degree.
+        loop: what a self-loop counts in a degree, 0 for none; its own coefficient is ``gain`` · loop · d^−(a+b).
+    """
+
+    def __init__(
+        self, graph: Graph, dtype: torch.dtype, a: float, b: float, loop: float = 0.0, gain: float = 1.0
+    ) -> None:
+        super().__init__(graph, dtype)
+        self.a, self.b, self.loop, self.gain = a, b, loop, gain
+
+    @staticmethod
+    def sum(graph: Graph, dtype: torch.dtype) -> Normalised:
+        """α_ij = 1."""
+        return _once(graph, (dtype, 0.0, 0.0))
+
+    @staticmethod
+    def mean_of(graph: Graph, dtype: torch.dtype, loop: float = 0.0, gain: float = 1.0) -> Normalised:
+        """α_ij = 1/d_i; with a loop that counts in d, that of Cluster-GCN."""
+        return _once(graph, (dtype, 1.0, 0.0, loop, gain))
+
+    @staticmethod
+    def symmetric(graph: Graph, dtype: torch.dtype, loop: float = 1.0) -> Normalised:
+        """α_ij = 1/√(d_i d_j)."""
+        return _once(graph, (dtype, 0.5, 0.5, loop))
+
+    @cached_property
+    def key(self) -> Hashable | None:
+        """The graph and the numbers say it all; a subclass must make its own promise."""
+        return (self.dtype, self.a, self.b, self.loop, self.gain) if type(self) is Normalised else None
+
+    def clean(self) -> Weights:
+        target, source, loop = self._of_degrees(self.graph.degree)
+        return Weights(self._ends(target, source), loop, self.nothing_added())
+
+    def on(self, view: View) -> Weights:
+        if self.a == self.b == 0.0:
+            return Weights(view.kept.to(self.dtype), self.no_loop(), self.everywhere(1.0, view.added.size))
+        degree = self.graph.pattern.row_sum(view.kept.long()) + view.added.rowptr.diff()
+        target, source, loop = self._of_degrees(degree)
+        added = target.index_select(0, view.added.target) * source.index_select(0, view.added.source)
+        return Weights(self._ends(target, source) * view.kept, loop, added)
+
+    def mean(self, distribution: Distribution) -> Moments:
+        """(1−p) f_i f_j on edges, q f_i f_j on non-edges, gain · loop · E[d'^−(a+b)] on loops."""
+        p, q = distribution.rates.p, distribution.rates.q
+        (target, _), (source, _) = self._given(distribution, EDGE)
+        edges = ((1.0 - p) * self._pairs(target, source)).index_select(0, self.graph.edge_classes[2])
+        (target, _), (source, _) = self._given(distribution, NONEDGE)
+        nonedges = over_nonedges_by_degree(self.graph, q * target[:, None], source[:, None])
+        return Moments(edges, self._mean_loop(distribution), nonedges)
+
+    def variance(self, distribution: Distribution) -> Moments:
+        """π [v_i u_j + f_i² (v_j + (1−π) f_j²)] with v = u − f²: no difference of nearly equal numbers."""
+        p, q = distribution.rates.p, distribution.rates.q
+        left, right = second_moment(*self._given(distribution, EDGE), p)
+        edges = ((1.0 - p) * self._pairs(left, right).sum(-1)).index_select(0, self.graph.edge_classes[2])
+        left, right = second_moment(*self._given(distribution, NONEDGE), 1.0 - q)
+        return Moments(edges, self.no_loop(), over_nonedges_by_degree(self.graph, q * left, right))
+
+    def ratio(self, distribution: Distribution) -> tuple[Tensor, Tensor]:
+        """c_i c_j / (1−p) with c = d^−a/f, per pair of degrees."""
+        target, source, _ = self._of_degrees(self.graph.degree_classes[0])
+        (f, _), (fs, _) = self._given(distribution, EDGE)
+        pairs = self._pairs(target / f, source / torch.where(fs > 0, fs, 1.0)) / (1.0 - distribution.rates.p)
+        clean, mean = self._of_degrees(self.graph.degree)[2], self.expected(distribution).loop
+        return pairs.index_select(0, self.graph.edge_classes[2]), clean / torch.where(mean != 0, mean, 1.0)
+
+    def denoised(self, observed: Observed) -> Sums:
+        """Signed pairs, normalised by estimated clean degrees; a plain sum needs none and is unbiased."""
+        target, source, loop = self._of_degrees(observed.degree)
+        excess = 1.0 if self.a == self.b == 0.0 else observed.excess.to(self.dtype)
+        pairs = signed_pairs(observed, target, source, excess)
+        return pairs + Sums(self.graph, loop=loop) if self.loop > 0.0 else pairs
+
+    def covariance(self, distribution: Distribution) -> Moments:
+        """The variance where α'_ij = α'_ji; else π(1−π) f_i f_j, since the endpoint degrees are independent."""
+        if self.a == self.b:
+            return self.varying(distribution)
+        q, (f, _) = distribution.rates.q, self._given(distribution, NONEDGE)[0]
+        nonedges = over_nonedges_by_degree(self.graph, q * (1.0 - q) * f[:, None], f[:, None])
+        return Moments(super().covariance(distribution).edges, self.no_loop(), nonedges)
+
+    def response(self, view: View, slopes: Slopes) -> tuple[Tensor, Tensor]:
+        """A pair's own message, and what one more neighbor of i takes from all that i receives and sends."""
+        distribution, pattern = view.distribution, self.graph.pattern
+        edges, added = super().response(view, slopes)
+        if self.a == self.b == 0.0:
+            return edges, added
+        sent = self.expected(distribution).edges * slopes.edges
+        received = pattern.row_sum(sent) + slopes.nonedges
+        # The source's normalisation is carried by what it sends; that goes back with the pair, where it is the same.
+        given = pattern.column_sum(sent) + slopes.reverse() if self.b > 0.0 else torch.zeros_like(received)
+        back, target = self.graph.reverse(sent, pattern), pattern.target
+        to, by, loop = self._one_more(distribution, EDGE, 1.0 - distribution.rates.p)
+        edges = edges + to[target] * (received[target] - sent) + by[target] * (given[target] - back)
+        edges = edges + (loop * slopes.loop)[target]
+        to, by, loop = self._one_more(distribution, NONEDGE, distribution.rates.q)
+        return edges, added + (to * received + by * given + loop * slopes.loop)[view.added.target]
+
+    def rate_factors(self, distribution: Distribution) -> RateFactors | None:
+        """For plain sums p/(1−p) and q(1−q) (Appendix G); without correction the edge part is p(1−p)."""
+        if not self.a == self.b == 0.0 or distribution.correction.cap not in ("auto", "none"):
+            return None
+        power = -1 if distribution.variant.corrects else 1
+        return lambda rates: (rates.p * (1.0 - rates.p) ** power, rates.q * (1.0 - rates.q))
+
+    def _given(self, distribution: Distribution, pair: tuple[int, int]) -> tuple[Powers, Powers]:
+        """Moments at a pair's target, and at its source, given that the pair is present.
+
+        At the source it counts only if both directions are one.
+        """
+        found = self.once(distribution, "degrees", lambda: self._tables(distribution))
+        at_source = pair if self.graph.ends == 2 else LOOP
+        ones = torch.ones_like(self.graph.degree_classes[0], dtype=self.dtype)
+        target = (found[pair][self.a], found[pair][2 * self.a]) if self.a else (ones, ones)
+        source = (found[at_source][self.b], found[at_source][2 * self.b]) if self.b else (ones, ones)
+        return target, source
+
+    def _tables(self, distribution: Distribution) -> dict[tuple[int, int], dict[float, Tensor]]:
+        """E[d'^−s] given that a pair is present and counted (or the loop alone), for all powers s, [U]."""
+        powers = tuple(sorted({self.a, 2 * self.a, self.b, 2 * self.b, self.a + self.b} - {0.0}))
+        if not powers:
+            return {EDGE: {}, NONEDGE: {}, LOOP: {}}
+        counted = {EDGE: self.loop + 1.0, NONEDGE: self.loop + 1.0}
+        counted |= {LOOP: self.loop} if self.loop > 0.0 else {}
+        found = degree_tables(distribution, tuple((c, spent) for spent, c in counted.items()), powers, self.dtype)
+        tables = {given: dict(zip(powers, values)) for given, values in zip(counted, found)}
+        if self.loop == 0.0 and self.graph.ends == 1 and self.b > 0.0:
+            tables[LOOP] = dict(zip(powers, degree_moments(distribution, 0.0, LOOP, powers, self.dtype)))
+        return tables
+
+    def _one_more(
+        self, distribution: Distribution, spent: tuple[int, int], present: float | Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Relative changes of d'^−a and d'^−b by one more neighbor, and change of the loop, [n] each.
+
+        First of a message that is received, whose own pair is present and counted; then of one that is sent, whose
+        pair counts here only if both directions are one.
+        """
+        of_node = self.graph.degree_classes[2]
+
+        def change(counted: int, power: float) -> Tensor:
+            if power == 0.0:
+                return self.no_loop()
+            given = (spent[0] + counted, spent[1])
+            found = one_more(distribution, self.loop + counted, given, power, present)
+            return found.to(self.dtype).index_select(0, of_node)
+
+        to, by = change(1, self.a), change(self.graph.ends - 1, self.b)
+        if self.loop == 0.0:
+            return to, by, self.no_loop()
+        power = (self.a + self.b,)
+        without, including = (degree_moments(distribution, self.loop + k, spent, power, self.dtype)[0] for k in (0, 1))
+        return to, by, self.gain * self.loop * (including - without).index_select(0, of_node)
+
+    def _mean_loop(self, distribution: Distribution) -> Tensor:
+        if self.loop == 0.0:
+            return self.no_loop()
+        tables = self.once(distribution, "degrees", lambda: self._tables(distribution))
+        return self.gain * self.loop * tables[LOOP][self.a + self.b].index_select(0, self.graph.degree_classes[2])
+
+    def _of_degrees(self, degree: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """d^−a, d^−b and the loop's coefficient; 0 for a node without edges and loop."""
+        total = degree.to(self.dtype) + self.loop
+        safe = torch.where(total > 0, total, torch.inf)
+        target = _inverse(safe, self.a)
+        source = target if self.a == self.b else _inverse(safe, self.b)
+        return target, source, self.gain * self.loop * target * source
+
+    def _ends(self, target: Tensor, source: Tensor) -> Tensor:
+        pattern = self.graph.pattern
+        return target.index_select(0, pattern.target) * source.index_select(0, pattern.source)
+
+    def _pairs(self, left: Tensor, right: Tensor) -> Tensor:
+        """left_i right_j for every pair of degree classes that an edge joins, [K]."""
+        target, source, _ = self.graph.edge_classes
+        return left.index_select(0, target) * right.index_select(0, source)
+
+
+def _once(graph: Graph, numbers: tuple[Any, ...]) -> Normalised:
+    """The coefficients of these numbers on a graph, the same object for all layers."""
+    known: dict[Any, Normalised] = graph.cache.setdefault(Normalised, {})
+    if numbers not in known:
+        known[numbers] = Normalised(graph, *numbers)
+    return known[numbers]
+
+
+def _inverse(degree: Tensor, power: float) -> Tensor:
+    if power == 0.0:
+        return torch.ones_like(degree)
+    return degree.rsqrt() if power == 0.5 else degree.pow(-power)
+
+
+def second_moment(target: Sequence[Tensor], source: Sequence[Tensor], absent: float | Tensor) -> tuple[Tensor, Tensor]:
+    """Factors [U, 2] of v_i u_j + f_i² (v_j + (1−π) f_j²), the variance given a chance π = 1 − ``absent``, over π."""
+    (f, u), (fs, us) = target, source
+    square, at_source = f.square(), fs.square()
+    return torch.stack([u - square, square], 1), torch.stack([us, us - at_source + absent * at_source], 1)

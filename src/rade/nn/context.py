@@ -1,0 +1,294 @@
+"""What the layers of one model share: how views are drawn, what is known of the present call, and the views so far."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from rade.correction import Adjacency
+from rade.distribution import NO_NOISE, Correction, Distribution, Rates, Trust, Variant, Views
+from rade.graph.graph import Graph
+from rade.graph.pairs import bernoulli_positions
+from rade.runtime import Recall
+from rade.views import View, branched, draw, moved, packed, seeded, unpack
+
+if TYPE_CHECKING:
+    from rade.nn.trace import Trace
+
+Mode = Literal["views", "mean", "clean"]
+Find = Callable[..., Adjacency]  # by step, and the number of a view
+Kept = tuple[Tensor, Tensor]  # positions of the edges that a view keeps, and those that it adds, [2, A]
+KEPT = 4  # distributions: of training and of evaluation, on two graphs each
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How views are drawn and corrected, for all layers of a model.
+
+    Attributes:
+        variant, correction, views, noise, trust: as in `Distribution`.
+        mode: what layers aggregate over; None: views in training, and in evaluation what the variant says.
+        rates: to use in place of the model's own.
+    """
+
+    variant: Variant = Variant.OF
+    correction: Correction = Correction()  # noqa: RUF009 - frozen values
+    views: Views = Views()  # noqa: RUF009
+    noise: Rates = NO_NOISE
+    trust: Trust = Trust()  # noqa: RUF009
+    mode: Mode | None = None
+    rates: Rates | None = None
+
+    def mode_of(self, layer: Module) -> Mode:
+        """What a layer aggregates over."""
+        if self.mode is not None:
+            return self.mode
+        if layer.training:
+            return "mean" if self.views.sampling == "expected" else "views"
+        plain = not self.variant.keeps_additions and self.noise == NO_NOISE and self.trust.alike
+        return "clean" if plain else "mean"
+
+
+class Pass:
+    """One pass through a model: its views by layer, so that a layer that is computed again meets the same one.
+
+    Calls that a backward pass repeats do not tell their number, so a layer that was called more than once is refused.
+    """
+
+    def __init__(self, batch: Tensor | None = None) -> None:
+        self.batch = batch
+        self.graph: Graph | None = None  # of the first layer
+        self.drew = False  # whether any layer aggregated over a view
+        self.last: tuple[int, int | None, Graph] | None = None  # the edge_index that a layer got last, and its graph
+        self.alive: Tensor | None = None  # that edge_index, lest another takes its place in memory
+        self.targets: Tensor | None = None  # the nodes that the last layer was asked for, all if None
+        self.views: dict[Hashable, View] = {}
+        self.between: dict[Hashable, Kept] = {}
+        self.distributions: dict[Graph, Distribution] = {}
+        self.calls: Counter[Module] = Counter()
+        self.plain: set[str] = set()  # kinds of layers for whose edges there are neither views nor their mean
+        self.within = torch._C._current_graph_task_id()  # the backward pass in which it was made, −1 outside of any
+
+    def enter(self, layer: Module) -> int:
+        """Count a call of a layer; in a backward pass that began since, it is one of before."""
+        if torch._C._current_graph_task_id() == self.within:
+            self.calls[layer] += 1
+        elif self.calls[layer] > 1:
+            raise RuntimeError(
+                f"{type(layer).__name__} was called {self.calls[layer]} times in one pass, each on a view of its own, "
+                "and activation checkpointing cannot tell them apart; leave it out, or share one view, "
+                "views=rade.Views(shared=True)"
+            )
+        return self.calls[layer]
+
+
+class Context:
+    """Where the layers of a model get their views from.
+
+    Attributes:
+        setting: how views are drawn and corrected.
+        rates: the rates for a graph, in training or not.
+        shares: p, and ρ = q over the density.
+        met: is told the first graph of every pass in training, and whether a batch vector came.
+        generator: source of all randomness; it moves to the device of the graph when first used.
+        trace: notes what layers do, while somebody looks.
+    """
+
+    def __init__(
+        self,
+        setting: Setting,
+        rates: Callable[[Graph, bool], Rates],
+        met: Callable[[Graph, bool], None] | None = None,
+        shares: Callable[[], tuple[float, float]] = lambda: (0.0, 0.0),
+        generator: torch.Generator | None = None,
+    ) -> None:
+        self.setting, self.rates, self.met, self.shares = setting, rates, met, shares
+        self.generator = seeded() if generator is None else generator
+        self.trace: Trace | None = None
+        self.current: Pass | None = None
+        self.reached: Pass | None = None  # whose output a backward pass came to last
+        self._graphs: Recall[Graph] = Recall()
+        self._parts: Recall[list[tuple[Tensor, Graph]]] = Recall()
+        self._distributions: dict[Hashable, Distribution] = {}
+        self._copies = 0
+
+    @contextmanager
+    def running(self, batch: Tensor | None = None) -> Iterator[Pass]:
+        """One pass; inside of another it is part of that one."""
+        if self.current is not None:
+            yield self.current
+            return
+        self.current = self.reached = present = Pass(batch)
+        try:
+            yield present
+        finally:
+            self.current = present.last = present.alive = None  # an edge_index lives as long as its owner says
+
+    @contextmanager
+    def afresh(self) -> Iterator[None]:
+        """Views of their own for what runs inside, on the same batch."""
+        before = self.current
+        self.current = Pass(None if before is None else before.batch)
+        try:
+            yield
+        finally:
+            self.current = before
+
+    @contextmanager
+    def using(self, trace: Trace | None = None, **changes: Any) -> Iterator[None]:
+        """Another setting for a while."""
+        setting, before = self.setting, self.trace
+        self.setting, self.trace = replace(setting, **changes), trace
+        try:
+            yield
+        finally:
+            self.setting, self.trace = setting, before
+
+    def graph_of(self, edge_index: Tensor | Graph, nodes: int) -> Graph:
+        """The graph of an ``edge_index``: sorted once, then recalled while the tensor lives unchanged."""
+        if isinstance(edge_index, Graph):
+            return edge_index
+        current = self.current
+        version = None if edge_index.is_inference() else edge_index._version
+        if current is not None and current.last is not None and current.last[:2] == (id(edge_index), version):
+            known = current.last[2]  # of the layer before
+            if known.num_nodes == nodes:
+                return known
+        batch, directed = self._batch(nodes), True if self.setting.views.directed else None
+        given = (edge_index, nodes, batch, None, directed)
+        found = self._graphs.get((edge_index, batch), (nodes, directed), lambda: Graph.from_edge_index(*given))
+        if current is not None:
+            current.last, current.alive = (id(edge_index), version, found), edge_index
+        return found
+
+    def parts_of(self, edge_index: Tensor, kinds: Tensor, nodes: int) -> list[tuple[Tensor, Graph]]:
+        """The edges of each relation, by their position, and its graph; found once for the same tensors."""
+
+        def build() -> list[tuple[Tensor, Graph]]:
+            positions = [(kinds == kind).nonzero().squeeze(1) for kind in torch.unique(kinds)]
+            return [(at, Graph.from_edge_index(edge_index[:, at], nodes, self._batch(nodes))) for at in positions]
+
+        return self._parts.get((edge_index, kinds), nodes, build)
+
+    def between(self, layer: Module, edge_index: Tensor, sources: int, targets: int) -> Callable[[int, int], Kept]:
+        """Views of edges between two kinds of nodes, by step and number."""
+        present = self._pass()
+        present.drew, call = True, present.enter(layer)
+
+        def view(step: int, number: int) -> Kept:
+            key = (layer, call, step, number)
+            if key not in present.between:
+                present.between[key] = self._draw_between(edge_index, sources, targets)
+            return present.between[key]
+
+        return view
+
+    def _draw_between(self, edge_index: Tensor, sources: int, targets: int) -> Kept:
+        """Every distinct pair is kept with 1−p, and every other one added with q = ρ · the relation's own density."""
+        device = edge_index.device
+        if self.generator.device != device:
+            self.generator = moved(self.generator, device)
+        rank, pair = torch.unique(edge_index[1] * sources + edge_index[0], return_inverse=True)
+        p, rho = self.shares()
+        kept = torch.rand(rank.numel(), generator=self.generator, device=device) >= p
+        q = min(rho * rank.numel() / max(sources * targets, 1), 1.0)
+        drawn = bernoulli_positions(sources * targets, q, self.generator, device)
+        if rank.numel():
+            at = torch.searchsorted(rank, drawn).clamp_(max=rank.numel() - 1)
+            drawn = drawn[rank[at] != drawn]
+        return kept[pair].nonzero().squeeze(1), torch.stack([drawn % sources, drawn // sources])
+
+    def knows(self, edge_index: Tensor, nodes: int) -> bool:
+        """Whether the graph of an ``edge_index`` was sorted before."""
+        directed = True if self.setting.views.directed else None
+        return self._graphs.known((edge_index, self._batch(nodes)), (nodes, directed))
+
+    def _batch(self, nodes: int) -> Tensor | None:
+        """The batch vector of the present call, for layers with as many nodes."""
+        batch = None if self.current is None else self.current.batch
+        return batch if batch is not None and batch.numel() == nodes else None
+
+    def distribution(self, graph: Graph, training: bool) -> Distribution:
+        """That of the views of a graph, the same object for the same rates."""
+        setting = self.setting
+        rates = self.rates(graph, training) if setting.rates is None else setting.rates
+        key = (graph, rates, setting.noise, setting.trust)
+        found = self._distributions.pop(key, None)
+        if found is None:
+            rest = (setting.variant, setting.correction, setting.views, setting.noise, setting.trust)
+            found = Distribution(graph, rates, *rest)
+            if len(self._distributions) == KEPT:
+                del self._distributions[next(iter(self._distributions))]
+        self._distributions[key] = found  # the latest used are kept
+        return found
+
+    def views_for(self, layer: Module, graph: Graph, mode: Mode) -> Find:
+        """What each step of one call of a layer aggregates over, by its number; so are several views of a step."""
+        if mode == "clean":
+            return lambda step, number=0: Adjacency(graph)
+        present = self._pass()
+        present.drew = True
+        if present.graph is None:
+            present.graph = graph
+            if self.setting.mode is None and layer.training and self.met is not None:
+                self.met(graph, self._batch(graph.num_nodes) is not None or graph.num_graphs > 1)
+        distribution = present.distributions.get(graph)
+        if distribution is None:
+            distribution = present.distributions[graph] = self.distribution(graph, mode == "views")
+        if mode == "mean":
+            return lambda step, number=0: Adjacency(graph, distribution)
+        shared = self.setting.views.shared
+        call = 0 if shared else present.enter(layer)
+
+        def adjacency(step: int, number: int = 0) -> Adjacency:
+            key: Hashable = (graph, number) if shared else (layer, call, step, number)
+            if key not in present.views:
+                present.views[key] = self.draw(distribution)
+            return Adjacency(graph, distribution, present.views[key])
+
+        return adjacency
+
+    def note_plain(self, layer: Module) -> None:
+        """PyG's own aggregation ran in a layer where views, or their mean, were asked for."""
+        if self.current is not None:
+            self.current.plain.add(type(layer).__name__)
+
+    def draw(self, distribution: Distribution) -> View:
+        """A view by the model's own generator."""
+        if self.generator.device != distribution.graph.device:
+            self.generator = moved(self.generator, distribution.graph.device)
+        return draw(distribution, self.generator)
+
+    def _pass(self) -> Pass:
+        """The present pass; in a backward pass the one whose output it came to; else one for this call alone."""
+        if self.current is not None:
+            return self.current
+        if torch._C._current_graph_task_id() >= 0 and self.reached is not None:
+            return self.reached
+        return Pass()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but what passes; the generator as its state, since generators cannot be pickled."""
+        gone: dict[str, Any] = {"current": None, "reached": None, "trace": None, "_distributions": {}}
+        return self.__dict__ | gone | {"generator": packed(self.generator)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        generator = torch.Generator()
+        unpack(generator, state["generator"])
+        self.__dict__.update(state | {"generator": generator})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Context:
+        """The same with a stream of its own: a teacher or an average must not see the model's views."""
+        self._copies += 1
+        copy = memo[id(self)] = Context(self.setting, self.rates, generator=branched(self.generator, self._copies))
+        copy.rates, copy.met = deepcopy(self.rates, memo), deepcopy(self.met, memo)
+        copy.shares = deepcopy(self.shares, memo)
+        return copy

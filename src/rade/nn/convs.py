@@ -1,0 +1,187 @@
+"""The main layers, written out where the order of map and sum, and sparse features, are the speed."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, cast
+
+import torch
+import torch_geometric.nn as pyg
+from torch import Tensor
+from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+from rade.graph.graph import Graph
+from rade.graph.sparse import is_sparse
+from rade.moments.attention.attention import Attention, ScoredAttention
+from rade.moments.attention.scores import EdgeScores
+from rade.moments.base import Coefficients
+from rade.moments.normalised import Normalised
+from rade.nn.base import CorrectedConv, LayerViews, own_linear, sums_first
+from rade.nn.edge_values import Imputed, has_positive_weights, symmetric, weighted, with_loops
+from rade.nn.linear import as_sparse, dense, has_hooks, is_plain, linear, linear_part, weight_of
+
+SUMS = (SumAggregation, MeanAggregation)
+
+
+def by_aggregation(conv: Any, graph: Graph, dtype: torch.dtype) -> Normalised:
+    """A sum or a mean, as PyG's layer was built."""
+    make = Normalised.mean_of if isinstance(conv.aggr_module, MeanAggregation) else Normalised.sum
+    return make(graph, dtype)
+
+
+def weights_have_moments(conv: Any, graph: Graph, given: dict[str, Any]) -> bool:
+    """Whether edge weights, if they came, may be normalised by random degrees."""
+    weight = given.get("edge_weight")
+    return weight is None or not conv.__dict__.get("normalize", True) or has_positive_weights(graph, weight)
+
+
+class GCNConv(CorrectedConv, pyg.GCNConv):
+    """PyG's GCNConv, a_i = Σ_j m_j/√(d_i d_j) with m = Θx, corrected on views (Eq. 6, 10; Appendix C.II)."""
+
+    def on(self, x: Tensor, edge_index: LayerViews, edge_weight: Tensor | None = None) -> Tensor:
+        x = as_sparse(x)
+        out = self.send_mapped(self.lin, edge_index, self.coefficients(edge_index.graph, x, edge_weight), x)
+        return out if self.bias is None else out + self.bias
+
+    def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None, **_: Any) -> Coefficients:
+        """e_ij/√(d_i d_j), or plain sums for ``normalize=False``."""
+        loop = 1.0 if self.add_self_loops else 0.0
+        if self.improved and loop:  # with edge weights such loops weigh 2 as documented
+            loop = improved_loop() if edge_weight is None else 2.0
+        if self.normalize and edge_weight is None:
+            return Normalised.symmetric(graph, x.dtype, loop)
+        return symmetric(graph, x, edge_weight, loop, self.normalize, self.added_weight)
+
+    def moments_on(self, graph: Graph, given: dict[str, Any]) -> bool:
+        return given.get("edge_weight") is None or weights_have_moments(self, graph, given)
+
+
+@lru_cache(maxsize=1)
+def improved_loop() -> float:
+    """The self-loop weight of ``improved=True`` in the installed PyG, read off a single edge.
+
+    Documented is 2, but without edge weights PyG 2.8.1 adds loops of weight 1; a wrapped model must agree with it.
+    """
+    edge = torch.tensor([[0, 1], [1, 0]])
+    index, weight = gcn_norm(edge, None, 2, improved=True)
+    share = float(weight[index[0] == index[1]][0])
+    return float(round(share / (1.0 - share)))  # loops weigh 1 or 2, read in single precision
+
+
+class GINConv(CorrectedConv, pyg.GINConv):
+    """PyG's GINConv, nn((1+ε) x_i + Σ_j x_j), corrected on views (Appendix C.I)."""
+
+    def on(self, x: Tensor, edge_index: LayerViews, size: Any = None) -> Tensor:
+        x = as_sparse(x)
+        coefficients = Normalised.sum(edge_index.graph, x.dtype)
+        first, rest = self._split(x)
+        if first is None or sums_first(edge_index, x, first):
+            x = dense(x)
+            sums = self.send(edge_index, coefficients, x, lambda head: linear_part(head, self.nn))
+            return cast(Tensor, self.nn(sums + (1 + self.eps) * edge_index.own(x)))
+        # The first linear layer commutes with the sum; applied before it, messages are narrower.
+        h = linear(first, x, bias=False)
+        out = self.send(edge_index, coefficients, h, lambda head: linear_part(head, rest))
+        out = out + (1 + self.eps) * edge_index.own(h)
+        return cast(Tensor, rest(out if first.bias is None else out + first.bias))
+
+    def _split(self, x: Tensor) -> tuple[Any, Any]:
+        """The leading linear layer, if it pays to apply it before the sum, and the layers after it."""
+        layers = list(self.nn) if _is_chain(self.nn) else [self.nn]
+        first = layers[0] if layers else None
+        pays = isinstance(first, torch.nn.Linear) and (is_sparse(x) or first.out_features < first.in_features)
+        if not pays or not is_plain(first):
+            return None, self.nn
+        return first, self.nn[1:] if len(layers) > 1 else torch.nn.Identity()
+
+
+def _is_chain(module: torch.nn.Module) -> bool:
+    """Whether a module does nothing but call its parts in order: a subclass may, and hooks do."""
+    return type(module) is torch.nn.Sequential and "forward" not in vars(module) and not has_hooks(module)
+
+
+class SAGEConv(CorrectedConv, pyg.SAGEConv):
+    """PyG's SAGEConv with mean or sum, W_l · agg_j x_j + W_r x_i, corrected on views."""
+
+    aggregations = SUMS
+
+    @property
+    def nonlinear(self) -> str:
+        return "normalize=True" if self.normalize else ""
+
+    def on(self, x: Tensor, edge_index: LayerViews, size: Any = None) -> Tensor:
+        x = as_sparse(x)
+        sent = linear(self.lin, x).relu() if self.project else x
+        out = self.send_through(self.lin_l, edge_index, by_aggregation(self, edge_index.graph, x.dtype), sent)
+        if self.root_weight:
+            out = out + own_linear(self.lin_r, edge_index, x)
+        return torch.nn.functional.normalize(out, p=2.0, dim=-1) if self.normalize else out
+
+
+class GraphConv(CorrectedConv, pyg.GraphConv):
+    """PyG's GraphConv, W_1 · agg_j e_ij x_j + W_2 x_i; corrected on views."""
+
+    aggregations = SUMS
+
+    def on(self, x: Tensor, edge_index: LayerViews, edge_weight: Tensor | None = None, size: Any = None) -> Tensor:
+        x = as_sparse(x)
+        coefficients = weighted(by_aggregation(self, edge_index.graph, x.dtype), edge_weight, self.added_weight)
+        return self.send_through(self.lin_rel, edge_index, coefficients, x) + own_linear(self.lin_root, edge_index, x)
+
+
+class GATConv(CorrectedConv, pyg.GATConv):
+    """PyG's GATConv, multi-head, with or without self-loops, corrected on views (Appendix C.III).
+
+    With ``edge_attr``, added edges have an imputed one, ``added_attr``, and loops that of the clean graph.
+    """
+
+    added_attr: Imputed = "mean"
+
+    def against_moments(self) -> str:
+        return "weights fall where scores grow" if self.negative_slope < 0 else super().against_moments()
+
+    def on(
+        self, x: Tensor, edge_index: LayerViews, edge_attr: Tensor | None = None, size: Any = None, **_: Any
+    ) -> Tensor:
+        x = as_sparse(x)
+        out = self._attended(x, edge_index, edge_attr)
+        out = out.flatten(1) if self.concat else out.mean(1)
+        out = out if self.res is None else out + own_linear(self.res, edge_index, x)
+        return out if self.bias is None else out + self.bias
+
+    def _attended(self, x: Tensor, views: LayerViews, edge_attr: Tensor | None) -> Tensor:
+        """[k, H, F_out]: Θx is formed for everybody, or for few rows from sums of x itself."""
+        if self.heads == 1 and sums_first(views, x, self.lin) and self.lin.bias is None:
+            weight, att = weight_of(self.lin), torch.cat([self.att_src, self.att_dst]).squeeze(1)
+            s, t = torch.split(x @ (att @ weight).t(), 1, dim=1)
+            coefficients = self._attention(views.graph, s, t, edge_attr)
+            sums = self.send(views, coefficients, x[:, None], lambda head: head_by_head(self, head, x) @ weight)
+            return linear(self.lin, sums.flatten(0, 1))[:, None]
+        h = linear(self.lin, x).view(-1, self.heads, self.out_channels)
+        s, t = (h * self.att_src).sum(-1), (h * self.att_dst).sum(-1)
+        coefficients = self._attention(views.graph, s, t, edge_attr)
+        return self.send(views, coefficients, h, lambda head: head_by_head(self, head, x))
+
+    def _attention(self, graph: Graph, s: Tensor, t: Tensor, edge_attr: Tensor | None) -> Coefficients:
+        drop = self.dropout if self.training else 0.0
+        if edge_attr is None or self.lin_edge is None:  # without edge_dim PyG passes attributes over
+            return Attention(graph, s, t, self.negative_slope, self.add_self_loops, drop)
+        extra = with_loops(graph, edge_attr, "GATConv", self.added_attr, self.fill_value, self._edge_term)
+        scores = EdgeScores(graph, s, t, self.negative_slope, self.add_self_loops, extra)
+        return ScoredAttention(scores, s.dtype, drop)
+
+    def _edge_term(self, attributes: Tensor) -> Tensor:
+        """What attributes [·, D] add to scores, [·, H]."""
+        features: Tensor = self.lin_edge(attributes).view(-1, self.heads, self.out_channels)
+        weights: Tensor = self.att_edge
+        return (features * weights).sum(-1)
+
+
+def head_by_head(conv: Any, head: Tensor | None, x: Tensor) -> Tensor:
+    """What the linear head [C, ·] does to each attention head of a layer, [H, C, F_out]."""
+    if head is None:
+        head = torch.eye(conv.out_channels * (conv.heads if conv.concat else 1), dtype=x.dtype, device=x.device)
+    if not conv.concat:
+        return head.expand(int(conv.heads), -1, -1) / float(conv.heads)
+    return head.view(len(head), conv.heads, conv.out_channels).transpose(0, 1)

@@ -1,0 +1,285 @@
+"""Weighted sums over the nodes of a graph: on edges, on loops, on a few listed pairs, and on all pairs at once.
+
+"All non-neighbors" is never a list: it is all pairs of the graph − loops − edges. Sums add and scale; build them first,
+then apply them once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol, cast
+
+import torch
+from torch import Tensor
+
+from rade.graph.graph import Graph
+from rade.graph.sparse import Pattern, product, without_autocast
+
+Matrix = tuple[Pattern, Tensor]  # weights [E] or [E, H] on a pattern
+
+
+class Everyone(Protocol):
+    """Weights K_ij of all pairs of a graph, loops included, that can be summed over j without a list of pairs."""
+
+    def apply(self, x: Tensor) -> Tensor:
+        """Σ_j K_ij x_j over all nodes j of i's graph, [n, F] or [n, H, F]."""
+
+    def scaled(self, factor: Tensor) -> Everyone:
+        """factor_i K_ij."""
+
+
+@dataclass(frozen=True, eq=False)
+class LowRank(Everyone):
+    """K_ij = Σ_r left_ir right_jr within each graph, [n, R] each: weights of non-edges that separate by their ends."""
+
+    graph: Graph
+    left: Tensor
+    right: Tensor
+
+    def apply(self, x: Tensor) -> Tensor:
+        """One weighted sum over each graph per rank; heads share the weights."""
+        flat = x.flatten(1)
+        if self.graph.num_graphs == 1:
+            return (self.left @ (self.right.t() @ flat)).view(-1, *x.shape[1:])
+        sums = self.graph.pool(self.right[:, :, None] * flat[:, None]).index_select(0, self.graph.batch)
+        return (self.left[:, :, None] * sums).sum(1).view(-1, *x.shape[1:])
+
+    def scaled(self, factor: Tensor) -> LowRank:
+        return LowRank(self.graph, factor[:, None] * self.left, self.right)
+
+
+@dataclass(frozen=True, eq=False)
+class Messages:
+    """What is sent where edges have attributes: along edges, and by a node to anybody else or to itself.
+
+    Attributes:
+        nodes: [n, F] or [n, H, F], to anybody: of a non-edge only the sender is known, its attribute is imputed.
+        edges: [E, F] or [E, H, F], in the graph's order.
+    """
+
+    nodes: Tensor
+    edges: Tensor
+
+    def detach(self) -> Messages:
+        """Without derivatives."""
+        return Messages(self.nodes.detach(), self.edges.detach())
+
+
+def to_anybody(messages: Tensor | Messages) -> Tensor:
+    """What every node sends to those it is not joined to, [n, ...]."""
+    return messages.nodes if isinstance(messages, Messages) else messages
+
+
+def along_edges(messages: Tensor | Messages, pattern: Pattern) -> Tensor:
+    """What is sent along every entry of the clean graph's pattern, [E, ...]."""
+    return messages.edges if isinstance(messages, Messages) else messages.index_select(0, pattern.source)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """x ↦ Σ_j w_ij x_j, with weights in fixed places; None where there are none.
+
+    Attributes:
+        graph: the clean graph.
+        edges: on its edges, [E] or [E, H].
+        loop: of each node on itself, [n] or [n, H].
+        listed: on other pairs, additions among them.
+        everyone: on all pairs of a graph; those of ``edges`` and ``loop`` that are too many are taken off there.
+        along: the part of ``edges`` by which edges send messages of their own, where it is not all of it.
+        targets: [k] the nodes whose sums are wanted, all if None.
+    """
+
+    graph: Graph
+    edges: Tensor | None = None
+    loop: Tensor | None = None
+    listed: tuple[Matrix, ...] = ()
+    everyone: tuple[Everyone, ...] = ()
+    along: Tensor | None = None
+    targets: Tensor | None = None
+
+    def __add__(self, other: Sums) -> Sums:
+        edges, loop = self.edges, self.loop
+        if other.edges is not None:
+            edges = other.edges if edges is None else edges + other.edges
+        if other.loop is not None:
+            loop = other.loop if loop is None else loop + other.loop
+        along = self.edges if self.along is None else self.along
+        return Sums(self.graph, edges, loop, self.listed + other.listed, self.everyone + other.everyone, along)
+
+    def scaled(self, factor: Tensor) -> Sums:
+        """diag(factor) times the sums; factor [n] or [n, H]."""
+        edges = None if self.edges is None else factor.index_select(0, self.graph.pattern.target) * self.edges
+        loop = None if self.loop is None else factor * self.loop
+        listed, everyone = self.listed, self.everyone
+        if listed:
+            listed = tuple([(pattern, factor.index_select(0, pattern.target) * values) for pattern, values in listed])
+        if everyone:
+            everyone = tuple([part.scaled(factor) for part in everyone])
+        return Sums(self.graph, edges, loop, listed, everyone)
+
+    def at(self, targets: Tensor | None) -> Sums:
+        """The sums of some nodes."""
+        return self if targets is None else replace(self, targets=targets)
+
+    def apply(self, x: Tensor | Messages) -> Tensor:
+        """The sums of node features x, [n, F] or [n, H, F], or of `Messages`; differentiable in all."""
+        if isinstance(x, Messages):
+            return self._with_edges(x)
+        if x.dim() == 2 and self._constant is not None:
+            return cast(Tensor, _Apply.apply(x, self._constant))  # type: ignore[no-untyped-call]
+        parts = [_times(*self._rows(matrix), x) for matrix in self._matrices]
+        if self.loop is not None:
+            parts.append((self.loop.unsqueeze(-1) * x)[self._chosen])
+        parts += [part.apply(x)[self._chosen] for part in self.everyone]
+        return cast(Tensor, sum(parts)) if parts else torch.zeros_like(x)[self._chosen]
+
+    def transposed(self, x: Tensor) -> Tensor:
+        """Σ_i w_ij x_i: the derivative of ⟨x, sums of y⟩ in y."""
+        if not (self._matrices or self.everyone or self.loop is not None):
+            return torch.zeros_like(x)
+        with torch.enable_grad():
+            y = torch.zeros_like(x, requires_grad=True)
+            (found,) = torch.autograd.grad(self.apply(y), y, x)
+        return found
+
+    def _with_edges(self, x: Messages) -> Tensor:
+        """As for messages of nodes, and what those of edges differ by."""
+        pattern, along = self.graph.pattern, self.edges if self.along is None else self.along
+        assert along is not None
+        beyond = pattern.row_sum(along.unsqueeze(-1) * (x.edges - along_edges(x.nodes, pattern)))
+        return self.apply(x.nodes) + beyond[self._chosen]
+
+    @property
+    def _matrices(self) -> tuple[Matrix, ...]:
+        return self.listed if self.edges is None else ((self.graph.pattern, self.edges), *self.listed)
+
+    @property
+    def _chosen(self) -> Any:
+        return slice(None) if self.targets is None else self.targets
+
+    def _rows(self, matrix: Matrix) -> Matrix:
+        """Those of the targets."""
+        if self.targets is None:
+            return matrix
+        pattern, entries = matrix[0].block(self.targets)
+        return pattern, matrix[1].index_select(0, entries)
+
+    @cached_property
+    def _constant(self) -> _Constant | None:
+        """The same with weights that need no derivative and have no heads, if they are such: applied as one.
+
+        Plain loops: this is asked in every layer of every training step.
+        """
+        loop, chosen, outer, matrices = self.loop, self.targets, [], self._matrices
+        if loop is not None and (loop.requires_grad or loop.dim() > 1):
+            return None
+        for _, values in matrices:
+            if values.requires_grad or values.dim() > 1:
+                return None
+        for part in self.everyone:
+            if not isinstance(part, LowRank) or part.left.requires_grad or part.right.requires_grad:
+                return None
+            outer.append((part.left if chosen is None else part.left[chosen], part.right))
+        batch = to_graph = self.graph.batch
+        if chosen is not None:
+            matrices = tuple([self._rows(matrix) for matrix in matrices])
+            to_graph, loop = batch[chosen], None if loop is None else loop[chosen]
+        loop = None if loop is None else loop[:, None]
+        return _Constant(matrices, loop, outer, self.graph.num_graphs, to_graph, batch, chosen)
+
+
+def _times(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
+    """One sparse product, or one per head."""
+    if x.dim() == 2:
+        return product(values, x, pattern)
+    return torch.stack([product(v, h, pattern) for v, h in zip(values.unbind(1), x.unbind(1))], dim=1)
+
+
+class _Constant:
+    """Sums with constant weights: every part adds to the same memory, forward and, as the adjoint, backward."""
+
+    def __init__(
+        self,
+        matrices: Sequence[Matrix],
+        loop: Tensor | None,  # [k, 1]
+        outer: Sequence[tuple[Tensor, Tensor]],  # [k, R], [m, R]
+        graphs: int,
+        to_graph: Tensor,  # [k]
+        from_graph: Tensor,  # [m]
+        targets: Tensor | None,  # [k] of m; None: all
+        backward: _Constant | None = None,
+    ) -> None:
+        self.matrices, self.loop, self.outer, self.graphs = matrices, loop, outer, graphs
+        self.to_graph, self.from_graph, self.targets, self.backward = to_graph, from_graph, targets, backward
+        self.csr = []
+        for pattern, values in matrices:
+            self.csr.append(pattern.matrix(values))
+
+    @cached_property
+    def adjoint(self) -> _Constant:
+        """The transpose, made when first gone backward."""
+        if self.backward is not None:
+            return self.backward
+        matrices = []
+        for pattern, values in self.matrices:
+            matrices.append((pattern.transpose, values.index_select(0, pattern.transposition)))
+        outer = [(right, left) for left, right in self.outer]
+        return _Constant(matrices, self.loop, outer, self.graphs, self.from_graph, self.to_graph, self.targets, self)
+
+    def apply(self, x: Tensor) -> Tensor:
+        """The sums of x [m, F], or of x [k, F] if this is an adjoint."""
+        rows = self.to_graph.numel()
+        if self.csr:
+            total = x.new_empty(rows, x.shape[1])
+            torch.addmm(total, self.csr[0], x, beta=0.0, out=total)  # `@` would first clear and then copy its result
+        else:
+            total = x.new_zeros(rows, x.shape[1])
+        for matrix in self.csr[1:]:
+            torch.addmm(total, matrix, x, out=total)
+        if self.loop is not None and self.targets is None:
+            total.addcmul_(self.loop, x)
+        elif self.loop is not None and self.backward is None:
+            total.addcmul_(self.loop, x.index_select(0, cast(Tensor, self.targets)))
+        elif self.loop is not None:
+            total.index_add_(0, cast(Tensor, self.targets), self.loop * x)
+        for left, right in self.outer:
+            if self.graphs == 1:
+                total.addmm_(left, right.t() @ x)
+                continue
+            for to, by in zip(torch.split(left, 1, 1), torch.split(right, 1, 1)):
+                sums = x.new_zeros(self.graphs, x.shape[1]).index_add_(0, self.from_graph, by * x)
+                total.addcmul_(to, sums.index_select(0, self.to_graph))
+        return total
+
+
+class _Apply(torch.autograd.Function):
+    """y = W x; its backward pass is an application as well, so that it can be differentiated again."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weights: _Constant) -> Tensor:
+        ctx.weights = weights
+        return weights.apply(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        with without_autocast(gradient.device):
+            return cast(Tensor, _Apply.apply(gradient, ctx.weights.adjoint)), None  # type: ignore[no-untyped-call]
+
+
+def over_nonedges(graph: Graph, left: Tensor, right: Tensor) -> Sums:
+    """Σ_{j ∉ N(i), j≠i} Σ_r left_ir right_jr x_j with factors of nodes, [n, R]: all pairs − edges − loops."""
+    pattern = graph.pattern
+    edges = (left.index_select(0, pattern.target) * right.index_select(0, pattern.source)).sum(-1)
+    return Sums(graph, -edges, -(left * right).sum(-1), everyone=(LowRank(graph, left, right),))
+
+
+def over_nonedges_by_degree(graph: Graph, left: Tensor, right: Tensor) -> Sums:
+    """The same with factors of degree classes, [U, R]: those of pairs of classes are found once and gathered."""
+    of_node = graph.degree_classes[2]
+    target, source, pair = graph.edge_classes
+    pairs = (left.index_select(0, target) * right.index_select(0, source)).sum(-1)
+    left, right = left.index_select(0, of_node), right.index_select(0, of_node)
+    # index_select, whose derivative is three times as fast as that of [ ]
+    return Sums(graph, -pairs.index_select(0, pair), -(left * right).sum(-1), everyone=(LowRank(graph, left, right),))

@@ -1,0 +1,149 @@
+"""Random views of a graph: exactly i.i.d. drops and additions, at the cost of the edges and of what is added."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rade.distribution import Distribution, Rates, number
+from rade.graph.graph import Graph
+from rade.graph.pairs import bernoulli_positions, fixed_positions
+from rade.graph.sparse import Pattern
+from rade.runtime import by_fields, rank
+
+GOLDEN = 0x9E3779B97F4A7C15  # spreads small differences over all bits of a seed
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """One random view A': which edges were kept and which non-edges added."""
+
+    distribution: Distribution
+    kept: Tensor  # [E] bool, equal for both directions of an undirected edge
+    added: Pattern  # both directions of undirected additions
+    cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)  # sums of layers that aggregate alike
+
+    @property
+    def graph(self) -> Graph:
+        """The clean graph under it."""
+        return self.distribution.graph
+
+    @property
+    def rates(self) -> Rates:
+        """The rates it was drawn with."""
+        return self.distribution.rates
+
+    @property
+    def edge_index(self) -> Tensor:
+        """[2, E'] of the view, kept edges first."""
+        added = torch.stack([self.added.source, self.added.target])
+        return torch.cat([self.graph.edge_index[:, self.kept], added], dim=1)
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return by_fields(self)
+
+    def kept_as_given(self) -> Tensor:
+        """[given] which edges of the caller's edge_index were kept, in its order; self-loops always are."""
+        if self.graph.entry is None:
+            return torch.empty_like(self.kept).index_copy_(0, self.graph.order, self.kept)
+        own = self.graph.entry < 0
+        return self.kept[self.graph.entry.clamp(min=0)] | own if self.kept.numel() else own
+
+
+def sample_view(graph: Graph, rates: Rates, generator: torch.Generator | None = None) -> View:
+    """Draw a view of a graph at given rates, with all other choices at their defaults.
+
+    >>> graph = Graph.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=3)
+    >>> sample_view(graph, Rates(p=0.0, q=1.0)).edge_index.shape
+    torch.Size([2, 6])
+    """
+    return draw(Distribution(graph, rates), generator)
+
+
+def draw(distribution: Distribution, generator: torch.Generator | None = None) -> View:
+    """Draw one view (Eq. 6): keep every edge with probability 1−p, add every non-edge with probability q.
+
+    Costs O(edges + additions). All randomness comes from the generator, torch's default one if None.
+    """
+    graph, p, q = distribution.graph, number(distribution.rates.p), number(distribution.rates.q)
+    if p == 0.0:
+        kept = torch.ones(graph.pattern.size, dtype=torch.bool, device=graph.device)
+    else:
+        kept = graph.on_entries(torch.rand(graph.num_edges, generator=generator, device=graph.device) >= p)
+    ranks = _fixed_ranks if distribution.views.sampling == "fixed" else _bernoulli_ranks
+    return View(distribution, kept, graph.pairs_at(ranks(graph, q, generator)))
+
+
+def _bernoulli_ranks(graph: Graph, q: float, generator: torch.Generator | None) -> Tensor:
+    """Walk all pairs, then discard the edges: what is left of i.i.d. Bernoulli draws is i.i.d. Bernoulli."""
+    found = bernoulli_positions(graph.num_pairs, q, generator, graph.device)
+    if graph.num_edges == 0:
+        return found
+    at = torch.searchsorted(graph.edge_rank, found).clamp_(max=graph.num_edges - 1)
+    return found[graph.edge_rank[at] != found]
+
+
+def _fixed_ranks(graph: Graph, q: float, generator: torch.Generator | None) -> Tensor:
+    """round(q · non-edges) of them, the paper's footnote; the k-th non-edge has rank k + number of edges before it."""
+    nonedges = graph.num_nonedges
+    chosen = fixed_positions(nonedges, round(q * nonedges), generator, graph.device)
+    before = graph.edge_rank - torch.arange(graph.num_edges, device=graph.device)
+    return chosen + torch.searchsorted(before, chosen, right=True)
+
+
+def seeded() -> torch.Generator:
+    """A new generator, seeded from torch's default one; every rank of a distributed run has a stream of its own."""
+    seed = int(torch.randint(2**62, (1,)))
+    return torch.Generator().manual_seed((seed + GOLDEN * rank()) % 2**63)
+
+
+def branch_off(generator: torch.Generator) -> None:
+    """After all ranks restored the same state: all but the first go on in streams of their own."""
+    if rank() > 0:
+        drawn = int(torch.randint(2**62, (1,), generator=generator))
+        generator.manual_seed((generator.initial_seed() + drawn + rank()) % 2**63)
+
+
+def branched(generator: torch.Generator, number: int) -> torch.Generator:
+    """A stream of its own for a copy, by its number; the given generator stays where it is."""
+    state = torch.Generator(generator.device)
+    state.set_state(generator.get_state())
+    drawn = int(torch.randint(2**62, (1,), generator=state, device=generator.device))
+    return torch.Generator(generator.device).manual_seed((drawn + GOLDEN * number) % 2**63)
+
+
+@contextmanager
+def returning(generator: torch.Generator | None) -> Iterator[None]:
+    """Afterwards the generator (torch's own for None) is where it was: looking at a model must not train it."""
+    used = torch.default_generator if generator is None else generator
+    state = used.get_state()
+    try:
+        yield
+    finally:
+        used.set_state(state)
+
+
+def moved(generator: torch.Generator, device: torch.device) -> torch.Generator:
+    """A generator on another device, seeded by a draw from the given one."""
+    drawn = torch.randint(2**62, (1,), generator=generator, device=generator.device)
+    return torch.Generator(device).manual_seed(int(drawn))
+
+
+def packed(generator: torch.Generator) -> Tensor:
+    """The state of a generator as one tensor: its seed in 8 bytes, then what torch saves."""
+    seed = torch.tensor([generator.initial_seed() % 2**63]).view(torch.uint8)
+    return torch.cat([seed, generator.get_state().cpu()])
+
+
+def unpack(generator: torch.Generator, state: Tensor) -> None:
+    """Restore a packed state; one from another kind of device cannot be continued, and restarts from its seed."""
+    seed, rest = state[:8].cpu().clone(), state[8:].cpu().clone()
+    if rest.numel() == generator.get_state().numel():
+        generator.set_state(rest)
+    else:
+        generator.manual_seed(int(seed.view(torch.long)))

@@ -1,0 +1,206 @@
+"""What RADE sees of a model before any training: layers, graph, head, task, and whether rates can adapt."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from rade.nn.base import convolutions
+from rade.nn.trace import Trace, evaluating, has_logits, logits_of
+from rade.rates.readout import Labelled
+from rade.rates.rules import GradNorm
+from rade.wrapper.conversion import convert
+from rade.wrapper.module import RADE
+from rade.wrapper.reports import clean_pass
+from rade.wrapper.warn import blocks, few_labels, looks_like_a_batch
+
+SAME = 1e-3  # of the largest output: rounding is a hundredth of it
+KEPT = "they stay as they are; with rade.GradNorm(): "  # where no rule was given
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of a check: what was looked at, what was found, whether it is in order, and whether to think it over."""
+
+    what: str
+    found: str
+    fine: bool = True
+    doubtful: bool = False
+
+    @property
+    def mark(self) -> str:
+        """``ok``, ``??`` for what works and should be known, ``!!`` for what does not."""
+        return "!!" if not self.fine else "??" if self.doubtful else "ok"
+
+
+@dataclass(frozen=True)
+class Check:
+    """What RADE sees of a model; ``str`` is a table.
+
+    Attributes:
+        lines: everything that was looked at, in order.
+        works: whether the model can be trained with RADE at all.
+        adapts: whether rates can adapt, by `rade.GradNorm` unless another rule was given; constant ones work anyway.
+    """
+
+    lines: tuple[Finding, ...]
+    works: bool
+    adapts: bool
+
+    def __str__(self) -> str:
+        width = max(len(line.what) for line in self.lines)
+        return "\n".join(f"{line.mark}  {line.what:<{width}}  {line.found}" for line in self.lines)
+
+    def asdict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)
+
+
+def check(
+    net: Module,
+    *args: Any,
+    options: dict[str, Any] | None = None,
+    labelled: Labelled | Tensor | None = None,
+    **kwargs: Any,
+) -> Check:
+    """Look at a model and the arguments of one call, on a copy; nothing is trained, and nothing is raised.
+
+    Args:
+        net: the model, not yet wrapped.
+        args, kwargs: what its forward takes.
+        options: arguments for `rade.RADE`, such as ``{"readout": rade.Readout(pool="sum")}``.
+        labelled: rows that the loss will be taken over (int64 ids, a bool mask, a `rade.Labelled`), to be told if few.
+
+    >>> from torch_geometric.nn import GCN
+    >>> print(check(GCN(4, 8, 2, 3), torch.ones(3, 4), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])).works)
+    True
+    """
+    options = options or {}
+    with torch.random.fork_rng(devices=[]):  # the model's own randomness stays where it is
+        lines: list[Finding] = []
+        try:
+            lines += _layers(net)
+            model = RADE(copy.deepcopy(net), **options)
+            lines += _same(net, model, args, kwargs)
+            lines += _training(model, args, kwargs)
+            rows = Labelled.of(labelled).rows
+            graph = model._context.reached.graph if model._context.reached is not None else None
+            lines += [] if rows is None or graph is None else [_labels(model, graph.num_nodes, rows)]
+        except (ValueError, TypeError, RuntimeError) as refusal:
+            return Check((*lines, Finding("call", _first(refusal), False)), False, False)
+        works = all(line.fine for line in lines)
+        if "rule" in options:
+            found = _adaptation(model, args, kwargs)
+            return Check((*lines, *found), works, works and all(line.fine for line in found))
+        found = _adaptation(RADE(copy.deepcopy(net), rule=GradNorm(), **options), args, kwargs)
+        told = [replace(line, found=KEPT + line.found, fine=True) if line.what == "rates" else line for line in found]
+        return Check((*lines, *told), works, works and all(line.fine for line in found))
+
+
+def _layers(net: Module) -> list[Finding]:
+    """How each convolution is corrected."""
+    lines = []
+    for path, conv in convolutions(convert(copy.deepcopy(net))).items():
+        reason = conv.against_moments()
+        how = f"by pairs of views ({reason})" if reason else "by moments"
+        told = f"; only its sum keeps the expectation ({conv.nonlinear} is not linear in it)" if conv.nonlinear else ""
+        name = f"layer {path or '(top)'}"
+        lines.append(Finding(name, f"{type(conv).__name__}: {how}{told}", doubtful=bool(conv.nonlinear)))
+    return lines
+
+
+def _same(net: Module, model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Finding]:
+    """Whether the converted model computes on the clean graph what it did before: a twin of one's own may not."""
+    outputs = []
+    trace = Trace()  # sums by RADE, not by PyG
+    with torch.no_grad():
+        for run in (copy.deepcopy(net).eval(), model.wrapped.eval()):
+            torch.manual_seed(0)  # for whatever else is random in it
+            with model._context.using(trace, mode="clean"):
+                outputs.append(run(*args, **kwargs))
+    if not all(has_logits(output) for output in outputs):
+        return []
+    plain, found = (logits_of(output).float() for output in outputs)
+    scale = 1.0 + (float(plain.nan_to_num().abs().max()) if plain.numel() else 0.0)
+    if plain.shape == found.shape and torch.allclose(found, plain, rtol=0.0, atol=SAME * scale, equal_nan=True):
+        return []
+    gap = f"by up to {float((plain - found).abs().max()):.2g}" if plain.shape == found.shape else "in its shape"
+    told = f"the output is off {gap}: some layer on views does not compute what the one it replaces does"
+    return [Finding("clean graph", told, False)]
+
+
+def _training(model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Finding]:
+    """One training call: the graph that it met, and what it would have warned of."""
+    with warnings.catch_warnings(record=True) as said, torch.no_grad():
+        warnings.simplefilter("always")
+        model.train()(*args, **kwargs)
+    present = model._context.reached
+    told = [str(one.message) for one in said if "looks like a batch" not in str(one.message)]
+    lines = [Finding("warning", sentence, False) for sentence in told]
+    if present is None or present.graph is None:
+        return lines
+    graph, rates = present.graph, model.rates
+    alike = present.batch is None and looks_like_a_batch(graph)
+    doubt = f"; but {blocks(graph).numel()} blocks without an edge between them look like a batch" if alike else ""
+    kind = "directed" if graph.directed else "undirected"
+    size = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} {kind} edges, density {graph.density:.2g}"
+    batch = "none came" if present.batch is None else "vector"
+    added = float(rates.q) * graph.num_nonedges
+    return [
+        Finding("graph", size),
+        Finding("batch", f"{batch}, {graph.num_graphs} graph(s){doubt}", not alike),
+        Finding("first views", f"p = {rates.p:.2g}, q = {rates.q:.2g}: about {added:,.0f} edges added"),
+        *lines,
+    ]
+
+
+def _labels(model: RADE, nodes: int, labelled: Tensor) -> Finding:
+    """How many rows have labels: few of them are a reason to stop early, not to do without."""
+    count, rows = (int(labelled.sum()), len(labelled)) if labelled.dtype == torch.bool else (len(labelled), nodes)
+    doubt = few_labels(count, rows, float(model.rates.q))
+    return Finding("labels", doubt or f"{count:,} of {rows:,} rows", doubtful=bool(doubt))
+
+
+def _adaptation(model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Finding]:
+    """Whether the rule finds all that it asks for."""
+    rule, readout, context = model.rade.rule, model.rade.readout, model._context
+    run = partial(model.wrapped, *args, **kwargs)
+    with torch.no_grad(), evaluating(model.wrapped), context.using(mode="clean"):
+        output = run()
+    if not has_logits(output):
+        return [Finding("output", f"{type(output).__name__}: no logits found", not rule.adapts)]
+    task: str = readout.task if isinstance(readout.task, str) else "a curvature of your own"
+    task = "a softmax, if the loss agrees at the first step" if task == "auto" else task
+    shares = _are_probabilities(logits_of(output))
+    doubt = "; rows are probabilities, which sum to one: losses here take logits, before a softmax" if shares else ""
+    told = f"{list(logits_of(output).shape)}, task: {task}, pool: {readout.pool or 'none'}{doubt}"
+    lines = [Finding("output", told, doubtful=shares)]
+    if not rule.adapts:
+        return [*lines, Finding("rates", f"{type(rule).__name__}: they stay as they are")]
+    try:
+        with context.running(kwargs.get("batch")):
+            graph = clean_pass(context, model.wrapped, run, readout).graph
+        readout.scores(logits_of(output), graph)
+    except ValueError as refusal:
+        return [*lines, Finding("rates", _first(refusal), False)]
+    cost = "one clean pass" + (", one backward and one double-backward pass" if "regulariser" in rule.reads else "")
+    return [*lines, Finding("rates", f"{type(rule).__name__} adapts them; a step costs {cost} more")]
+
+
+def _are_probabilities(output: Tensor) -> bool:
+    """Whether they look like those of a softmax, which nothing else does by chance."""
+    rows = output.float()
+    if rows.dim() != 2 or rows.shape[1] < 2 or len(rows) < 2:
+        return False
+    return bool((rows >= 0).all() and torch.allclose(rows.sum(1), torch.ones_like(rows[:, 0]), atol=1e-3))
+
+
+def _first(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,316 @@
+"""What RADE does to a model, in numbers: each layer, the noise of its logits, and which predictions depend on edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from rade.correction import factors
+from rade.distribution import Distribution, Rates
+from rade.nn.base import CorrectedConv, convolutions
+from rade.nn.context import Context
+from rade.nn.trace import Aggregated, Trace, evaluating, following, head_matrix, logits_of
+from rade.rates.all_layers import AllLayers
+from rade.rates.readout import Labelled, Readout
+from rade.rates.regulariser import CleanPass, regulariser
+from rade.rates.variance import LogitMessages, variance
+from rade.views import returning
+from rade.wrapper.inference import sampled
+
+Run = Callable[[], Any]
+QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
+OFTEN = 0.25
+
+
+def predicted(model: Module, run: Run) -> Tensor:
+    """The logits of a call of the model, in evaluation mode and without gradients."""
+    with torch.no_grad(), evaluating(model):
+        return logits_of(run())
+
+
+def clean_pass(context: Context, model: Module, run: Run, readout: Readout = Readout()) -> CleanPass:  # noqa: B008
+    """One pass over the input graph in evaluation mode: the logits with gradients, and what the last layer sends.
+
+    Where the curvature of the loss is constant, Var(δ) is all that the regulariser depends on: messages then have
+    gradients, too.
+    """
+    trace = Trace()
+    with torch.enable_grad(), evaluating(model), context.using(trace, mode="clean"), following(model, trace):
+        logits = logits_of(run())
+    last = trace.last
+    with torch.set_grad_enabled(readout.is_flat):
+        classes = logits.shape[1] if logits.dim() == 2 else 1
+        head = model.get_submodule(readout.head) if isinstance(readout.head, str) else readout.head
+        found = last if readout.is_flat else last.detached()
+        messages = LogitMessages(found.coefficients, found.pushed(head_matrix(model, trace, classes, head)))
+    return CleanPass(logits, last.adjacency.graph, messages, last.adjacency.targets)
+
+
+class Rounded:
+    """A base of dataclasses (with ``repr=False``) that shows floats to four digits."""
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{field.name}={_short(getattr(self, field.name))}" for field in fields(self))  # type: ignore[arg-type]
+        return f"{type(self).__name__}({shown})"
+
+    def asdict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)  # type: ignore[call-overload, no-any-return]
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(_short(one) for one in value)})"
+    return f"{value:.4g}" if isinstance(value, float) else repr(value)
+
+
+@dataclass(frozen=True, repr=False)
+class LayerReport(Rounded):
+    """One convolution under the current rates.
+
+    ``interchange`` is the variation over nodes, std/mean, of Σ_nonedges m̃² / Σ_edges m² (Prop. 4): 0 would mean that
+    one add rate can do exactly what one drop rate does.
+    """
+
+    path: str
+    layer: str
+    p: float
+    q: float
+    expected_kept: float  # undirected edges
+    expected_added: float
+    factor_quantiles: tuple[float, ...]  # of α/E[α'] at 0, 25, 50, 75, 100 %
+    clipped_share: float
+    exact: bool  # whether α/E[α'] is that of the distribution, and no expansion of it
+    drop_variance_share: float
+    add_variance_share: float
+    interchange: float
+
+
+def explain_layers(context: Context, model: Module, run: Run) -> list[LayerReport]:
+    """A report for every convolution with moments that a clean forward pass called, in order."""
+    trace = Trace()
+    with torch.no_grad(), evaluating(model):
+        with context.using(trace, mode="clean"):
+            run()
+        paths = {id(conv): path for path, conv in convolutions(model).items()}
+        found = [(paths[id(layer)], layer, last) for layer, last in trace.calls]
+        return [_layer_report(context, path, layer, last) for path, layer, last in found]
+
+
+def _layer_report(context: Context, path: str, layer: Module, last: Aggregated) -> LayerReport:
+    graph = last.adjacency.graph
+    distribution = context.distribution(graph, training=True)
+    sent = LogitMessages(last.coefficients, last.pushed(None))
+    corrected, found = factors(last.coefficients, distribution), variance(sent, distribution)
+    drop, add = float(found.drop.sum()), float(found.add.sum())
+    p, q = float(distribution.rates.p), float(distribution.rates.q)
+    # A rate of 0 has no variance to compare with: the ratio is then taken at the paper's first rates.
+    both = Rates(p if p > 0.0 else 0.5, q if q > 0.0 else 0.5 * graph.density)
+    compared = found if p > 0.0 and q > 0.0 else variance(sent, distribution.at(both))
+    return LayerReport(
+        path=path,
+        layer=type(layer).__name__,
+        p=p,
+        q=q,
+        expected_kept=(1.0 - p) * graph.num_edges,
+        expected_added=q * graph.num_nonedges,
+        factor_quantiles=_quantiles(corrected.edges),
+        clipped_share=float(corrected.clipped.double().mean()) if corrected.clipped.numel() else 0.0,
+        exact=last.coefficients.is_exact(distribution),
+        drop_variance_share=drop / (drop + add) if drop + add > 0 else 0.0,
+        add_variance_share=add / (drop + add) if drop + add > 0 else 0.0,
+        interchange=_interchange(compared.drop.sum(-1), compared.add.sum(-1)),
+    )
+
+
+def _quantiles(values: Tensor) -> tuple[float, ...]:
+    if values.numel() == 0:
+        return ()
+    ordered = values.flatten().sort().values  # torch.quantile refuses more than 16 million values
+    return tuple(float(ordered[round(quantile * (ordered.numel() - 1))]) for quantile in QUANTILES)
+
+
+def _interchange(drop: Tensor, add: Tensor) -> float:
+    """std/mean over nodes of the add-to-drop ratio; the rates scale it, and so cancel."""
+    ratio = (add / drop)[drop > 0]
+    return float(ratio.std() / ratio.mean()) if ratio.numel() > 1 and bool(torch.isfinite(ratio).all()) else 0.0
+
+
+@dataclass(frozen=True, repr=False)
+class NoiseReport(Rounded):
+    """R = 1/(2|B|) Σ w Var(δ) of a model at its present rates, three times.
+
+    ``sampled`` is the truth to within ``error`` (one standard error over groups of views); ``all_layers`` the formula
+    through all layers; ``last_layer`` the paper's, which drops the activations behind the last aggregation, and is nan
+    where the logits are no linear map of it. ``bias`` is the same sum of squared differences between the mean over
+    views and the prediction, over ``sampled``.
+    """
+
+    sampled: float
+    error: float
+    all_layers: float
+    last_layer: float
+    bias: float
+
+
+def noise_report(
+    context: Context, model: Module, run: Run, readout: Readout, labelled: Labelled, views: int, signs: int
+) -> NoiseReport:
+    """Sample ``views`` views and set both formulas beside them; only views are random, and the generator returns."""
+    if views < 8:
+        raise ValueError(f"a variance needs at least 8 views, got {views}")
+    with evaluating(model), torch.enable_grad(), returning(context.generator):
+        mean = Trace(with_gradients=True)
+        with context.using(mean, mode="mean"):
+            logits = logits_of(run())
+        graph = mean.last.adjacency.graph
+        distribution = context.distribution(graph, training=True)
+        scores = readout.scores(logits, graph)
+        rows = labelled.chosen(scores.shape[0], scores.device)
+        weight = labelled.masked(readout.curvature(scores[rows], rows)).detach()
+        modelled = []
+        for _ in range(signs):
+            training = Trace()  # with gradients, as the mean: whether a layer maps before it sums depends on them
+            sampled(context, run, trace=training)
+            coin = torch.randint(2, weight.shape, generator=context.generator, device=weight.device)
+            found = AllLayers(scores[rows], mean.sums, training.sums).variance(
+                distribution, weight.sqrt() * (2 * coin - 1)
+            )
+            modelled.append(float(found[0] + found[1]) / (2 * len(rows)))
+        seen = _sampled_logits(context, run, readout, rows, views, distribution)
+        drawn = _regulariser_of(seen, weight, scores[rows].detach())
+        last = _last_layer(context, model, run, readout, labelled, distribution)
+        return NoiseReport(drawn[0], drawn[1], sum(modelled) / signs, last, drawn[2])
+
+
+@torch.no_grad()
+def _sampled_logits(
+    context: Context, run: Run, readout: Readout, rows: Tensor, views: int, distribution: Distribution
+) -> Tensor:
+    """[views, k, C] logits on views."""
+    graph = distribution.graph
+    return torch.stack([readout.scores(logits_of(sampled(context, run)), graph)[rows] for _ in range(views)])
+
+
+def _regulariser_of(seen: Tensor, weight: Tensor, mean: Tensor) -> tuple[float, float, float]:
+    """R of sampled logits, its standard error over groups of views, and the bias relative to it."""
+    groups = [part for part in seen.chunk(min(8, len(seen) // 2)) if len(part) > 1]
+    found = torch.stack([0.5 * (weight * part.var(0)).sum() / len(weight) for part in groups]).double()
+    total = 0.5 * (weight * seen.var(0)).sum() / len(weight)
+    bias = 0.5 * (weight * (seen.mean(0) - mean).square()).sum() / len(weight)
+    return float(total), float(found.std() / len(groups) ** 0.5), float(bias / total.clamp(min=1e-30))
+
+
+def _last_layer(
+    context: Context, model: Module, run: Run, readout: Readout, labelled: Labelled, distribution: Distribution
+) -> float:
+    try:
+        clean = clean_pass(context, model, run, readout)
+    except ValueError:
+        return float("nan")
+    return float(regulariser(clean, readout, labelled, distribution, ())(distribution.rates).detach())
+
+
+@dataclass(frozen=True, eq=False)
+class Uncertainty:
+    """A model's predictions under random edges at some rates; rows are nodes, or graphs of a pooling model.
+
+    Attributes:
+        logits: [k, C] those of inference.
+        std: [k, C] standard deviation of each logit over views of the last convolution, in closed form (Eq. 12), given
+            what comes into it; exact for sums, while means and degrees also covary within a node, which it leaves out.
+            The sampled one where there is no closed form, which ``note`` then says.
+        sampled_std: [k, C] the same by sampling, through all layers.
+        flips: [k] share of the sampled views whose prediction differs from that of inference: another class, or
+            another side of 0 for any logit of a sigmoid; nan for regression.
+        views: how many views were sampled.
+        note: why ``std`` is no closed form, "" where it is.
+    """
+
+    logits: Tensor
+    std: Tensor
+    sampled_std: Tensor
+    flips: Tensor
+    views: int
+    note: str = ""
+
+    @property
+    def fragile(self) -> Tensor:
+        """[k] rows in the order in which they depend on single edges: most often changed first, ties by deviation."""
+        share = torch.where(self.flips.isnan(), torch.zeros_like(self.flips), self.flips)
+        by_deviation = self.sampled_std.amax(1).argsort(descending=True, stable=True)
+        return by_deviation[share[by_deviation].argsort(descending=True, stable=True)]
+
+    def __str__(self) -> str:
+        often = int((self.flips > OFTEN).sum())
+        share = f"{100 * float(self.flips.mean()):.1f} % of views change a prediction"
+        return (
+            f"{len(self.flips)} predictions, {self.views} views: {share}, {often} predictions change in more than a "
+            f"quarter of them; a logit's standard deviation is {float(self.std.median()):.2g} in the median"
+        )
+
+
+def uncertainty(
+    context: Context, model: Module, run: Run, readout: Readout, predict: Run, views: int, rates: Rates | None
+) -> Uncertainty:
+    """In evaluation mode, so that only views are random; the generator goes on as if nothing had been drawn."""
+    if views < 2:
+        raise ValueError(f"a standard deviation needs at least 2 views, got views = {views}")
+    with evaluating(model), torch.no_grad(), returning(context.generator):
+        mean = _matrix(predict())
+        flips, deviation = _sampled_decisions(context, run, readout, mean, views, rates)
+        closed, note = _closed_form(context, model, run, readout, rates)
+    return Uncertainty(mean, deviation if closed is None else closed, deviation, flips, views, note)
+
+
+def _sampled_decisions(
+    context: Context, run: Run, readout: Readout, mean: Tensor, views: int, rates: Rates | None
+) -> tuple[Tensor, Tensor]:
+    """Shares of views that decide otherwise, and deviations around the views' own mean."""
+    decided = _decisions(mean, readout)
+    changed = torch.zeros_like(decided[:, 0], dtype=torch.double)
+    total, squares = torch.zeros_like(mean, dtype=torch.double), torch.zeros_like(mean, dtype=torch.double)
+    for _ in range(views):
+        seen = _matrix(sampled(context, run, rates))
+        changed += (_decisions(seen, readout) != decided).any(1)
+        away = (seen - mean).double()  # relative to inference, lest large logits cancel
+        total += away
+        squares += away.square()
+    found = (squares - total.square() / views).clamp(min=0) / (views - 1)
+    flips = torch.full_like(changed, torch.nan) if readout.task == "regression" else changed / views
+    return flips.to(mean.dtype), found.sqrt().to(mean.dtype)
+
+
+def _closed_form(
+    context: Context, model: Module, run: Run, readout: Readout, rates: Rates | None
+) -> tuple[Tensor | None, str]:
+    """√Var(δ), or why there is none."""
+    layers = [conv for conv in convolutions(model).values() if isinstance(conv, CorrectedConv)]
+    for conv in layers:
+        if option := conv.nonlinear:
+            return None, f"{type(conv).__name__}({option}) is not linear in what it sums: there is no closed form"
+    try:
+        clean = clean_pass(context, model, run, readout)
+    except ValueError as refusal:
+        return None, " ".join(str(refusal).split())
+    with context.using(rates=rates):
+        distribution = context.distribution(clean.graph, training=False)
+    rows = torch.arange(clean.logits.shape[0], device=clean.logits.device)
+    return readout.variance(clean.messages, distribution, rows).total.detach().sqrt(), ""
+
+
+def _decisions(logits: Tensor, readout: Readout) -> Tensor:
+    """[k, 1] the class, or [k, C] the side of 0."""
+    if readout.is_softmax and logits.shape[1] > 1:
+        return logits.argmax(1, keepdim=True)
+    return logits > 0
+
+
+def _matrix(output: Any) -> Tensor:
+    logits = logits_of(output)
+    return logits if logits.dim() == 2 else logits[:, None]

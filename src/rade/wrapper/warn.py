@@ -1,0 +1,157 @@
+"""What looks wrong in a training although nothing fails: each is said once for a model."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+from torch import Tensor
+
+from rade.distribution import Rates
+from rade.errors import outside
+from rade.graph.graph import Graph
+from rade.rates.readout import Readout
+from rade.rates.rules import Rule
+
+BLOCKS, SMALLEST = 3, 3  # fewer blocks, or smaller ones, are common in one graph
+UNFOLLOWED = 50  # more than anybody accumulates gradients over
+INSIDE = 10  # rate steps
+MUCH = 10.0  # times what was asked for
+LONG_EPOCH = 5_000  # batches; rates may adapt once in an epoch
+FEW = 0.1  # share of labelled rows under which additions were seen to hurt long training (docs/rates.md)
+
+
+class Warnings:
+    """What has been said of a model so far; copies and pickles start afresh."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+        self._unfollowed = 0  # training calls since the last rate step
+        self._inside = 0  # rate steps with all outputs between 0 and 1
+        self.steps = 0  # rate steps that went well: what a later one refuses must not stop the training
+
+    def say(self, what: str, sentence: str | None) -> None:
+        """Warn once; ``what`` names the warning."""
+        if sentence and what not in self._said:
+            self._said.add(what)
+            warnings.warn(sentence, stacklevel=outside())
+
+    def stepped(self) -> None:
+        """A rate step went well."""
+        self.steps += 1
+        self._unfollowed = 0
+
+    def batch(self, graph: Graph, given: bool) -> None:
+        """A batch of graphs without its batch vector: edges would be added between different graphs."""
+        if not given and "batch" not in self._said and looks_like_a_batch(graph):
+            self.say(
+                "batch",
+                f"edge_index looks like a batch: {blocks(graph).numel()} blocks of nodes with no edge between them, "
+                "but no batch vector came, so edges are added between them; pass it as an argument named batch, or "
+                "as that of a Data object",
+            )
+
+    def additions(self, graph: Graph, rates: Rates, rho: float) -> None:
+        """Another density than that which q follows from: much more is added here than ρ says."""
+        added, asked = float(rates.q) * graph.num_nonedges, rho * graph.num_edges
+        if added > MUCH * max(asked, 1.0):
+            self.say(
+                "additions",
+                f"q = {float(rates.q):.3g} follows from the density that was given, or from that of the first training "
+                f"graph, and adds {added:,.0f} edges to the {graph.num_edges:,} of this one, where rho = {rho:g} "
+                f"asks for {asked:,.0f}; give the density of your graphs, RADE(model, density=...)",
+            )
+
+    def no_views(self) -> None:
+        """A training call in which no layer aggregated."""
+        self.say("views", "no graph convolution was called in training mode, so training is as without RADE")
+
+    def plain(self, layers: set[str]) -> None:
+        """Layers whose edges came in a form that has no views."""
+        if layers:
+            self.say(
+                "plain",
+                f"{', '.join(sorted(layers))} aggregated as without RADE: edges came as a sparse matrix (adj_t), or, "
+                "for RADE-OFS, more than once or between two kinds of nodes; there are views of an edge_index [2, E] "
+                "of int64: pass such a one",
+            )
+
+    def left_out(self, refusal: Exception) -> None:
+        """A rate step that could not be made."""
+        self.say("left out", f"a rate step is left out, and the rates stay as they are: {refusal}")
+
+    def follows(self, same_graph: bool, rule: Rule) -> None:
+        """Rates that should adapt, and many training calls without a rate step: on batches a whole epoch of them."""
+        self._unfollowed += 1
+        if self._unfollowed == (UNFOLLOWED if same_graph else LONG_EPOCH):
+            self.say(
+                "follow",
+                f"{self._unfollowed:,} training calls and no rate step: {type(rule).__name__} moves the rates in "
+                "model.adapt() after every step, or by itself after model.follow(optimizer)",
+            )
+
+    def labels(self, reached: Tensor, rates: Rates) -> None:
+        """Few labelled rows and additions: accuracy was seen to fall when training goes on."""
+        if "labels" not in self._said:
+            self.say("labels", few_labels(int(reached.sum()), len(reached), float(rates.q)))
+
+    def outputs(self, scores: Tensor, readout: Readout) -> None:
+        """Probabilities where logits are wanted: they stay between 0 and 1, where untrained logits may all lie."""
+        if "outputs" in self._said or readout.task not in ("binary", "multilabel") or scores.numel() < 32:
+            return
+        if not bool(((scores >= 0) & (scores <= 1)).all()):
+            self._said.add("outputs")  # they are logits: nothing to look at any more
+            return
+        self._inside += 1
+        if self._inside == INSIDE:
+            self.say(
+                "outputs",
+                "all outputs lie between 0 and 1, as after a sigmoid; rate control takes them for logits: return "
+                "logits (binary_cross_entropy_with_logits), or keep the rates, rule=rade.Constant()",
+            )
+
+    def __reduce__(self) -> tuple[type[Warnings], tuple[()]]:
+        return type(self), ()
+
+
+def few_labels(labelled: int, rows: int, q: float) -> str:
+    """The sentence for few labelled rows and additions, empty where there is no doubt."""
+    if not 0 < labelled < FEW * rows or rows < 100 or q == 0.0:
+        return ""
+    return (
+        f"only {labelled / rows:.1%} of the rows are labelled and edges are added: over long training added edges were "
+        "seen to cost up to 17 points with few labels; stop at the best validation epoch, or train without RADE "
+        "(drops alone, rule=rade.Constant(0.5, 0), cost less, but not nothing)"
+    )
+
+
+def blocks(graph: Graph) -> Tensor:
+    """Sizes of the runs of consecutive nodes between which no edge passes, single nodes left out."""
+    ends = graph.edge_index[:, graph.entries]
+    low, high = ends.min(0).values, ends.max(0).values
+    change = torch.zeros(graph.num_nodes + 1, dtype=torch.long, device=graph.device)
+    ones = torch.ones_like(low)
+    crossing = change.index_add(0, low, ones).index_add(0, high, -ones).cumsum(0)[:-1]  # edges over i | i + 1
+    last = (crossing == 0).nonzero().squeeze(1)
+    sizes = torch.diff(last, prepend=last.new_full((1,), -1))
+    return sizes[sizes > 1]
+
+
+def looks_like_a_batch(graph: Graph) -> bool:
+    """Whether one graph is made of several blocks in a row, none of which is most of it; found once."""
+    if "looks like a batch" not in graph.cache:
+        graph.cache["looks like a batch"] = _in_blocks(graph)
+    return bool(graph.cache["looks like a batch"])
+
+
+def _in_blocks(graph: Graph) -> bool:
+    if graph.num_graphs > 1 or graph.num_nodes < BLOCKS * SMALLEST:
+        return False
+    sizes = blocks(graph)
+    large = sizes[sizes >= SMALLEST]
+    # Nodes of one graph come in any order: that several large parts of it follow each other is no accident.
+    return (
+        large.numel() >= BLOCKS
+        and 2 * int(large.max()) <= graph.num_nodes
+        and int(large.sum()) * 5 >= 4 * graph.num_nodes
+    )

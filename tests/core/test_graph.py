@@ -1,0 +1,169 @@
+"""The clean graph: what it accepts, what it refuses and in which words, and what follows from it."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+
+import pytest
+import torch
+from torch_geometric.data import Batch, Data
+
+from rade import Graph
+from rade.correction import Adjacency
+from rade.moments import Normalised
+from rade.testing.aggregators import normal
+from rade.testing.oracle import GRAPHS, adjacency, nonedges, undirected
+
+BATCH, ISOLATED = GRAPHS["batch"], GRAPHS["isolated"]
+EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+MIXED = Graph.from_edge_index(torch.tensor([[0, 2, 1, 4, 3, 4], [2, 0, 4, 1, 4, 3]]), 5, torch.tensor([1, 0, 1, 0, 0]))
+ALL = {**GRAPHS, "mixed": MIXED}
+every_graph = pytest.mark.parametrize("graph", ALL.values(), ids=list(ALL))
+
+REFUSED = {
+    "one row": (lambda: Graph.from_edge_index(torch.zeros(1, 4, dtype=torch.long)), r"shape \[2, E\], got \[1, 4\]"),
+    "transposed": (lambda: Graph.from_edge_index(EDGES.t().contiguous()), r"shape \[2, E\], got \[4, 2\]"),
+    "floats": (lambda: Graph.from_edge_index(EDGES.float()), r"int64 node ids, got torch.float32; .*\.long\(\)"),
+    "int32": (lambda: Graph.from_edge_index(EDGES.int()), "int64 node ids, got torch.int32"),
+    "too few nodes": (lambda: Graph.from_edge_index(EDGES, num_nodes=2), "from 0 to 1, got 2; check num_nodes"),
+    "negative": (lambda: Graph.from_edge_index(EDGES - 1), "from 0 to 1, got -1"),
+    "said undirected": (
+        lambda: Graph.from_edge_index(EDGES[:, :3], directed=False),
+        "lacks.*to_undirected",
+    ),
+    "short batch": (lambda: Graph.from_edge_index(EDGES, 3, torch.tensor([0, 0])), r"each of the 3 nodes.*int64 \[2\]"),
+    "batch of floats": (lambda: Graph.from_edge_index(EDGES, 3, torch.zeros(3)), "as int64, got torch.float32"),
+    "graph -1": (lambda: Graph.from_edge_index(EDGES, 3, torch.tensor([-1, 0, 0])), "number graphs from 0, got -1"),
+    "across": (lambda: Graph.from_edge_index(EDGES, 3, torch.tensor([0, 0, 1])), "joins nodes of different graphs"),
+    "ptr": (
+        lambda: Graph.from_edge_index(EDGES, 3, torch.zeros(3, dtype=torch.long), torch.tensor([0, 2])),
+        "ptr and batch contradict",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_input_is_refused_in_a_sentence(case):
+    build, words = REFUSED[case]
+    with pytest.raises(ValueError, match=words):
+        build()
+
+
+@pytest.mark.parametrize("name", ["isolated", "batch", "directed", "directed-batch"])
+def test_order_of_edges_does_not_matter_and_weights_can_follow(name):
+    """A shuffled edge_index gives the same pattern; ``order`` leads from it back to the caller's edges."""
+    known = GRAPHS[name]
+    given = known.edge_index[:, torch.randperm(known.pattern.size, generator=torch.Generator().manual_seed(0))]
+    graph = Graph.from_edge_index(given, known.num_nodes, known.batch)
+    assert torch.equal(graph.pattern.source, known.pattern.source)
+    assert torch.equal(graph.pattern.rowptr, known.pattern.rowptr)
+    assert torch.equal(given[:, graph.order], graph.edge_index)
+    assert torch.equal(graph.given, given)
+    assert graph.directed == known.directed
+
+
+def test_self_loops_and_repetitions_are_left_out_and_known():
+    edges = torch.tensor([[0, 2, 0, 1, 0], [0, 2, 1, 0, 1]])
+    graph = Graph.from_edge_index(edges, 4)
+    assert (graph.self_loops, graph.repeated, graph.num_edges, graph.num_nodes, graph.num_given) == (2, True, 1, 4, 5)
+    assert graph.edge_index.tolist() == [[1, 0], [0, 1]]
+    assert graph.order.tolist() == [3, 2]
+    assert graph.entry.tolist() == [-1, -3, 1, 0, 1]
+    assert torch.equal(graph.given, edges)
+    only = Graph.from_edge_index(edges[:, :2], 4)
+    assert (only.num_edges, only.given.tolist()) == (0, [[0, 2], [0, 2]])
+    simple = Graph.from_edge_index(EDGES)
+    assert (simple.self_loops, simple.repeated, simple.num_given, simple.entry) == (0, False, 4, None)
+
+
+def test_an_edge_without_its_reverse_makes_a_graph_directed():
+    assert Graph.from_edge_index(EDGES[:, :3]).directed
+    assert Graph.from_edge_index(EDGES, directed=True).directed
+    assert not Graph.from_edge_index(EDGES).directed
+    assert Graph.from_edge_index(EDGES).density == Graph.from_edge_index(EDGES, directed=True).density
+
+
+@every_graph
+def test_reverse_positions_lead_to_the_reverse_edge(graph):
+    there, other = graph.pattern.transposition, graph.pattern.transpose
+    assert torch.equal(graph.pattern.source[there], other.target)
+    assert torch.equal(graph.pattern.target[there], other.source)
+    assert torch.equal(there[other.transposition], torch.arange(graph.pattern.size))
+    assert (other is graph.pattern) is not graph.directed
+
+
+@every_graph
+def test_counts(graph):
+    assert torch.equal(graph.degree, adjacency(graph).sum(1))
+    assert torch.equal(graph.nonneighbors, nonedges(graph).sum(1))
+    ends = 1 if graph.directed else 2
+    pairs = int((graph.sizes * (graph.sizes - 1)).sum()) // ends
+    assert (graph.num_pairs, graph.num_edges) == (pairs, int(adjacency(graph).sum()) // ends)
+    assert graph.density == pytest.approx(graph.num_edges / pairs)
+    degrees, sizes, of_node = graph.degree_classes
+    assert torch.equal(degrees[of_node], graph.degree)
+    assert torch.equal(sizes[of_node], graph.size)
+    assert torch.equal(graph.pool(torch.ones(graph.num_nodes, 1)).flatten().long(), graph.sizes)
+
+
+@every_graph
+def test_ranks_of_edges_lead_back_to_them(graph):
+    """And all ranks together to all pairs of each graph, whatever the order of its nodes."""
+    assert bool((graph.edge_rank.diff() > 0).all())
+    found = graph.pairs_at(graph.edge_rank)
+    assert torch.equal(found.source, graph.pattern.source)
+    assert torch.equal(found.rowptr, graph.pattern.rowptr)
+    every = graph.pairs_at(torch.arange(graph.num_pairs))
+    dense = torch.zeros(graph.num_nodes, graph.num_nodes, dtype=torch.bool)
+    dense[every.target, every.source] = True
+    assert torch.equal(dense, adjacency(graph) | nonedges(graph))
+    assert torch.equal(every.source[every.transposition], every.transpose.target)
+
+
+def test_a_batch_from_pyg():
+    """``batch`` and ``ptr`` of PyG's Batch mean the same; an empty graph may be in the middle."""
+    parts = [undirected([(0, 1), (1, 2)], 3), undirected([(0, 1), (1, 2), (2, 3)], 4)]
+    batch = Batch.from_data_list([Data(edge_index=g.edge_index, num_nodes=g.num_nodes) for g in parts])
+    for given in ((None, batch.batch), (None, None, batch.ptr), (batch.num_nodes, batch.batch, batch.ptr)):
+        graph = Graph.from_edge_index(batch.edge_index, *given)
+        assert torch.equal(graph.edge_index, BATCH.edge_index)
+        assert torch.equal(graph.ptr, BATCH.ptr)
+    graph = Graph.from_edge_index(torch.tensor([[0, 1], [1, 0]]), ptr=torch.tensor([0, 2, 2, 3]))
+    assert (graph.sizes.tolist(), graph.density) == ([2, 0, 1], 1.0)
+
+
+@pytest.mark.parametrize("nodes", [0, 1, 3])
+def test_graphs_without_edges(nodes):
+    graph = Graph.from_edge_index(torch.empty(2, 0, dtype=torch.long), nodes)
+    assert (graph.num_nodes, graph.num_edges, graph.density) == (nodes, 0, 0.0)
+    assert graph.degree.tolist() == [0] * nodes
+
+
+@pytest.mark.parametrize("name", ["batch", "directed-batch"])
+def test_graphs_picked_from_a_batch_are_those_built_anew(name):
+    """Every field, in another order, forward and backward."""
+    whole = GRAPHS[name]
+    picked, first = whole.pick(torch.tensor([1, 0])), int(whole.ptr[1])
+    place = (torch.arange(whole.num_nodes) - first) % whole.num_nodes
+    anew = Graph.from_edge_index(place[whole.edge_index], whole.num_nodes, 1 - whole.batch[torch.argsort(place)])
+    for field in ("rowptr", "source", "transposition"):
+        assert torch.equal(getattr(picked.pattern, field), getattr(anew.pattern, field)), field
+    for field in ("batch", "ptr", "degree", "edge_rank"):
+        assert torch.equal(getattr(picked, field), getattr(anew, field)), field
+    x = normal(whole.num_nodes, 2).requires_grad_()
+    outs = [Adjacency(g).aggregate(Normalised.symmetric(g, torch.double), x).square().sum() for g in (picked, anew)]
+    assert torch.equal(*(torch.autograd.grad(out, x)[0] for out in outs))
+
+
+@every_graph
+def test_copies_pickles_and_moved_ones_are_the_same(graph):
+    x = normal(graph.num_nodes, 2)
+    out = Adjacency(graph).aggregate(Normalised.symmetric(graph, torch.double), x)
+    for there in (pickle.loads(pickle.dumps(graph)), copy.deepcopy(graph), copy.copy(graph), graph.to("cpu")):
+        assert torch.equal(there.edge_index, graph.edge_index)
+        assert torch.equal(there.edge_rank, graph.edge_rank)
+        assert torch.equal(Adjacency(there).aggregate(Normalised.symmetric(there, torch.double), x), out)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        graph.batch = torch.zeros(3)

@@ -1,0 +1,292 @@
+"""The convolutions are PyG's: on tensors, on clean graphs, with dense and sparse features, and on uncorrected views."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+import torch_geometric.nn as pyg
+from torch import Tensor
+from torch.nn import Linear, ReLU, Sequential
+
+import rade.nn
+from core.driving import on_views
+from rade import Graph, Rates, Variant
+from rade.correction import Adjacency
+from rade.distribution import Distribution
+from rade.nn.trace import Trace
+from rade.testing import GRAPHS as NAMED
+from rade.testing.aggregators import normal
+from rade.testing.oracle import error
+from rade.views import View, draw
+from zoo import LAYERS, random_edges, seeded
+
+IN, OUT = 6, 4
+ISOLATED = NAMED["isolated"]
+UNUSED = {"allow_unused": True, "materialize_grads": True}  # a single step of ARMAConv has a weight that nobody uses
+
+
+@dataclass(frozen=True)
+class Case:
+    """A layer with constructor options and, for some, further inputs of the forward pass."""
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+    channels: tuple[Any, ...] = (IN, OUT)
+    allowed: float = 1e-10  # more where PyG itself computes in single precision
+    first: bool = False  # whether the layer takes the first features as well
+
+    def __str__(self) -> str:
+        return self.name + "".join(f"-{key}={value}" for key, value in self.options.items())
+
+    def pair(self, dtype: torch.dtype = torch.double) -> tuple[Any, Any]:
+        """Our layer and PyG's with the same parameters, away from their initial zeros."""
+        torch.manual_seed(0)
+        theirs = getattr(pyg, self.name)(*self.channels, **self.options).to(dtype)
+        for parameter in theirs.parameters():
+            torch.nn.init.normal_(parameter, std=0.5)
+        ours = getattr(rade.nn, self.name)(*self.channels, **self.options).to(dtype)
+        ours.load_state_dict(theirs.state_dict())
+        return ours.eval(), theirs.eval()
+
+    def inputs(self, x: Tensor) -> tuple[Tensor, ...]:
+        return (x, x.roll(1, 0)) if self.first else (x,)
+
+
+def mlp(*sizes: int) -> Sequential:
+    layers = [layer for a, b in pairwise(sizes) for layer in (Linear(a, b), ReLU())]
+    return Sequential(*layers[:-1])
+
+
+def gin(nn: torch.nn.Module, **options: Any) -> Case:
+    return Case("GINConv", options, (nn,))
+
+
+CASES = [
+    Case("GCNConv"),
+    Case("GCNConv", {"improved": True, "bias": False}),
+    Case("GCNConv", {"add_self_loops": False}),
+    Case("GCNConv", {"normalize": False}),
+    Case("GCNConv", {"cached": True}),
+    gin(mlp(IN, 3, OUT), eps=0.3),
+    gin(mlp(IN, 9, OUT), train_eps=True),
+    gin(Sequential(Linear(IN, OUT, bias=False)), eps=0.1),
+    gin(pyg.MLP([IN, 8, OUT], dropout=0.5, norm=None)),
+    gin(torch.nn.Identity()),
+    Case("GATConv"),
+    Case("GATConv", {"heads": 3, "concat": False}),
+    Case("GATConv", {"negative_slope": 0.0}),
+    Case("GATConv", {"heads": 2, "negative_slope": 0.9, "dropout": 0.6}),
+    Case("GATConv", {"heads": 2, "add_self_loops": False, "bias": False}),
+    Case("GATConv", {"heads": 2, "residual": True}),
+    Case("GATv2Conv"),
+    Case("GATv2Conv", {"heads": 2, "residual": True, "dropout": 0.5}),
+    Case("GATv2Conv", {"heads": 2, "concat": False, "share_weights": True, "add_self_loops": False, "bias": False}),
+    Case("AGNNConv", {}, ()),
+    Case("AGNNConv", {"requires_grad": False, "add_self_loops": False}, ()),
+    Case("TransformerConv"),
+    Case("TransformerConv", {"heads": 2, "beta": True, "dropout": 0.5}),
+    Case("TransformerConv", {"heads": 2, "concat": False, "root_weight": False, "bias": False}),
+    Case("SAGEConv"),
+    Case("SAGEConv", {"aggr": "sum", "bias": False}),
+    Case("SAGEConv", {"root_weight": False, "normalize": True}),
+    Case("SAGEConv", {"project": True}),
+    Case("GraphConv"),
+    Case("GraphConv", {"aggr": "mean", "bias": False}),
+    Case("APPNP", {"K": 3, "alpha": 0.2}, ()),
+    Case("APPNP", {"K": 2, "alpha": 0.1, "normalize": False}, ()),
+    Case("APPNP", {"K": 1, "alpha": 0.1, "add_self_loops": False}, ()),
+    Case("LGConv", {}, ()),
+    Case("LGConv", {"normalize": False}, ()),
+    Case("TAGConv"),
+    Case("TAGConv", {"K": 1, "normalize": False, "bias": False}),
+    Case("MixHopConv"),
+    Case("MixHopConv", {"powers": [2, 0], "add_self_loops": False}),
+    Case("SSGConv", {"alpha": 0.3, "K": 3}),
+    Case("SSGConv", {"alpha": 0.3, "bias": False, "add_self_loops": False}),
+    Case("ChebConv", {"K": 1}),
+    Case("ChebConv", {"K": 4, "bias": False}),
+    Case("GatedGraphConv", {"num_layers": 2}, (IN + 2,)),
+    Case("GatedGraphConv", {"num_layers": 1, "aggr": "mean"}, (IN,)),
+    Case("ARMAConv", {"num_stacks": 2, "num_layers": 3, "dropout": 0.5}),
+    Case("ARMAConv", {"num_layers": 2, "shared_weights": True, "act": None, "bias": False}),
+    Case("ClusterGCNConv", {"diag_lambda": 0.7}, allowed=1e-7),
+    Case("SGConv", {"K": 3}),
+    Case("SGConv", {"K": 2, "add_self_loops": False, "bias": False}),
+    Case("GCN2Conv", {"alpha": 0.2, "theta": 0.5, "layer": 1}, (IN,), first=True),
+    Case("GCN2Conv", {"alpha": 0.2, "shared_weights": False, "normalize": False}, (IN,), first=True),
+    Case("SimpleConv", {"aggr": "mean", "combine_root": "cat"}, ()),
+    Case("SimpleConv", {"aggr": "sum", "combine_root": "sum"}, ()),
+]
+every_case = pytest.mark.parametrize("case", CASES, ids=str)
+GRAPHS = [NAMED[name] for name in ("isolated", "near-clique", "batch", "directed", "directed-sources")]
+
+
+def graphs_for(case: Case) -> list[Graph]:
+    """Undirected and directed ones; ChebConv has no Laplacian with moments of the latter."""
+    return [graph for graph in GRAPHS if not (graph.directed and case.name == "ChebConv")]
+
+
+def drawn(graph: Graph, variant: str = "none", p: float = 0.4, q: float = 0.3) -> View:
+    return draw(Distribution(graph, Rates(p, q), Variant(variant)), torch.Generator().manual_seed(1))
+
+
+def over(view: View, mean: bool = False) -> Adjacency:
+    return Adjacency(view.graph, view.distribution, None if mean else view)
+
+
+def features(graph: Graph, seed: int = 0) -> Tensor:
+    """With zeros, so that the sparse form is sparse."""
+    return normal(graph.num_nodes, IN, seed=seed) * (normal(graph.num_nodes, IN, seed=seed + 1) > -0.3)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.double, 0.0), (torch.float, 1e-6)], ids=["double", "float"])
+@every_case
+def test_layers_compute_what_pyg_computes(case, dtype, tolerance):
+    """On the edge_index, on the Graph and for RADE-OF inference; dense features and, where PyG has none, CSR."""
+    ours, theirs = case.pair(dtype)
+    for graph in graphs_for(case):
+        x = features(graph).to(dtype)
+        expected = copy.deepcopy(theirs)(*case.inputs(x), graph.edge_index)
+        assert torch.equal(copy.deepcopy(ours)(*case.inputs(x), graph.edge_index), expected)
+        for adjacency in (graph, over(drawn(graph, "of"), mean=True)):
+            for given in (x, x.to_sparse_csr()) if not case.first else (x,):
+                assert error(ours(*case.inputs(given), adjacency), expected) <= max(case.allowed, tolerance)
+
+
+@every_case
+def test_evaluation_in_a_model_is_pyg_before_and_after_the_graph_is_known(case):
+    """The first call is PyG's own code, later ones RADE's sums; both are the plain layer."""
+    _, theirs = case.pair()
+    x, edges = features(ISOLATED), ISOLATED.edge_index[:, torch.randperm(8, generator=torch.Generator().manual_seed(0))]
+    layer, context = on_views(theirs, Rates(0.3, 0.2))
+    expected = theirs(*case.inputs(x), edges)
+    assert torch.equal(layer.eval()(*case.inputs(x), edges), expected)
+    layer.train()(*case.inputs(x), edges)
+    assert context.knows(edges, 5)
+    assert error(layer.eval()(*case.inputs(x), edges), expected) <= case.allowed
+    assert list(layer.state_dict()) == list(theirs.state_dict())
+
+
+@every_case
+def test_gradients_are_those_of_pyg(case):
+    ours, theirs = case.pair()
+    graph = NAMED["cycle-chord"]
+    x, other = (features(graph).requires_grad_() for _ in range(2))
+    out, right = ours(*case.inputs(x), graph), theirs(*case.inputs(other), graph.edge_index)
+    direction = normal(*out.shape, seed=3)
+    gradients = torch.autograd.grad((out.square() * direction).sum(), [x, *ours.parameters()], **UNUSED)
+    expected = torch.autograd.grad((right.square() * direction).sum(), [other, *theirs.parameters()], **UNUSED)
+    largest = torch.stack([gradient.abs().max() for gradient in expected])  # softmax lets some of them vanish
+    for found, wanted in zip(gradients, expected):
+        assert error(found, wanted, scale=largest) <= case.allowed
+
+
+@every_case
+def test_an_uncorrected_view_is_pyg_on_its_edges(case):
+    """variant="none" is the plain layer on the perturbed graph; some rows of it are rows of the whole."""
+    ours, theirs = case.pair()
+    for graph in graphs_for(case):
+        view, x = drawn(graph), features(graph)
+        expected = copy.deepcopy(theirs)(*case.inputs(x), view.edge_index)
+        assert error(ours(*case.inputs(x), over(view)), expected) <= case.allowed
+
+
+@pytest.mark.parametrize("variant", Variant)
+@every_case
+def test_corrected_steps_can_be_trained(case, variant):
+    """Dense and CSR features agree on a view, and every parameter receives a finite gradient."""
+    ours, _ = case.pair()
+    view, x = drawn(ISOLATED, variant, q=0.5), features(ISOLATED)
+    out = ours(*case.inputs(x), over(view))
+    assert case.first or error(ours(x.to_sparse_csr(), over(view)), out) <= 1e-10
+    loss = (out + ours(*case.inputs(x), over(view, mean=True))).square().sum()
+    gradients = torch.autograd.grad(loss, list(ours.parameters()), **UNUSED) if loss.requires_grad else ()
+    assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+ROWS = [case for case in CASES if case.name in ("GCNConv", "GINConv", "SAGEConv", "GATConv", "GraphConv", "GATv2Conv")]
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("mode", ["clean", "of", "ofs", "none"])
+@pytest.mark.parametrize("case", ROWS, ids=str)
+def test_some_rows_are_rows_of_the_whole(case, mode, sparse):
+    """Outputs and gradients, whichever of map and sum comes first; on views and for the mean over them."""
+    ours, _ = case.pair()
+    graph, rows = NAMED["batch"], torch.tensor([5, 0, 6])
+    x, view = features(graph), None if mode == "clean" else drawn(graph, mode)
+    for adjacency in [graph] if view is None else [over(view), over(view, mean=True)]:
+        given = x.to_sparse_csr() if sparse else x
+        outs = [ours(given, adjacency)[rows], ours.for_targets(rows, given, adjacency)]
+        assert error(*outs) <= 1e-10
+        if any(True for _ in ours.parameters()):
+            slopes = [torch.autograd.grad(out.square().sum(), list(ours.parameters()), **UNUSED) for out in outs]
+            largest = torch.stack([slope.abs().max() for slope in slopes[0]])
+            assert all(error(*pair, scale=largest) <= 1e-10 for pair in zip(*slopes))
+
+
+@pytest.mark.parametrize("name", ["GCNConv", "GATConv", "SAGEConv", "GraphConv", "SGConv"])
+def test_lazy_layers_find_their_width(name):
+    assert getattr(rade.nn, name)(-1, OUT)(torch.randn(5, IN), ISOLATED).shape == (5, OUT)
+
+
+def test_attention_dropout_only_in_training():
+    ours, _ = Case("GATConv", {"dropout": 0.5}).pair()
+    x = features(ISOLATED)
+    assert torch.equal(ours(x, ISOLATED), ours(x, ISOLATED))
+    torch.manual_seed(0)
+    assert not torch.equal(ours.train()(x, ISOLATED), ours(x, ISOLATED))
+
+
+@pytest.mark.parametrize("name", ["GCNConv", "SGConv", "GINConv", "SAGEConv", "GraphConv"])
+def test_layers_compute_the_same_on_features_found_to_be_sparse(name, monkeypatch):
+    monkeypatch.setattr("rade.nn.linear.MANY", 1)
+    graph, x = Graph.from_edge_index(random_edges(30, 60), 30), torch.eye(30, 40)
+    layer = rade.convert(seeded(lambda: LAYERS[name](40, 5)))
+    outputs = [layer(x, graph) for _ in range(5)]
+    gradients = [torch.autograd.grad(out.square().sum(), list(layer.parameters())) for out in outputs]
+    assert all(error(out, outputs[0]) < 1e-5 for out in outputs)
+    assert all(error(*pair) < 1e-5 for pair in zip(gradients[0], gradients[-1]))
+
+
+NOT_LINEAR = ("GatedGraphConv", "beta=True", "normalize=True", "num_stacks=2", "GINConv")
+LINEAR = [case for case in CASES if not any(word in str(case) for word in NOT_LINEAR) and str(case) != "ChebConv-K=1"]
+
+
+@pytest.mark.parametrize("case", [*LINEAR, gin(Linear(IN, OUT))], ids=str)
+def test_the_map_that_follows_the_last_sum_is_its_derivative(case):
+    """What rates are adapted by: a change of the last sum, pushed to the output, and to logits after a linear head."""
+    _, theirs = case.pair()
+    layer, context = on_views(theirs, Rates(0.3, 0.2))
+    head = normal(2, layer(*case.inputs(features(ISOLATED)), ISOLATED.edge_index).shape[1])
+    for mode in ("clean", "mean", "views"):
+        trace = Trace(with_gradients=True)
+        with context.using(trace=trace, mode=mode), context.running():
+            out = layer.eval()(*case.inputs(features(ISOLATED)), ISOLATED.edge_index)
+        last, direction = trace.last, normal(5, 2, seed=1)
+        (slope,) = torch.autograd.grad(((out @ head.t()) * direction).sum(), last.output)
+        matrix = last.after(head)
+        expected = torch.einsum("nc,hcf->nhf", direction, matrix) if matrix.dim() == 3 else direction @ matrix
+        assert error(slope, expected) <= 1e-10
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        (Case("GatedGraphConv", {"num_layers": 1}, (IN,)), r"gated unit of GatedGraphConv.*rade.NoiseRatio\(\)"),
+        (Case("TransformerConv", {"beta": True}), r"gate of TransformerConv\(beta=True\)"),
+    ],
+    ids=["gated unit", "gate"],
+)
+def test_what_has_no_linear_part_is_told(case, words):
+    layer, context = on_views(case.pair()[1], Rates(0.3, 0.2))
+    trace = Trace()
+    with context.using(trace=trace), context.running():
+        layer(features(ISOLATED), ISOLATED.edge_index)
+    with pytest.raises(ValueError, match=words):
+        trace.last.after(None)

@@ -1,0 +1,275 @@
+"""What rules do to the rates: GradNorm's steps, NoiseRatio's end, and how rules of one's own are held to their word."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from rates_problem import AGGREGATORS, DATA_NORM, DENSITY, PENALTY, C, Problem
+
+from own_rule import Slow
+from rade.distribution import Views
+from rade.rates.regulariser import CleanPass
+from rade.rates.rules import LARGEST_P, Constant, GradNorm, Logits, NoiseRatio, Rule, Seen
+from rade.rates.state import RateState
+
+every_aggregator = pytest.mark.parametrize("aggregator", AGGREGATORS)
+
+
+def stepped(rule: Rule | RateState, problem: Problem, data_norm: float, steps: int) -> RateState:
+    state = rule if isinstance(rule, RateState) else RateState(rule, DENSITY)
+    for _ in range(steps):
+        state.step(Seen(problem.regulariser(), torch.tensor(data_norm)))
+        assert 0.0 <= float(state.p) <= LARGEST_P
+        assert 0.0 <= float(state.rho) <= 1.0 / DENSITY
+    return state
+
+
+def test_steps_are_those_of_adam_with_projection():
+    """Thirty steps beside torch.optim.Adam on the naive objective, from a start where ρ runs into 0."""
+    problem, weak, touched = Problem("symmetric", "path"), torch.tensor(1e-3, dtype=torch.double), False
+    state = RateState(GradNorm(0.3, 0.05, penalty=PENALTY, lr=1e-2), DENSITY)
+    p, rho = (torch.tensor(value, dtype=torch.double, requires_grad=True) for value in (0.3, 0.05))
+    adam = torch.optim.Adam([p, rho], lr=1e-2)
+    for _ in range(30):
+        state.step(Seen(problem.regulariser(), weak))
+        at = [rate.detach().clamp(min=1e-8).requires_grad_() for rate in (p, rho)]
+        p.grad, rho.grad = torch.autograd.grad(problem.objective(*at, weak), at)
+        adam.step()
+        with torch.no_grad():
+            p.clamp_(0.0, LARGEST_P)
+            rho.clamp_(0.0, 1.0 / DENSITY)
+        touched = touched or not bool(rho > 0)
+        torch.testing.assert_close(torch.stack([state.p, state.rho]), torch.stack([p, rho]).detach(), rtol=0, atol=1e-9)
+    assert touched
+
+
+@every_aggregator
+def test_rates_rise_when_the_regulariser_is_weak_and_fall_when_it_is_strong(aggregator):
+    """G_reg ≪ G_data and G_reg ≫ G_data, a factor of 10⁶ either way, without penalty: each step is the Adam step."""
+    problem, rule = Problem(aggregator, "path"), GradNorm(0.3, 0.4, penalty=0.0)
+    weak, strong = (stepped(rule, problem, data_norm, 10) for data_norm in (1e6, 1e-9))
+    assert float(weak.p) == pytest.approx(0.31, abs=1e-3)
+    assert float(strong.p) == pytest.approx(0.29, abs=1e-3)
+    assert float(weak.rho) > 0.407
+    assert float(strong.rho) < 0.393
+
+
+def test_the_penalty_pulls_additions_down():
+    """The same problem with growing λ: ρ ends lower, and with a large one at 0 although more noise is wanted."""
+    rules = [GradNorm(0.3, 0.5, penalty=penalty, lr=1e-2) for penalty in (0.0, 0.3, 3.0, 1e4)]
+    ends = [float(stepped(rule, Problem("sum", "path"), 0.02, 80).rho) for rule in rules]
+    assert ends == sorted(ends, reverse=True)
+    assert ends[0] > ends[2] + 0.1
+    assert ends[3] < 0.02
+
+
+def test_equal_norms_are_a_fixed_point():
+    """At G_reg = G_data and λ = 0 nothing pulls."""
+    found, rule = Problem("sum", "path").regulariser(), GradNorm(0.3, 0.4, penalty=0.0)
+    state = RateState(rule, DENSITY)
+    norm, _ = found.norm(state.rates)
+    value, slope = rule.objective(state.state, state.density, Seen(found, norm))
+    assert float(value) == float(slope.abs().max()) == 0.0
+
+
+@pytest.mark.parametrize(("p", "rho"), [(0.0, 0.4), (0.3, 0.0), (0.0, 0.0)])
+@every_aggregator
+def test_a_rate_given_as_zero_stays_off(aggregator, p, rho):
+    """Drop-only and add-only: the other rate moves, this one does not, however weak the regulariser."""
+    state = stepped(GradNorm(p, rho), Problem(aggregator, "path"), 1e6, 5)
+    assert (float(state.p) == 0.0) == (p == 0.0)
+    assert (float(state.rho) == 0.0) == (rho == 0.0)
+    assert int(state.skipped) == 0
+
+
+@every_aggregator
+def test_a_rate_that_adapted_to_zero_can_come_back(aggregator):
+    """First far too strong a regulariser, both rates end at 0; then far too weak a one, both leave it."""
+    problem = Problem(aggregator, "path")
+    state = stepped(GradNorm(0.005, 0.005, penalty=0.0), problem, 1e-12, 15)
+    assert (float(state.p), float(state.rho)) == (0.0, 0.0)
+    for moment in (state.first, state.second):
+        moment.zero_()  # forget the fall: what counts here is the slope at 0
+    stepped(state, problem, 1e6, 15)
+    assert float(state.p) > 0.0
+    assert float(state.rho) > 0.0
+
+
+@pytest.mark.parametrize(("max_p", "lr", "steps"), [(LARGEST_P, 0.5, 3), (0.95, 0.03, 5)])
+@every_aggregator
+def test_the_drop_rate_stays_below_its_bound(aggregator, max_p, lr, steps):
+    rule = GradNorm(0.9, 0.3, penalty=0.0, lr=lr, max_p=max_p)
+    state = stepped(rule, Problem(aggregator, "path"), 1e9, steps)
+    assert float(state.p) == max_p
+    assert int(state.skipped) == 0
+
+
+def test_the_add_rate_stays_a_probability():
+    """Beyond q = ½ more additions mean less variance: too strong a regulariser drives q up, and it stops at 1."""
+    state = stepped(GradNorm(0.3, 3.0, penalty=0.0, lr=0.5), Problem("sum", "path"), 1e-9, 1)
+    assert float(state.rho) == 1.0 / DENSITY
+    assert float(state.rates.q) == 1.0
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_steps_that_are_not_finite_are_skipped_and_counted(bad):
+    problem, state = Problem("sum", "path"), RateState(GradNorm(0.3, 0.4), DENSITY)
+    before = {name: value.clone() for name, value in state.state.items()}
+    stepped(state, problem, bad, 3)
+    assert int(state.skipped) == 3
+    assert all(torch.equal(value, before[name]) for name, value in state.state.items() if name != "skipped")
+    stepped(state, problem, 1e6, 1)
+    assert int(state.steps) == 1
+
+
+def test_a_vanishing_regulariser_is_no_trouble():
+    """All logits certain: w = 0, G_reg = 0; the slope stays finite and the rates in range."""
+    problem = Problem("sum", "path")
+    certain = 1e3 * torch.eye(C).double()[torch.arange(4) % C] + 0.0 * problem.clean.logits
+    problem.clean = CleanPass(certain, problem.graph, problem.clean.messages)
+    assert int(stepped(GradNorm(0.3, 0.4), problem, 1.0, 3).skipped) == 0
+
+
+def test_constant_rates_stay_as_given():
+    state = stepped(Constant(0.3, 0.4), Problem("sum", "path"), 1.0, 1)
+    assert (float(state.p), float(state.rho)) == (0.3, 0.4)
+    assert state.rates.q == pytest.approx(0.4 * DENSITY)
+    assert (Constant().p, Constant().rho) == (0.2, 0.2)
+
+
+def measured(noise: float, signal: float) -> Seen:
+    """Logits of two rows and two classes with exactly this signal and noise."""
+    mean = torch.tensor([[1.0, -1.0], [-1.0, 1.0]]) * signal**0.5
+    return Seen(found_logits=Logits(mean + noise**0.5, mean))
+
+
+@pytest.mark.parametrize("start", [0.2, 0.5, 0.8])
+@pytest.mark.parametrize("nu", [0.1, 1.0])
+def test_noise_over_signal_ends_at_nu(start, nu):
+    """Where noise is the odds of p, as it is for drops, the odds end at ν from every start, without overshoot."""
+    state, path = RateState(NoiseRatio(start, start, nu=nu), density=0.1), []
+    for _ in range(600):
+        state.step(measured(noise=float(state.p / (1.0 - state.p)), signal=1.0))
+        path.append(float(state.p))
+    end = nu / (1.0 + nu)
+    assert path[-1] == pytest.approx(end, abs=0.005)
+    assert min(start, end) - 0.03 <= min(path)
+    assert max(path) <= max(start, end) + 0.03
+    assert float(state.rho) == pytest.approx(float(state.p))
+
+
+def test_a_rate_that_fell_for_long_comes_back_in_time():
+    state = RateState(NoiseRatio(0.5, 0.5, nu=0.1), density=0.1)
+    for _ in range(2000):
+        state.step(measured(noise=1.0, signal=1e-3))
+    assert float(state.p) == pytest.approx(1e-3)
+    for _ in range(200):
+        state.step(measured(noise=1e-3, signal=1.0))
+    assert float(state.p) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("rule", "p", "rho"),
+    [
+        (NoiseRatio(0.5, 0.0), None, 0.0),
+        (NoiseRatio(0.0, 0.5), 0.0, None),
+        (NoiseRatio(0.5, 0.3, tied=False), None, 0.3),
+    ],
+)
+def test_ratios_leave_rates_off_and_rho_may_stay(rule, p, rho):
+    state = RateState(rule, density=0.1)
+    for _ in range(5):
+        state.step(measured(noise=1.0, signal=1e-3))
+    assert (float(state.p) == p) if p is not None else float(state.p) < 0.5
+    assert (float(state.rho) == pytest.approx(rho)) if rho is not None else float(state.rho) < 0.5
+
+
+def test_the_ratio_keeps_p_below_its_bound_and_what_is_not_finite_changes_nothing():
+    state = RateState(NoiseRatio(0.85, 0.5), density=0.1)
+    for _ in range(50):
+        state.step(measured(noise=1e-9, signal=1.0))
+    assert float(state.p) == pytest.approx(0.9)
+    before = {name: value.clone() for name, value in state.state.items()}
+    state.step(measured(noise=float("nan"), signal=1.0))
+    assert all(torch.equal(before[name], value) for name, value in state.state.items())
+
+
+@pytest.mark.parametrize(
+    ("rule", "options", "sentence"),
+    [
+        (NoiseRatio, {"nu": 0.0}, "nu must be a finite positive number"),
+        (NoiseRatio, {"horizon": 1.0}, "horizon must be a number of at least 4 steps"),
+        (NoiseRatio, {"max_p": 1.0}, r"max_p must lie in \(0, 1\)"),
+        (NoiseRatio, {"p": 0.95}, "must be at most max_p = 0.9, got 0.95"),
+        (GradNorm, {"p": 0.95, "max_p": 0.9}, "must be at most max_p = 0.9, got 0.95"),
+        (GradNorm, {"max_p": 1.0}, r"max_p must lie in \[0, 0.999999\]"),
+        (GradNorm, {"penalty": -1.0}, "penalty must be a finite number of at least 0"),
+        (GradNorm, {"lr": 0.0}, "lr must be a finite positive number, got 0.0; rade.Constant"),
+        (Constant, {"p": 1.0}, r"drop rate p must lie in \[0, 1\), got 1"),
+        (Constant, {"rho": -0.1}, "rho = q/density must be a finite number of at least 0"),
+        (GradNorm, {"data_gradient": "mean"}, "data_gradient must be one of 'training', 'clean', got 'mean'"),
+    ],
+)
+def test_what_a_rule_cannot_be(rule, options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        rule(**options)
+
+
+def test_rules_that_adapt_need_views():
+    Constant().check_views(Views(sampling="expected"))
+    with pytest.raises(ValueError, match="draws no views, so nothing tells rates where to go"):
+        GradNorm().check_views(Views(sampling="expected"))
+
+
+def broken(**methods: Any) -> Rule:
+    """`Slow` with other methods."""
+    found: Rule = type("Broken", (Slow,), methods)()
+    return found
+
+
+def test_a_rule_of_ones_own_decides_the_rates():
+    state, average = RateState(Slow(0.3), DENSITY), 0.0
+    own = state.average
+    for norm in (1.0, 0.5, 2.0):
+        state.step(Seen(found_data_norm=torch.tensor(norm)))
+        average = 0.5 * average + 0.5 * norm
+        assert state.rates.p == pytest.approx(average / (1 + average))
+    assert state.average is own  # written in place: references to it stay live
+    state = RateState(broken(step=lambda *_: {"p": 0.25, "rho": 0.25, "average": 1}), DENSITY)
+    state.step(Seen())  # numbers are as good as tensors
+    assert state.rates.p == 0.25
+
+
+@pytest.mark.parametrize(
+    ("methods", "sentence"),
+    [
+        ({"step": lambda self, state, density, seen: {"p": seen.logits}}, r"looks at logits without .*\('logits',\)"),
+        (
+            {"step": lambda self, state, *_: {"p": state["p"], "rho": state["rho"]}},
+            "names of init, p, rho, average; got",
+        ),
+        ({"step": lambda *_: None}, "Broken.step must return a dict of the next p, rho, average; got None"),
+        ({"step": lambda self, state, *_: state | {"p": 1.0}}, r"drop rate p must lie in \[0, 1\), got 1"),
+        (
+            {"step": lambda self, state, *_: state | {"rho": math.nan}},
+            "must return a finite rho of at least 0, got nan",
+        ),
+        ({"init": lambda self: {"p": torch.zeros(())}}, "Broken.init must return p and rho, but rho is missing"),
+        ({"reads": ("norm",)}, "what a rule reads must be one of 'regulariser', 'data_norm', 'logits', got 'norm'"),
+    ],
+)
+def test_rules_that_break_their_word_get_a_sentence(methods, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        RateState(broken(**methods), DENSITY).step(Seen(found_data_norm=DATA_NORM))
+
+
+def test_a_refused_step_changes_nothing():
+    state = RateState(broken(step=lambda self, state, *_: state | {"average": 7.0, "p": 2.0}), DENSITY)
+    with pytest.raises(ValueError, match="drop rate p"):
+        state.step(Seen())
+    assert float(state.average) == 0.0
+    assert replace(Slow(), forget=0.1).forget == 0.1

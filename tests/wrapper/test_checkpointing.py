@@ -1,0 +1,122 @@
+"""Activation checkpointing: what is recomputed meets the view it met first, with a view per layer or one for all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from torch.utils.checkpoint import checkpoint
+from torch_geometric.nn import GCNConv, SAGEConv
+
+import rade
+from adapting import adapting
+from zoo import ATTENTION, LAYERS, Net, normal, random_edges, seeded
+
+NODES = 60
+X, EDGES = normal(NODES, 8), random_edges(NODES, 120)
+LABELS = torch.arange(NODES) % 3
+EVERY = {**LAYERS, **ATTENTION, "SAGEConv-max": lambda i, o: SAGEConv(i, o, aggr="max")}
+
+
+class Checkpointed(Net):
+    """Recomputes every layer in the backward pass."""
+
+    def forward(self, x: Tensor, edge_index: Any) -> Tensor:
+        for conv in self.convs:
+            x = checkpoint(lambda h, conv=conv: conv(h, edge_index).relu(), x, use_reentrant=False)
+        return self.head(x)
+
+
+def gradients(kind: type[Net], layer: str, **options: Any) -> list[Tensor]:
+    model = adapting(seeded(lambda: kind(EVERY[layer])), generator=torch.Generator().manual_seed(0), **options)
+    x = X.clone().requires_grad_()
+    cross_entropy(model.train()(x, EDGES), LABELS).backward()
+    model.adapt(x.detach(), EDGES)
+    return [x.grad, *(parameter.grad for parameter in model.parameters()), model.rate_state.first]
+
+
+FIXED = rade.Views(sampling="fixed")
+CASES = {
+    "per layer": {},
+    "shared": {"views": rade.Views(shared=True)},
+    # The trap: as many additions in every view, so that shapes agree although another view is drawn.
+    "fixed numbers, no drops": {"views": FIXED, "rule": rade.GradNorm(p=0.0)},
+    "RADE-OFS": {"variant": "ofs"},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("layer", ["GCNConv", "GINConv", "SGConv", "GATConv-heads"])
+def test_gradients_are_those_without_checkpoints(layer, case):
+    plain, again = (gradients(kind, layer, **CASES[case]) for kind in (Net, Checkpointed))
+    assert all(torch.equal(one, other) for one, other in zip(plain, again))
+
+
+class Tied(torch.nn.Module):
+    """One layer, called three times, with or without checkpoints."""
+
+    def __init__(self, checkpoints: bool = False) -> None:
+        super().__init__()
+        self.conv, self.checkpoints = GCNConv(8, 8, bias=False), checkpoints
+
+    def forward(self, x: Tensor, edge_index: Any) -> Tensor:
+        for _ in range(3):
+            x = (
+                checkpoint(self.conv, x, edge_index, use_reentrant=False)
+                if self.checkpoints
+                else self.conv(x, edge_index)
+            )
+        return x
+
+
+def test_a_layer_that_is_called_again_cannot_be_recomputed():
+    model = rade.RADE(Tied(checkpoints=True)).train()
+    with pytest.raises(RuntimeError, match="GCNConv was called 3 times in one pass"):
+        model(X.clone().requires_grad_(), EDGES).sum().backward()
+    shared = rade.RADE(Tied(checkpoints=True), views=rade.Views(shared=True)).train()
+    shared(X.clone().requires_grad_(), EDGES).sum().backward()
+    assert shared.wrapped.conv.lin.weight.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("layer", ["GCNConv", "SAGEConv-max"])
+def test_two_forward_calls_before_one_backward(layer):
+    """The loss of two calls: each recomputes its layers on the views that it met."""
+
+    def gradients_of(kind: type[Net]) -> list[Tensor]:
+        model = rade.RADE(seeded(lambda: kind(EVERY[layer])), generator=torch.Generator().manual_seed(0)).train()
+        one, other = model(X, EDGES), model(2 * X, EDGES)
+        (cross_entropy(one, LABELS) + 3 * cross_entropy(other, LABELS)).backward()
+        return [parameter.grad for parameter in model.parameters()]
+
+    for one, other in zip(gradients_of(Net), gradients_of(Checkpointed)):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_pair_of_views_is_met_again():
+    """A layer without moments has two views for each sum."""
+    plain, again = (
+        rade.RADE(seeded(lambda kind=kind: kind(EVERY["SAGEConv-max"])), generator=torch.Generator().manual_seed(0))
+        for kind in (Net, Checkpointed)
+    )
+    for model in (plain, again):
+        cross_entropy(model.train()(X, EDGES), LABELS).backward()
+    assert all(torch.equal(one.grad, other.grad) for one, other in zip(plain.parameters(), again.parameters()))
+
+
+def test_an_evaluation_between_forward_and_backward():
+    """Its pass is not the one that the backward pass comes to."""
+    found = []
+    for look in (False, True):
+        model = rade.RADE(
+            seeded(lambda: Checkpointed(EVERY["GCNConv"])), generator=torch.Generator().manual_seed(0)
+        ).train()
+        loss = cross_entropy(model(X, EDGES), LABELS)
+        if look:
+            model.eval()(X, EDGES)
+            model.train()
+        loss.backward()
+        found.append([parameter.grad for parameter in model.parameters()])
+    assert all(torch.equal(one, other) for one, other in zip(*found))
