@@ -17,7 +17,7 @@ on views, as in training, and on the graph itself: where they lie apart, trainin
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import mean, stdev
@@ -29,30 +29,20 @@ from study import add, fit, lines
 from torch import Tensor
 
 import rade
-from rade.graph.pairs import symmetric_pattern
-from rade.nn.trace import tracing
+from rade.distribution import Distribution
+from rade.graph.pairs import pattern_of_pairs
+from rade.nn.context import Context
 from rade.train.backbones import build_backbone
-from rade.view.law import Law
-from rade.view.sampling import FreshViews, draw, sample
-from rade.view.view import View
+from rade.wrapper.reports import clean_pass
 
 KINDS = {"none": (0.0, 0.0), "drops": (0.5, 0.0), "drops and additions": (0.5, 0.5), "own class": (0.5, 0.5)}
 SHARES = (0.01, 0.05, 0.2, 0.6)
 EPOCHS, LAST, WIDTH, VALIDATION = 200, 10, 64, 0.1
 
 
-@dataclass(frozen=True, eq=False)
-class OwnClass(FreshViews):
-    """Views whose additions join nodes of one class, as many as uniform ones in the mean."""
-
-    labels: Tensor
-
-    def for_layer(self, layer: Any) -> View:
-        return self.memo.once(layer, lambda: within_classes(sample(self.law), self.labels))
-
-
-def within_classes(view: View, labels: Tensor) -> View:
-    """The same view with its additions replaced by random pairs of one class."""
+def within_classes(context: Context, labels: Tensor, distribution: Distribution) -> rade.View:
+    """A view whose additions join nodes of one class, as many as uniform ones in the mean."""
+    view = Context.draw(context, distribution)
     order = torch.argsort(labels, stable=True)
     sizes = torch.bincount(labels)
     first = sizes.cumsum(0) - sizes
@@ -60,7 +50,7 @@ def within_classes(view: View, labels: Tensor) -> View:
     other = order[first[labels[one]] + (torch.rand(len(one)) * sizes[labels[one]]).long()]
     pairs = torch.stack([torch.minimum(one, other), torch.maximum(one, other)])[:, one != other]
     low, high = torch.unique(pairs, dim=1)  # sorted by low, then high
-    return View(view.law, view.kept, symmetric_pattern(low, high, len(labels)))
+    return rade.View(distribution, view.kept, pattern_of_pairs(low, high, len(labels), directed=False))
 
 
 def split(labels: Tensor, share: float, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
@@ -87,33 +77,29 @@ def run(dataset: str, share: float, kind: str, seed: int) -> dict[str, Any]:
     net = build_backbone("gcn", data.features, WIDTH, data.classes)
     optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
     p, rho = KINDS[kind]
-    law = Law(graph, rade.Rates(p, rho * graph.density))
+    model = rade.RADE(net, rule=rade.Constant(p, rho), generator=torch.default_generator)
+    if kind == "own class":
+        model._context.draw = partial(within_classes, model._context, y)  # type: ignore[method-assign]
     scores: list[tuple[float, float]] = []
-    for _ in fit(net, optimizer, lambda: [F.cross_entropy(net(x, adjacency(kind, law, y))[train], y[train])], EPOCHS):
+    for _ in fit(model, optimizer, lambda: [F.cross_entropy(model(x, graph)[train], y[train])], EPOCHS):
         with torch.no_grad():
-            right = net(x, graph).argmax(1) == y
+            right = model(x, graph).argmax(1) == y
         scores.append((float(right[val].double().mean()), float(right[test].double().mean())))
     best = max(range(EPOCHS), key=lambda epoch: scores[epoch][0])
     found = {"dataset": dataset, "share": share, "kind": kind, "seed": seed, "labelled": len(train)}
     found |= {"last": mean(test for _, test in scores[-LAST:]), "best": scores[best][1], "best_epoch": best}
     with torch.no_grad():
-        found["fit_clean"] = float((net.eval()(x, graph).argmax(1) == y)[train].double().mean())
-        found["fit_views"] = float((net.train()(x, adjacency(kind, law, y)).argmax(1) == y)[train].double().mean())
-    return found | across(net, x, y, graph)
-
-
-def adjacency(kind: str, law: Law, labels: Tensor) -> rade.Adjacency:
-    """What one training step aggregates over."""
-    return law.graph if kind == "none" else OwnClass(law, labels) if kind == "own class" else draw(law)
+        found["fit_clean"] = float((model.eval()(x, graph).argmax(1) == y)[train].double().mean())
+        found["fit_views"] = float((model.train()(x, graph).argmax(1) == y)[train].double().mean())
+    return found | across(model, x, y, graph)
 
 
 @torch.no_grad()
-def across(net: Any, x: Tensor, y: Tensor, graph: rade.Graph) -> dict[str, float]:
+def across(model: rade.RADE, x: Tensor, y: Tensor, graph: rade.Graph) -> dict[str, float]:
     """Shares of noise across a node's class, of dropped neighbors and of added nodes."""
-    with tracing(net.eval()) as trace:
-        net(x, graph)
-    conv, inputs = trace.last
-    messages = conv.sent(net.head.weight, graph, inputs["x"]).messages
+    clean = clean_pass(model._context, model.wrapped, partial(model.wrapped, x, graph))
+    messages = clean.messages.messages
+    assert isinstance(messages, Tensor)
     messages = messages - messages.mean(1, keepdim=True)  # a common shift of the logits changes nothing
     centred = messages - messages.mean(0)  # what additions send beyond their mean, which RADE-OF takes off
     means = torch.stack([messages[y == label].mean(0) for label in range(int(y.max()) + 1)])

@@ -5,7 +5,7 @@
 
 Random networks of width 16 at p = ρ = 0.5 with an independent view per layer, their heads scaled to logits of order
 one: node level on a random graph of 200 nodes and mean degree 4, and sum pooling over 16 random graphs of 18 nodes.
-The ratio is R by sampled views over R by `model.noise`'s two formulas. Lines in the file are not computed again.
+The ratio is R by sampled views over R by `model.noise_report`'s two formulas. Lines in the file are not computed again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def ratios(backbone: str, layers: int, pool: str, variant: str, network: int, vi
     model = rade.RADE(net, variant, rule=rade.Constant(0.5, 0.5), readout=readout, generator=generator).eval()
     with torch.no_grad():
         net.head.weight /= model(**graphs).std()
-    found = model.noise(**graphs, views=views, signs=signs)
+    found = model.noise_report(**graphs, views=views, signs=signs)
     return {"sampled": found.sampled, "error": found.error} | {name: getattr(found, name) for name in FORMULAS}
 
 

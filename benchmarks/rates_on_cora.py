@@ -35,10 +35,11 @@ class Recorded(rade.GradNorm):
 
     ratios: list[float] = field(default_factory=list)
 
-    def pull(self, state: Any, density: Any, seen: Any) -> Any:
-        result = super().pull(state, density, seen)
-        self.ratios.append(float(result.norm / seen.data_norm))
-        return result
+    def objective(self, state: Any, density: Any, seen: Any) -> Any:
+        found = super().objective(state, density, seen)
+        norm, _ = seen.regulariser.norm(rade.Rates(state["p"], state["rho"] * density))
+        self.ratios.append(float(norm / seen.data_norm))
+        return found
 
 
 def trajectory(variant: str, seed: int, epochs: int, root: Path | None) -> list[dict[str, Any]]:
@@ -62,7 +63,7 @@ def trajectory(variant: str, seed: int, epochs: int, root: Path | None) -> list[
     for epoch in fit(model, optimizer, losses, epochs):
         with torch.no_grad():
             right = (model(data.x, graph).argmax(1) == data.y).float()
-        values = float(model.controller.p), float(model.controller.rho), rule.ratios[-1], seen[-1]
+        values = float(model.rates.p), model.rate_state.rho_now, rule.ratios[-1], seen[-1]
         values += tuple(float(right[part].mean()) for part in (split.val, split.test))
         rows.append(dict(zip(COLUMNS, (variant, seed, epoch + 1, *(round(value, 5) for value in values)))))
     return rows

@@ -68,7 +68,7 @@ def main() -> None:
     quiet = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
     trainer = lightning.Trainer(max_epochs=15, accelerator="cpu", **quiet)
     trainer.fit(module, train, val)
-    steps = int(module.model.controller.steps)
+    steps = int(module.model.rate_state.steps)
     print(f"p from 0.5 to {module.model.rates.p:.3f} in {steps} steps of the rates, one per step of the optimizer")
     print(f"validation accuracy {float(trainer.callback_metrics['accuracy']):.1%}")
 

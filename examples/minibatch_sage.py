@@ -32,7 +32,7 @@ def main() -> None:
         model.eval()
         with torch.no_grad():  # RADE-OF: inference on the full graph is the plain model
             right = model(data.x, data.edge_index).argmax(1) == data.y
-        p, rho = float(model.controller.p), float(model.controller.rho)
+        p, rho = model.rates.p, model.rate_state.rho_now
         print(f"epoch {epoch + 1}: test {right[split.test].float().mean():.1%}, p = {p:.3f}, ρ = {rho:.3f}")
 
 

@@ -1,8 +1,9 @@
 """Molecules whose bonds have attributes: convolutions like those of OGB's molecule models, with a bond encoder inside.
 
-An added edge is no bond, so it gets one: the most frequent kind of its molecule. Then what a non-neighbor sends depends
-on the sender alone, and all that RADE computes in closed form stays as it is; real bonds keep their own messages.
-(PyG's GINEConv needs none of this: `rade.RADE(net)` takes it as it is.)
+`rade.RADE(net)` takes them as they are and corrects them by pairs of views. Here they are corrected by moments: an
+added edge is no bond, so it gets one, the most frequent kind of its molecule. Then what a non-neighbor sends depends on
+the sender alone, and all that RADE computes in closed form stays as it is; real bonds keep their own messages.
+(PyG's GINEConv has such a twin in rade already.)
 """
 
 from typing import Any
@@ -16,10 +17,11 @@ from torch_geometric.nn import MessagePassing, global_mean_pool
 from torch_geometric.utils import degree, erdos_renyi_graph
 
 import rade
-from rade.graph import Messages
-from rade.moments import Coefficients, Sent, Sum, Symmetric
-from rade.nn.attributes import attributes_in_order, imputed
-from rade.nn.base import linear_part
+from rade.moments import Normalised
+from rade.nn import LayerViews
+from rade.nn.edge_values import attributes_in_order, imputed
+from rade.nn.linear import linear_part
+from rade.sums import Messages
 
 ATOMS, BONDS, WIDTH, EPOCHS = 6, 3, 32, 10
 
@@ -41,7 +43,7 @@ class BondGIN(MessagePassing):
 
 
 class BondGCN(MessagePassing):
-    """Σ_j ReLU(Wx_j + bond_ij)/√(d_i d_j) + ReLU(Wx_i + root)/d_i, with d one more than the degree; likewise."""
+    """Σ_j ReLU(Wx_j + bond_ij)/√(d_i d_j) + ReLU(Wx_i + root)/d_i, with d one more than the degree; as above."""
 
     def __init__(self, width: int) -> None:
         super().__init__(aggr="add")
@@ -58,44 +60,34 @@ class BondGCN(MessagePassing):
         return norm[:, None] * (x_j + e).relu()
 
 
-def bond_messages(conv: Any, graph: rade.Graph, x: Tensor, edge_attr: Tensor, loops: Tensor | None = None) -> Messages:
+def bond_messages(conv: Any, graph: rade.Graph, x: Tensor, edge_attr: Tensor) -> Messages:
     """ReLU(x_j + bond_ij) along bonds, ReLU(x_j + most frequent bond) to anybody else."""
     kinds = attributes_in_order(graph, edge_attr, type(conv).__name__)
     bonds, others = (conv.bonds(kind.squeeze(1)) for kind in (kinds, imputed(graph, kinds, "frequent")))
-    return Messages((x + others).relu(), (x[graph.pattern.source] + bonds).relu(), loops)
+    return Messages((x + others).relu(), (x[graph.pattern.source] + bonds).relu())
 
 
 class BondGINOnViews(rade.nn.CorrectedConv, BondGIN):
-    """The twin of BondGIN: sums."""
+    """The twin of BondGIN: sums, and a network that follows them."""
 
-    def forward(self, x: Tensor, edge_index: Any, edge_attr: Tensor) -> Tensor:
-        if not isinstance(edge_index, rade.Adjacency):
-            return super().forward(x, edge_index, edge_attr)
+    def on(self, x: Tensor, edge_index: LayerViews, edge_attr: Tensor) -> Tensor:
         graph = edge_index.graph
-        sums = self.send(edge_index, Sum(graph, x.dtype), bond_messages(self, graph, x, edge_attr))
-        out: Tensor = self.mlp((1 + self.eps) * x + sums)
+        messages = bond_messages(self, graph, x, edge_attr)
+        out: Tensor = self.mlp((1 + self.eps) * x + self.send(edge_index, Normalised.sum(graph, x.dtype), messages))
         return out
 
-    def sent(self, head: Tensor | None, graph: rade.Graph, x: Tensor, **inputs: Any) -> Sent:
-        messages = bond_messages(self, graph, x, inputs["edge_attr"])
-        return Sent(Sum(graph, x.dtype), messages.through(linear_part(head, self.mlp)))
+    def after_sum(self, head: Tensor | None, width: int) -> Tensor | None:
+        return linear_part(head, self.mlp)
 
 
 class BondGCNOnViews(rade.nn.CorrectedConv, BondGCN):
-    """The twin of BondGCN: symmetric normalisation, and a message of its own from each node to itself."""
+    """The twin of BondGCN: symmetric normalisation by degrees that count a loop, whose message is one of its own."""
 
-    def forward(self, x: Tensor, edge_index: Any, edge_attr: Tensor) -> Tensor:
-        if not isinstance(edge_index, rade.Adjacency):
-            return super().forward(x, edge_index, edge_attr)
-        return self.send(edge_index, *self.parts(edge_index.graph, x, edge_attr))
-
-    def parts(self, graph: rade.Graph, x: Tensor, edge_attr: Tensor) -> tuple[Coefficients, Messages]:
-        x = self.lin(x)
-        return Symmetric(graph, x.dtype), bond_messages(self, graph, x, edge_attr, (x + self.root).relu())
-
-    def sent(self, head: Tensor | None, graph: rade.Graph, x: Tensor, **inputs: Any) -> Sent:
-        coefficients, messages = self.parts(graph, x, inputs["edge_attr"])
-        return Sent(coefficients, messages.through(head))
+    def on(self, x: Tensor, edge_index: LayerViews, edge_attr: Tensor) -> Tensor:
+        x, graph = self.lin(x), edge_index.graph
+        coefficients = Normalised(graph, x.dtype, a=0.5, b=0.5, loop=1.0, gain=0.0)
+        sums = self.send(edge_index, coefficients, bond_messages(self, graph, x, edge_attr))
+        return sums + (x + self.root).relu() / (graph.degree[:, None] + 1)
 
 
 class Molecules(torch.nn.Module):

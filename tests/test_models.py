@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch_geometric.nn as pyg
+from benchmarks.layer_list import EVERY, LAYERS, OTHERS
 from benchmarks.model_list import MODELS
-from benchmarks.models import BEGIN, DOCUMENT, REFUSED, WRONG, counted, document, outcome
+from benchmarks.models import BEGIN, DOCUMENT, REFUSED, WRONG, counted, document, layer_outcome, outcome
 
 
 @pytest.fixture(scope="module")
@@ -15,14 +18,30 @@ def outcomes():
     return [outcome(entry) for entry in MODELS]
 
 
+@pytest.fixture(scope="module")
+def layers():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return [layer_outcome(name, layer) for name, layer in LAYERS.items()]
+
+
+def test_every_convolution_of_pyg_is_listed_once():
+    assert not set(EVERY) - {*LAYERS, *OTHERS}
+    assert not set(LAYERS) & set(OTHERS)
+
+
+def test_every_layer_is_unbiased(layers):
+    assert not [one for one in layers if one.unbiased is False]
+
+
 def test_nothing_is_silently_wrong_or_obscure(outcomes):
     assert not [(one.entry.name, one.sentence) for one in outcomes if one.kind == WRONG]
 
 
-def test_the_document_is_up_to_date(outcomes):
+def test_the_document_is_up_to_date(outcomes, layers):
     text = DOCUMENT.read_text("utf-8")
     assert BEGIN in text
-    assert document(outcomes, text) == text, "run python -m benchmarks.models --write"
+    assert document(outcomes, layers, text) == text, "run python -m benchmarks.models --write"
 
 
 def test_refusals_are_sentences_with_a_way_out(outcomes):
@@ -37,5 +56,5 @@ def test_names_are_told_apart():
     assert len({entry.name for entry in MODELS}) == len(MODELS) > 60
 
 
-def test_the_count_says_how_many_are_wrong(outcomes):
-    assert counted(outcomes).endswith(" 0 wrong.")
+def test_the_count_says_how_many_are_wrong(outcomes, layers):
+    assert counted(outcomes, layers).count("; 0 wrong.") == 2

@@ -7,8 +7,10 @@ from matplotlib.figure import Figure
 from style import Colours, draw
 
 import rade
-from rade.correction import propagate
-from rade.moments import Symmetric
+from rade.correction import Adjacency
+from rade.distribution import Distribution
+from rade.moments import Normalised
+from rade.views import draw as draw_view
 
 EDGES = [(0, 1), (0, 2), (0, 3), (1, 2), (3, 4), (4, 5), (5, 6), (3, 6)]
 PLACES = np.array([[0.0, 0.0], [-1.1, 0.9], [-1.1, -0.9], [1.1, 0.25], [1.9, 1.0], [2.7, 0.1], [1.7, -0.9]])
@@ -16,10 +18,10 @@ SEEDS = (0, 2)  # of the views, for legibility
 RATES = rade.Rates(p=0.4, q=0.15)
 
 
-def weights(adjacency: rade.Adjacency) -> torch.Tensor:
-    """Row i: with which weight node i hears every other, [n, n]."""
+def weights(adjacency: Adjacency) -> torch.Tensor:
+    """Row i: the weight of every other node in the sum at node i, [n, n]."""
     graph = adjacency.graph
-    return propagate(adjacency, Symmetric(graph, torch.float64), torch.eye(graph.num_nodes, dtype=torch.float64))
+    return adjacency.aggregate(Normalised.symmetric(graph, torch.float64), torch.eye(graph.num_nodes).double())
 
 
 def nodes_and_edges(axes: Axes, dense: torch.Tensor, clean: torch.Tensor, colours: Colours) -> None:
@@ -41,7 +43,7 @@ def nodes_and_edges(axes: Axes, dense: torch.Tensor, clean: torch.Tensor, colour
 
 
 def numbers(axes: Axes, corrected: torch.Tensor, shown: torch.Tensor, colours: Colours) -> None:
-    """The weight with which the green node hears a neighbor, on the edge between them."""
+    """The weight of a neighbor in the sum at the green node, on the edge between them."""
     for j in range(1, len(PLACES)):
         if shown[0, j] != 0:
             across = PLACES[j] - PLACES[0]
@@ -55,26 +57,26 @@ def content(figure: Figure, colours: Colours) -> None:
     """Clean graph, two views, mean over many."""
     low, high = torch.tensor(EDGES).t()
     graph = rade.Graph.from_edge_index(torch.stack([torch.cat([low, high]), torch.cat([high, low])]), len(PLACES))
-    law = rade.Law(graph, RATES, rade.Variant.OF, generator=torch.Generator().manual_seed(4))
-    clean = weights(graph)
+    views = Distribution(graph, RATES)
+    clean = weights(Adjacency(graph))
     panels = figure.subplots(1, 4)
     nodes_and_edges(panels[0], clean, clean, colours)
     numbers(panels[0], clean, clean, colours)
     panels[0].set_title("the graph", fontsize=11)
     for number, (panel, seed) in enumerate(zip(panels[1:3], SEEDS)):
-        view = rade.sample_view(graph, RATES, torch.Generator().manual_seed(seed))
+        view = draw_view(views, torch.Generator().manual_seed(seed))
         there = torch.zeros_like(clean)
         there[view.edge_index[0], view.edge_index[1]] = 1
-        corrected = weights(rade.View(law, view.kept, view.added))
+        corrected = weights(Adjacency(graph, views, view))
         nodes_and_edges(panel, there, clean, colours)
         numbers(panel, corrected, there, colours)
         panel.set_title(f"view {number + 1}", fontsize=11)
-    views = (rade.sample_view(graph, RATES, torch.Generator().manual_seed(seed)) for seed in range(4000))
-    mean = sum(weights(rade.View(law, view.kept, view.added)) for view in views) / 4000
+    many = (draw_view(views, torch.Generator().manual_seed(seed)) for seed in range(4000))
+    mean = sum(weights(Adjacency(graph, views, view)) for view in many) / 4000
     nodes_and_edges(panels[3], clean, clean, colours)
     numbers(panels[3], mean, clean, colours)
     panels[3].set_title("mean of 4,000 views", fontsize=11)
-    legend = "numbers: with which weight the green node hears another (GCN, p = 0.4, q = 0.15, RADE-OF)\n"
+    legend = "numbers: weight of a node in the sum at the green node (GCN, p = 0.4, q = 0.15, RADE-OF)\n"
     legend += "blue: kept, dotted: dropped, orange: added"
     figure.supxlabel(legend, fontsize=9)
 

@@ -148,7 +148,7 @@ def test_register_takes_a_layer_of_ones_own():
         def coefficients(self, graph, x):
             return Normalised.sum(graph, x.dtype)
 
-    with pytest.raises(TypeError, match=r"must derive from rade.nn.CorrectedConv and from Mine"):
+    with pytest.raises(TypeError, match=r"must derive from rade\.nn\.CorrectedConv and from Mine"):
         rade.register(Mine, Mine)
     rade.register(Mine, Twin)
     try:

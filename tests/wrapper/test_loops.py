@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, dropout, elu
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, dropout
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
-from torch_geometric.nn import GAE, GATConv, GCNConv, GINConv, global_add_pool
+from torch_geometric.nn import GAE, GCNConv, GINConv, global_add_pool
 from torch_geometric.transforms import RandomLinkSplit
 from torch_geometric.utils import negative_sampling
 
@@ -54,17 +54,6 @@ class GCN(nn.Module):
         x = dropout(x, p=0.5, training=self.training)
         x = dropout(self.conv1(x, edge_index, edge_weight).relu(), p=0.5, training=self.training)
         return self.conv2(x, edge_index, edge_weight)
-
-
-class GAT(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv1 = GATConv(FEATURES, 4, heads=4, dropout=0.6)
-        self.conv2 = GATConv(16, CLASSES, heads=1, concat=False, dropout=0.6)
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        x = elu(self.conv1(dropout(x, p=0.6, training=self.training), edge_index))
-        return self.conv2(dropout(x, p=0.6, training=self.training), edge_index)
 
 
 def node_loop(build: Callable[[], nn.Module], wrap: Wrap) -> tuple[Any, float]:
@@ -238,7 +227,6 @@ def wraps(**options: Any) -> Wrap:
 KEEPS = {"rule": rade.Constant(0.2, 0.1)}
 LOOPS: dict[str, tuple[Callable[[Wrap], tuple[Any, float]], dict[str, Any], float]] = {
     "gcn": (lambda wrap: node_loop(GCN, wrap), {}, 0.6),
-    "gat": (lambda wrap: node_loop(GAT, wrap), {}, 0.6),
     "mutag_gin": (graph_loop, {"readout": rade.Readout(pool="sum"), "rule": rade.GradNorm(penalty=0.1)}, 0.7),
     "link_pred": (link_loop, KEEPS, 0.0),
     "autoencoder": (autoencoder_loop, KEEPS, 0.0),

@@ -14,7 +14,6 @@ from torch.nn.utils import parametrizations, prune, spectral_norm
 from torch_geometric.nn import GATConv, GCNConv, GINConv, GraphConv, SAGEConv, SGConv, TAGConv
 
 import rade
-from rade.nn.linear import weight_of
 from zoo import normal, random_edges, seeded
 
 NODES, WIDE, NARROW = 60, 24, 6
@@ -161,12 +160,6 @@ def test_a_lazy_layer_with_a_hook(place):
     assert distance(model(DENSE, EDGES), expected) < 1e-5
 
 
-@pytest.mark.parametrize("change", [name for name in CHANGES if name not in ("wrapping", "scripted")])
-def test_the_weight_in_effect_is_told(change):
-    layer = seeded(lambda: CHANGES[change](nn.Linear(WIDE, NARROW))).eval()
-    assert distance(DENSE @ weight_of(layer).t() + layer(torch.zeros(1, WIDE)), layer(DENSE)) < 1e-5
-
-
 @pytest.mark.parametrize("change", ["adapter", "hook", "pruned"])
 @pytest.mark.parametrize("place", PLACES)
 def test_rates_adapt(place, change):
@@ -174,13 +167,6 @@ def test_rates_adapt(place, change):
     cross_entropy(model.train()(DENSE, EDGES), LABELS).backward()
     model.adapt(DENSE, EDGES)
     assert 0.1 > abs(model.rates.p - 0.5) > 0.09
-
-
-def test_a_layer_without_a_weight_is_refused_by_rates_that_adapt():
-    model = rade.RADE(changed("SAGEConv", "wrapping"), rule=rade.GradNorm())
-    cross_entropy(model.train()(DENSE, EDGES), LABELS).backward()
-    with pytest.raises(ValueError, match="cannot push messages through Wrapping inside a convolution"):
-        model.adapt(DENSE, EDGES)
 
 
 class Rectified(nn.Sequential):

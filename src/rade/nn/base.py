@@ -18,6 +18,7 @@ from rade.graph.graph import Graph
 from rade.graph.sparse import is_sparse, without_autocast
 from rade.moments.base import Coefficients
 from rade.nn.context import Context, Find, Mode
+from rade.nn.edge_values import listed_edges
 from rade.nn.linear import dense, is_plain, linear, linear_of_sums, linear_part
 from rade.nn.pairs import aggregate_pairs
 from rade.nn.trace import After, Aggregated
@@ -194,6 +195,10 @@ class CorrectedConv:
         """On views in training; in evaluation PyG's own, or faster, to the same end, where the graph is known."""
         edge_index, x = given.get("edge_index"), given.get("x")
         mode = context.setting.mode_of(cast(Module, self))
+        listed = mode != "clean" or context.trace is not None
+        if listed and isinstance(edge_index, Tensor) and edge_index.layout is torch.sparse_csr:
+            given = listed_edges(self._names, given)
+            edge_index = given["edge_index"]
         if targets is not None and context.current is not None:
             context.current.targets = targets
         graph = self._graph(context, edge_index, x, mode)

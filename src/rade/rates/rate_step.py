@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -59,6 +59,8 @@ def rate_step(
     on_clean = "data_norm" in reads and rule.data_gradient == "clean"
     clean = passes.clean() if "regulariser" in reads or on_clean else None
     plain = passes.prediction() if clean is None else clean.logits.detach()
+    if clean is not None and clean.graph is not distribution.graph:  # the model makes edges of its own in every pass
+        distribution = replace(distribution, graph=clean.graph)
     if not rule.adapts:
         return plain
     balance = norm = logits = None

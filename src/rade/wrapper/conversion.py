@@ -51,7 +51,7 @@ def convert(model: Module) -> Module:
         if isinstance(module, pyg.MessagePassing) and not isinstance(module, CorrectedConv) and takes_edges(module):
             module.__class__ = cast(type[pyg.MessagePassing], twin_of(type(module)))
     if not convolutions(model):
-        raise ValueError("no layer of the model takes an edge_index, so there is nothing to draw views of")
+        raise ValueError("no layer of the model takes an edge_index: there is no graph to draw views of")
     return model
 
 
