@@ -186,13 +186,6 @@ def test_bad_rows(case):
     assert model.training
 
 
-def test_labelled_is_rows_or_a_value():
-    model = wrapped()
-    training_step(model, X, EDGES, labels=LABELS)
-    with pytest.raises(TypeError, match=r"labelled must be rows \(int64 ids or a bool mask\) or .*Labelled, got list"):
-        model.adapt(X, EDGES, labelled=[0, 1])
-
-
 def test_pooling_must_be_named():
     """Graph-level logits from a model wrapped as a node-level one, and the other way round."""
     batch = torch.arange(NODES) // 10

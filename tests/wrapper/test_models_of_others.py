@@ -9,25 +9,19 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn.functional import elu
-from torch_geometric.data import Batch, Data
 from torch_geometric.nn import (
     GAT,
     GCN,
     GIN,
-    MLP,
     GATConv,
     GCNConv,
-    GINConv,
     GraphConv,
     GraphSAGE,
     JumpingKnowledge,
     SAGEConv,
     Sequential,
-    global_add_pool,
-    global_mean_pool,
 )
 
-import rade
 from adapting import adapting
 from rade.nn.trace import Trace, evaluating, following, head_matrix
 from zoo import normal, random_edges, seeded
@@ -172,39 +166,6 @@ def test_skip_connections_do_not_enter_the_head():
     norm = net.norms[-1]
     expected = net.predict.weight * (norm.weight / (norm.running_var + norm.eps).sqrt())
     torch.testing.assert_close(found, expected.detach())
-
-
-class GraphLevel(torch.nn.Module):
-    """A Batch in, one row per graph out."""
-
-    def __init__(self, pool: Any) -> None:
-        super().__init__()
-        self.pool = pool
-        self.conv1 = GINConv(MLP([FEATURES, 6, 6]))
-        self.conv2 = GINConv(torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.BatchNorm1d(6), torch.nn.ReLU()))
-        self.lin = torch.nn.Linear(6, CLASSES)
-
-    def forward(self, data: Batch) -> Tensor:
-        x = self.conv1(data.x, data.edge_index).relu()
-        x = self.conv2(x, data.edge_index)
-        return self.lin(self.pool(x, data.batch))
-
-
-def batch_of_graphs(count: int = 6) -> Batch:
-    graphs = [Data(x=normal(9 + k, FEATURES, seed=k), edge_index=random_edges(9 + k, 14, seed=k)) for k in range(count)]
-    return Batch.from_data_list(graphs)
-
-
-@pytest.mark.parametrize(("pool", "function"), [("sum", global_add_pool), ("mean", global_mean_pool)])
-@pytest.mark.parametrize("rule", ["exact", "paper"])
-def test_a_batch_of_graphs(pool, function, rule):
-    batch = batch_of_graphs()
-    options = {"readout": rade.Readout(pool=pool, pooling_rule=rule), "rule": rade.GradNorm(penalty=0.1)}
-    edges, keys = batch.edge_index, batch.keys()
-    run(seeded(lambda: GraphLevel(function)), batch, rows=6, labels=torch.arange(6) % CLASSES, options=options)
-    assert batch.edge_index is edges
-    assert set(batch.keys()) == set(keys)
-    assert len(batch.to_data_list()) == 6
 
 
 class AnyOrder(torch.nn.Module):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
@@ -167,21 +166,3 @@ def test_rates_adapt(place, change):
     cross_entropy(model.train()(DENSE, EDGES), LABELS).backward()
     model.adapt(DENSE, EDGES)
     assert 0.1 > abs(model.rates.p - 0.5) > 0.09
-
-
-class Rectified(nn.Sequential):
-    """A chain that does more than its parts, and whose constructor takes something else."""
-
-    def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__(nn.Linear(inputs, outputs), nn.ReLU(), nn.Linear(outputs, outputs))
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self[2](self[1](self[0](x.relu())))
-        return out
-
-
-def test_a_chain_of_ones_own_is_called_as_it_is():
-    plain = seeded(lambda: Net(GINConv(Rectified(WIDE, NARROW)))).eval()
-    model = rade.RADE(copy.deepcopy(plain)).eval()
-    for given, x in ((DENSE, DENSE), (RARE.to_sparse_csr(), RARE)):
-        assert distance(model(given, EDGES), plain(x, EDGES)) < 1e-5

@@ -106,14 +106,6 @@ def test_few_labels_and_constant_additions(rho, labelled, expected):
     assert sum("of the rows are labelled" in str(one.message) for one in said) == expected
 
 
-def test_batches_of_other_nodes_tell_nothing_of_labels():
-    model = wrapped(rule=rade.Constant(0.2, 0.2))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for seed in range(3):
-            cross_entropy(model.train()(normal(200, 8), random_edges(200, 400, seed=seed))[:9], LABELS[:9]).backward()
-
-
 def test_rates_that_nobody_moves_are_noticed():
     model = adapting(Net(LAYERS["GCNConv"]))
     with warnings.catch_warnings(record=True) as said:
