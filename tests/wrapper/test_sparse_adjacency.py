@@ -68,5 +68,5 @@ def test_views_are_drawn_and_evaluation_is_the_plain_model_s(build: Callable[[],
 def test_entries_that_are_no_weights_are_left_to_pyg(conv: nn.Module) -> None:
     """Each of these layers reads them in a way of its own: no views, and a word about it."""
     model = rade.RADE(conv)
-    with pytest.warns(UserWarning, match="edges to draw views of"):
+    with pytest.warns(UserWarning, match="aggregated as without RADE"):
         model(X, WEIGHTED)

@@ -35,8 +35,6 @@ def listed_edges(names: tuple[str, ...], given: dict[str, Any]) -> dict[str, Any
     matrix, and PyG's own code runs.
     """
     matrix = given["edge_index"]
-    if matrix.layout != torch.sparse_csr:
-        return given
     target, source, values = matrix.crow_indices(), matrix.col_indices(), matrix.values()
     weighs = _weighs.get((values,), None, lambda: not bool((values == 1).all()))
     if weighs and ("edge_weight" not in names or values.dim() > 1):
