@@ -1,4 +1,4 @@
-"""Put what `rade report` found in results/ into the documentation: docs/results.md, and the headline table of docs/reading.md.
+"""Put what `rade report` found in results/ into docs/results.md, and its headline table into docs/reading.md.
 
     rade report results --out report --format md
     python docs/refresh.py report
