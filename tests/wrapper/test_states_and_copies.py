@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import gc
 import io
-import multiprocessing
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -154,18 +153,6 @@ def test_keys_of_the_wrapped_model_are_stable():
             for name in ("calls", "density", "first", "nodes", "p", "rho", "second", "skipped", "steps")
         ),
     ]
-
-
-def draws_in_another_process(model: rade.RADE) -> list[list[float]]:
-    return [model.train()(X, EDGES).tolist() for _ in range(2)]
-
-
-def test_a_model_can_be_sent_to_a_spawned_process():
-    """The state of its generator travels along: the same views are drawn there."""
-    model = trained()
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        found = pool.apply(draws_in_another_process, (model,))
-    torch.testing.assert_close(torch.tensor(found), torch.tensor(draws_in_another_process(model)))
 
 
 def test_constant_rates_are_saved_too():

@@ -90,13 +90,7 @@ class Store:
 
     def put(self, record: RunRecord) -> bool:
         """Keep a run, which then has not failed; whether it was new. One that is there already stays as it is."""
-        text = record.model_copy(update={"history": {}}).to_json()
-        with self._changing() as database:
-            new = database.execute(
-                "INSERT OR IGNORE INTO runs VALUES (?, ?, ?)", (record.key, text, json.dumps(record.history))
-            )
-            database.execute("DELETE FROM failures WHERE key = ?", (record.key,))
-        return new.rowcount > 0
+        return self.merge([record]) > 0
 
     def fail(self, failure: Failure) -> None:
         """Note a failure; a later one of the same run takes its place."""
@@ -104,8 +98,15 @@ class Store:
             database.execute("INSERT OR REPLACE INTO failures VALUES (?, ?)", (failure.key, failure.model_dump_json()))
 
     def merge(self, records: Iterable[RunRecord]) -> int:
-        """Keep the runs of others; how many were new."""
-        return sum([self.put(record) for record in records])
+        """Keep the runs of others, all or none; how many were new."""
+        new = 0
+        with self._changing() as database:
+            for record in records:
+                text = record.model_copy(update={"history": {}}).to_json()
+                values = (record.key, text, json.dumps(record.history))
+                new += database.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?)", values).rowcount
+                database.execute("DELETE FROM failures WHERE key = ?", (record.key,))
+        return new
 
     @contextmanager
     def writing(self) -> Iterator[Store]:
