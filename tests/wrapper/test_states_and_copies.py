@@ -186,7 +186,7 @@ def test_double_precision_models_adapt():
     assert model.eval()(X.double(), EDGES).dtype == torch.float64
 
 
-@pytest.mark.parametrize("way", [copy.deepcopy, by_pickle, lambda model: AveragedModel(model).module], ids=str)
+@pytest.mark.parametrize("way", [copy.deepcopy, by_pickle, lambda model: AveragedModel(model).module])
 def test_copies_start_with_empty_memories(way):
     """Graphs and moments stay with the model, and so does what was said."""
     model = trained()
