@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import inspect
 import shutil
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import lightning.pytorch
 import torch
 import torch_geometric.datasets as datasets
 import torch_geometric.loader as loaders
+import torch_geometric.typing
 from torch import Tensor
 from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 from torch_geometric.sampler import HeteroSamplerOutput, NeighborSampler, SamplerOutput
@@ -60,7 +63,7 @@ def edges(nodes: int, degree: int = 4, directed: bool = False) -> Tensor:
 def between(sources: int, targets: int, count: int) -> Tensor:
     """Random distinct pairs of two kinds of nodes, in which every source occurs."""
     found = torch.stack([torch.arange(count) % sources, torch.randint(targets, (count,))])
-    return torch.unique(found, dim=1)
+    return torch.unique(found, dim=1).contiguous()
 
 
 def masks(nodes: int) -> dict[str, Tensor]:
@@ -190,7 +193,7 @@ def hetero(counts: dict[str, int], kinds: list[tuple[str, str, str]], target: st
         data[target].y = torch.arange(counts[target]) % classes
         for name, mask in masks(counts[target]).items():
             data[target][name] = mask
-        return Standin([data], arguments)
+        return Standin([data], arguments, classes=classes)
 
     return make
 
@@ -280,6 +283,8 @@ def install(mirror: Path, cache: Path) -> None:
     datasets.Planetoid = _on_disk(datasets.Planetoid, mirror, cache)  # type: ignore[misc]
     datasets.TUDataset = _on_disk(datasets.TUDataset, mirror, cache)  # type: ignore[misc]
     _install_ogb()
+    torch_geometric.typing.WITH_EDGE_TIME_NEIGHBOR_SAMPLE = True
+    sys.modules["pytorch_lightning"] = lightning.pytorch  # the one that PyG's data modules are made for
     NeighborSampler._sample = _sample  # type: ignore[method-assign]
     loaders.ClusterData._metis = lambda self, pairs, nodes: torch.arange(nodes) * self.num_parts // nodes
     loaders.GraphSAINTRandomWalkSampler = InducedBatches

@@ -153,7 +153,7 @@ def test_a_model_prints_that_its_density_is_not_known_yet():
     assert f"density={float(model.rate_state.density):.4g})" in str(model)
 
 
-@pytest.mark.parametrize("way", [copy.deepcopy, by_pickle, lambda model: AveragedModel(model).module], ids=str)
+@pytest.mark.parametrize("way", [copy.deepcopy, by_pickle, lambda model: AveragedModel(model).module])
 def test_copies_start_with_empty_memories(way):
     """Graphs and moments stay with the model, and so does what was said."""
     model = trained()

@@ -124,7 +124,7 @@ def attributes_in_order(graph: Graph, edge_attr: Tensor | None, layer: str) -> T
         raise ValueError(
             f"{layer} needs edge_attr with one row for each of the {given} entries of edge_index, got {got}"
         )
-    return edge_attr.view(given, -1)[graph.order]
+    return (edge_attr if edge_attr.dim() == 2 else edge_attr[:, None])[graph.order]
 
 
 def imputed(graph: Graph, attributes: Tensor, how: Imputed) -> Tensor:
