@@ -1,4 +1,4 @@
-"""Every convolution of PyG with the arguments of one call, and those that RADE has nothing to draw for, with the reason.
+"""Every convolution of PyG with the arguments of one call, and those that RADE draws nothing for, with the reason.
 
 See `benchmarks/models.py`, which tries them. What follows a sum is linear here wherever the layer allows it, so that
 the output keeps its expectation and not only the sum.

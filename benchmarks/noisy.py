@@ -211,7 +211,7 @@ class Judge:
         self.task, self.split, net = task, task.split(seed), learner.net
         # As one that predicts on the graph as it is; RADE-OFS keeps its expected additions.
         inner = next(part for part in net.modules() if isinstance(part, Backbone))
-        keeps = isinstance(net, rade.RADE) and net.variant.keeps_additions
+        keeps = isinstance(net, rade.RADE) and net.rade.variant.keeps_additions
         self.model = net.eval() if keeps else rade.RADE(inner, rule=rade.Constant(0.0, 0.0)).eval()
 
     @torch.no_grad()
@@ -236,12 +236,11 @@ class Judge:
             found[name] = self.score(self.outputs(graph, rade.Denoised(rates)))
         trusting = rade.Denoised(rates_of(graph, share, drop), case.evidence.trust(share))
         found["edges"] = self.score(self.outputs(graph, trusting))
-        every = rade.estimate_noise(
-            self.model, self.task.x, graph, labels=self.task.y, rows=self.split.val, shares=SHARES,
-            by_edge=[case.evidence],
-        )  # fmt: skip
-        for name, estimate in (("estimated-mean", every.among()), ("estimated", every)):
-            chosen = {"share": estimate.chosen.share, "interval": estimate.interval, "by": estimate.chosen.by}
+        for name, by_edge in (("estimated-mean", False), ("estimated", True)):
+            asked = {"labels": self.task.y, "rows": self.split.val, "shares": SHARES, "by_edge": by_edge}
+            estimate = rade.estimate_noise(self.model, self.task.x, graph, **asked)
+            by = "features" if estimate.chosen.evidence else ""
+            chosen = {"share": estimate.chosen.share, "interval": estimate.interval, "by": by}
             found[name] = self.score(self.outputs(graph, estimate.inference)) | chosen
         graphs = [graph if one == 0.0 else cut(case.near, graph, one) for one in SHARES]
         logits = [self.outputs(one, rade.Expected()) for one in graphs]
@@ -273,7 +272,7 @@ def run(task: Task, job: Job, cases: dict[str, Case]) -> Iterator[dict[str, Any]
             graph, noise = told(case, what, scores)
             learner = trained(task, job, graph, noise)
             with torch.no_grad():
-                scores[f"trained-{what}"] = judge.score(learner(task.x, graph))
+                scores[f"trained-{what}"] = judge.score(learner.net(task.x, graph))
         epochs, width = TRAINING.get(job.dataset, OTHERS)
         facts = {"corruption": name, "share": case.corruption.share, "drop": case.corruption.drop}
         facts |= {"epochs": epochs, "width": width, "shares": SHARES, "seconds": round(seconds, 1)}

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import inspect
 import shutil
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import lightning.pytorch
 import torch
 import torch_geometric.datasets as datasets
 import torch_geometric.loader as loaders
+import torch_geometric.typing
 from torch import Tensor
 from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 from torch_geometric.sampler import HeteroSamplerOutput, NeighborSampler, SamplerOutput
@@ -36,7 +39,11 @@ class Standin(InMemoryDataset):
         self._data_list = None
         vars(self).update(properties)
 
-    num_relations = 0
+    classes: int | None = None
+
+    @property
+    def num_classes(self) -> int:
+        return super().num_classes if self.classes is None else self.classes
 
     def get_idx_split(self) -> dict[str, Tensor]:
         """As OGB's."""
@@ -56,7 +63,7 @@ def edges(nodes: int, degree: int = 4, directed: bool = False) -> Tensor:
 def between(sources: int, targets: int, count: int) -> Tensor:
     """Random distinct pairs of two kinds of nodes, in which every source occurs."""
     found = torch.stack([torch.arange(count) % sources, torch.randint(targets, (count,))])
-    return torch.unique(found, dim=1)
+    return torch.unique(found, dim=1).contiguous()
 
 
 def masks(nodes: int) -> dict[str, Tensor]:
@@ -73,8 +80,12 @@ def one_graph(arguments: Arguments) -> Standin:
     return Standin([node_graph()], arguments)
 
 
-def directed_graph(arguments: Arguments) -> Standin:
-    return Standin([node_graph(directed=True)], arguments)
+def ten_splits(arguments: Arguments) -> Standin:
+    """A directed graph with a column of each mask for every split."""
+    data = node_graph(directed=True)
+    for name, mask in masks(data.num_nodes).items():
+        data[name] = mask[:, None].expand(-1, 10)
+    return Standin([data], arguments)
 
 
 def proteins(arguments: Arguments) -> Standin:
@@ -105,7 +116,9 @@ def quantum(arguments: Arguments) -> Standin:
 
 
 def superpixels(arguments: Arguments) -> Standin:
-    graphs = [Data(torch.rand(30, 1), edges(30), pos=28 * torch.rand(30, 2), y=torch.tensor([k % 10])) for k in range(80)]
+    graphs = []
+    for k in range(80):
+        graphs.append(Data(torch.rand(30, 1), edges(30), pos=28 * torch.rand(30, 2), y=torch.tensor([k % 10])))
     return Standin(graphs, arguments)
 
 
@@ -139,7 +152,7 @@ def relations(arguments: Arguments) -> Standin:
     order = torch.randperm(nodes)
     rows = {"train_idx": order[:80], "test_idx": order[80:120], "train_y": order[:80] % 4, "test_y": order[80:120] % 4}
     data = Data(edge_index=pairs, edge_type=per_kind, num_nodes=nodes, **rows)
-    return Standin([data], arguments, num_relations=kinds, _num_classes=4)
+    return Standin([data], arguments, num_relations=kinds, classes=4)
 
 
 def relation_links(arguments: Arguments) -> Standin:
@@ -180,7 +193,7 @@ def hetero(counts: dict[str, int], kinds: list[tuple[str, str, str]], target: st
         data[target].y = torch.arange(counts[target]) % classes
         for name, mask in masks(counts[target]).items():
             data[target][name] = mask
-        return Standin([data], arguments)
+        return Standin([data], arguments, classes=classes)
 
     return make
 
@@ -188,8 +201,8 @@ def hetero(counts: dict[str, int], kinds: list[tuple[str, str, str]], target: st
 IMDB = hetero({"movie": 100, "director": 40, "actor": 80}, [("movie", "to", "director"), ("movie", "to", "actor"),
               ("director", "to", "movie"), ("actor", "to", "movie")], "movie", 3)  # fmt: skip
 DBLP = hetero({"author": 100, "paper": 150, "term": 60, "conference": 5}, [("author", "to", "paper"),
-              ("paper", "to", "author"), ("paper", "to", "term"), ("paper", "to", "conference"), ("term", "to", "paper"),
-              ("conference", "to", "paper")], "author", 4)  # fmt: skip
+              ("paper", "to", "author"), ("paper", "to", "term"), ("paper", "to", "conference"),
+              ("term", "to", "paper"), ("conference", "to", "paper")], "author", 4)  # fmt: skip
 MAG = hetero({"paper": 200, "author": 150, "institution": 20, "field_of_study": 30}, [("author", "writes", "paper"),
              ("author", "affiliated_with", "institution"), ("paper", "cites", "paper"),
              ("paper", "has_topic", "field_of_study")], "paper", 5)  # fmt: skip
@@ -257,7 +270,7 @@ MADE: dict[str, Callable[[Arguments], Any]] = {
     "PPI": proteins, "Reddit": one_graph, "Reddit2": one_graph, "Flickr": one_graph, "ZINC": molecules, "QM9": quantum,
     "MNISTSuperpixels": superpixels, "Entities": relations, "RelLinkPredDataset": relation_links, "IMDB": IMDB,
     "DBLP": DBLP, "OGB_MAG": MAG, "MovieLens": movies, "Taobao": taobao, "AmazonBook": books, "BitcoinOTC": signed,
-    "UPFD": threads, "WikipediaNetwork": directed_graph, "LINKXDataset": one_graph, "JODIEDataset": interactions,
+    "UPFD": threads, "WikipediaNetwork": ten_splits, "LINKXDataset": ten_splits, "JODIEDataset": interactions,
     "Yelp": one_graph,
 }  # fmt: skip
 
@@ -270,6 +283,8 @@ def install(mirror: Path, cache: Path) -> None:
     datasets.Planetoid = _on_disk(datasets.Planetoid, mirror, cache)  # type: ignore[misc]
     datasets.TUDataset = _on_disk(datasets.TUDataset, mirror, cache)  # type: ignore[misc]
     _install_ogb()
+    torch_geometric.typing.WITH_EDGE_TIME_NEIGHBOR_SAMPLE = True
+    sys.modules["pytorch_lightning"] = lightning.pytorch  # the one that PyG's data modules are made for
     NeighborSampler._sample = _sample  # type: ignore[method-assign]
     loaders.ClusterData._metis = lambda self, pairs, nodes: torch.arange(nodes) * self.num_parts // nodes
     loaders.GraphSAINTRandomWalkSampler = InducedBatches
@@ -322,7 +337,7 @@ def _install_ogb() -> None:
     ogb.graphproppred.PygGraphPropPredDataset = graphs
 
 
-# ---- loaders ----------------------------------------------------------------------------------------------------------
+# ---- loaders  ------------------------------------------------------------------------------------------------------
 
 
 class Neighborhood:
@@ -355,7 +370,7 @@ def _walk(
     for kind, nodes in seeds.items():
         for tree, node in enumerate(nodes.tolist()):
             found.add(kind, tree, node)
-    start = {kind: 0 for kind in kinds}
+    start = dict.fromkeys(kinds, 0)
     nodes_by_hop = {kind: [len(found.place[kind])] for kind in kinds}
     edges_by_hop: dict[Any, list[int]] = {kind: [] for kind in pointers}
     for hop in range(max(len(fanout) for fanout in fanouts.values())):

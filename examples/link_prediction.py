@@ -72,7 +72,8 @@ def train(seed: int, wrap: bool) -> float:
     false = negative_sampling(torch.cat([known, hidden, hidden.flip(0)], 1), NODES, hidden.shape[1])
     scores = torch.cat([decode(z, hidden), decode(z, false)])
     if isinstance(model, rade.RADE):
-        print(f"  seed {seed}: p from 0.5 to {model.rates.p:.3f}, ρ = q/density from 0.5 to {model.rate_state.rho_now:.3f}")
+        rho = model.rate_state.rho_now
+        print(f"  seed {seed}: p from 0.5 to {model.rates.p:.3f}, ρ = q/density from 0.5 to {rho:.3f}")
     return float(roc_auc_score(torch.cat([torch.ones(hidden.shape[1]), torch.zeros(false.shape[1])]), scores))
 
 

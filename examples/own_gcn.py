@@ -55,7 +55,8 @@ def train(seed: int, wrap: bool) -> float:
         if score > best:
             best, state = score, {name: value.clone() for name, value in model.state_dict().items()}
     if isinstance(model, rade.RADE):
-        print(f"  seed {seed}: p from 0.5 to {model.rates.p:.3f}, ρ = q/density from 0.5 to {model.rate_state.rho_now:.3f}")
+        rho = model.rate_state.rho_now
+        print(f"  seed {seed}: p from 0.5 to {model.rates.p:.3f}, ρ = q/density from 0.5 to {rho:.3f}")
     model.load_state_dict(state)
     return accuracy(model, data.x, data.edge_index, data.y, split.test)
 

@@ -13,10 +13,9 @@ import torch
 from torch_geometric.nn import GCN
 
 import rade
-from looping import looped
 from zoo import normal, random_edges, seeded
 
-FOLDERS = ("comparison", "control", "graph", "moments", "nn", "view", "wrapper")
+FOLDERS = ("data", "graph", "moments", "nn", "testing")
 MODULES = ("rade", *(f"rade.{name}" for name in FOLDERS))
 PUBLIC = [(module, name) for module in MODULES for name in import_module(module).__all__]
 
@@ -31,7 +30,7 @@ def own_methods(value: Any) -> list[tuple[str, Any]]:
     return found
 
 
-@looped(("module", "name"), PUBLIC)
+@pytest.mark.parametrize(("module", "name"), PUBLIC)
 def test_public_names_have_docstrings(module, name):
     value = getattr(import_module(module), name)
     assert vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__, f"{module}.{name} has no docstring"
@@ -40,18 +39,31 @@ def test_public_names_have_docstrings(module, name):
         assert not silent, f"{module}.{name}: {', '.join(silent)} without a docstring"
 
 
-@pytest.mark.parametrize("name", ["Sum", "Symmetric", "Mean", "Attention", "Coefficients"])
+@pytest.mark.parametrize("name", ["Normalised", "Attention", "Coefficients"])
 def test_aggregators_give_their_formula(name):
     doc = inspect.getdoc(getattr(import_module("rade.moments"), name)) or ""
     assert "α" in doc or "attention" in doc.lower()
     assert "E[α'" in doc or "Appendix" in doc or "Def." in doc
 
 
-@pytest.mark.parametrize("name", [name for name in import_module("rade.nn").__all__ if name.endswith("Conv")])
-def test_layers_state_shapes(name):
-    layer = getattr(import_module("rade.nn"), name)
-    if "forward" in vars(layer):
-        assert "[n, F_in]" in (layer.forward.__doc__ or "")
+def test_defaults_that_are_named_in_prose_are_those_of_the_code():
+    """p = ρ = 0.2 of constant rates, 0.5 of the paper's rule, and the arguments of RADE."""
+    assert (rade.Constant().p, rade.Constant().rho) == (0.2, 0.2)
+    assert rade.RADE(GCN(4, 4, 2, 2)).rade.rule == rade.Constant(0.2, 0.2)
+    first = rade.GradNorm()
+    assert (first.p, first.rho, first.penalty, first.lr) == (0.5, 0.5, 1.0, 1e-3)
+    root = Path(__file__).parents[1]
+    pages = {page: (root / page).read_text("utf-8") for page in ("README.md", "docs/wrapper.md", "docs/idea.md")}
+    assert all("p = ρ = 0.2" in text for text in pages.values())
+    arguments = ", ".join(inspect.signature(rade.RADE).parameters).replace("variant, ", "variant, *, ")
+    assert f"`RADE({arguments})`" in pages["docs/wrapper.md"]
+
+
+def test_tables_of_the_pages_use_the_names_that_are_explained():
+    """Constant rates are "RADE(model)"; RADE-OF and RADE-OFS in tables are the paper's rule."""
+    text = (Path(__file__).parents[1] / "docs" / "reading.md").read_text("utf-8")
+    assert "**Names.**" in text
+    assert "`RADE(model)`" in text
 
 
 def test_the_python_of_the_wrapper_guide_runs():
@@ -65,7 +77,7 @@ def test_the_python_of_the_wrapper_guide_runs():
     for block in blocks:
         exec(compile(block, "docs/wrapper.md", "exec"), names)
     assert names["logits"].shape == (20, 3)
-    names["model"].train()(names["x"], names["edge_index"]).sum().backward()
+    torch.nn.functional.cross_entropy(names["model"].train()(names["x"], names["edge_index"]), names["y"]).backward()
     names["model"].adapt(names["x"], names["edge_index"])
     assert names["model"].rates.p != 0.5
 

@@ -114,7 +114,7 @@ class Case:
 
     make: Callable[[int], Module]
     variant: str = "of"
-    rule: rade.Rule = rade.Constant(0.3, 0.6)
+    rule: rade.Rule = rade.Constant(0.3, 0.6)  # noqa: RUF009 - a frozen value
     value: str = ""  # of edges: "edge_weight" or "edge_attr"
     first: bool = False
     pooled: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -37,7 +38,7 @@ def walked(action: Callable[[], object]) -> list[str]:
 
 def held(what: str, files: list[str], calls: int, most: int) -> None:
     """Print the walk, and hold its bounds; whoever shortens it lowers them."""
-    changes = sum(one != other for one, other in zip(files, files[1:]))
+    changes = sum(one != other for one, other in pairwise(files))
     print(f"{what}: {len(files)} calls, {len(set(files))} files, {changes} changes of file")
     assert 50 < len(files) <= calls, "more calls than before, or nothing was recorded"
     assert len(set(files)) <= most

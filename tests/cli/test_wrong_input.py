@@ -143,7 +143,7 @@ def test_command_lines(arguments, sentence, refused):
         ("runs = 99999999999", "runs must be at most 1000000, got 99999999999"),
         ("rho = inf", "rho must be a finite number of at most 1e+09, got inf"),
         ("penalty = nan", "penalty must be a finite number of at most 1e+09, got nan"),
-        ("nu = 99999999999999999999", "nu must be a finite number of at most 1e+09"),
+        ("penalty = 99999999999999999999", "penalty must be a finite number of at most 1e+09"),
         ("lr = inf", "lr must be a finite number, got inf"),
         ("hidden = 9223372036854775807", "hidden must be less than or equal to 1000000000, got 9223372036854775807"),
         ("hidden = " + "9" * 5000, "mine.toml is not valid TOML"),

@@ -80,13 +80,6 @@ class Case:
         beta = leaky_relu(self.s + self.t, SLOPE)
         return beta if self.loops else torch.full_like(beta, -torch.inf)
 
-    @property
-    def clean(self) -> tuple[Tensor, Tensor]:
-        """α on edges [n, n, H] and loops [n, H]."""
-        logs = torch.where(self.edge[..., None], self.log_weight, -torch.inf)
-        alpha = torch.softmax(torch.cat([logs, self.own[:, None]], 1), 1).nan_to_num(0.0)
-        return alpha[:, :-1], alpha[:, -1]
-
 
 @dataclass
 class Dense:

@@ -51,14 +51,6 @@ def test_a_source_that_dwarfs_all_others_leaves_its_own_sum_exact():
     torch.testing.assert_close(weights.apply(x)[7], expected[7], rtol=1e-10, atol=0)
 
 
-def test_single_precision_features():
-    scores = Scores(SINGLE, *normal(2, 70, 2), SLOPE, self_loops=True)
-    x = normal(70, 2, 4, seed=3)
-    single, double = OtherWeights(scores, torch.float).apply(x.float()), OtherWeights(scores, torch.double).apply(x)
-    assert single.dtype == torch.float
-    torch.testing.assert_close(single.double(), double, rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize("name", ["batch", "single"])
 def test_derivatives_are_those_of_dense_sums(name):
     graph = GRAPHS[name]

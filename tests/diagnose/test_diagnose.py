@@ -6,19 +6,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from rade.nn.backbones import build_backbone
-from rade.view.law import Law, Variant
-from rade.view.rates import Rates
-from rade.view.view import MeanView
 from torch.testing import assert_close
 
 from rade.cli import main
-from rade.correction import propagate
+from rade.correction import Adjacency
 from rade.data import load
 from rade.diagnose import Effort, diagnose, subject_of
 from rade.diagnose import measures as m
+from rade.distribution import Distribution, Rates, Variant
 from rade.graph.graph import Graph
-from rade.moments import Mean, Sum, Symmetric
+from rade.moments import Normalised
+from rade.train.backbones import build_backbone
 from rade.train.model import Shape, Trained, build_learner
 from rade.train.settings import resolve
 
@@ -46,20 +44,22 @@ def random_graph(nodes, share):
 
 
 def ofs(graph, p=0.4, q=0.1):
-    return MeanView(Law(graph, Rates(p, q), Variant.OFS))
+    return Adjacency(graph, Distribution(graph, Rates(p, q), Variant.OFS))
 
 
-def network(adjacency, kind=Sum):
+def network(adjacency, kind=Normalised.sum):
     return m.Network.of(adjacency, kind(adjacency.graph, torch.double))
 
 
 def dense(adjacency, kind):
     identity = torch.eye(adjacency.graph.num_nodes, dtype=torch.double)
-    return propagate(adjacency, kind(adjacency.graph, torch.double), identity)
+    return adjacency.sums(kind(adjacency.graph, torch.double)).apply(identity)
 
 
-BOTH = pytest.mark.parametrize("operator", [lambda graph, q=0.1: graph, lambda graph, q=0.1: ofs(graph, q=q)])
-KIND = pytest.mark.parametrize("kind", [Sum, Symmetric])
+BOTH = pytest.mark.parametrize(
+    "operator", [lambda graph, q=0.1: Adjacency(graph), lambda graph, q=0.1: ofs(graph, q=q)]
+)
+KIND = pytest.mark.parametrize("kind", [Normalised.sum, Normalised.symmetric])
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ KIND = pytest.mark.parametrize("kind", [Sum, Symmetric])
     ids=["path", "ring", "components"],
 )
 def test_resistance_of_simple_graphs(graph, source, target, expected):
-    found = m.effective_resistance(network(graph), torch.tensor(source), torch.tensor(target))
+    found = m.effective_resistance(network(Adjacency(graph)), torch.tensor(source), torch.tensor(target))
     assert_close(found, torch.tensor(expected, dtype=torch.double))
 
 
@@ -90,8 +90,8 @@ def test_resistance_is_that_of_the_pseudo_inverse(kind, operator):
 def test_commute_time_is_resistance_times_volume():
     """Expected steps there and back of the walk P = D⁻¹W with loops, by first-step analysis."""
     adjacency = ofs(random_graph(9, 0.2))
-    found = network(adjacency, Symmetric)
-    walk = dense(adjacency, Symmetric) / found.degree[:, None]
+    found = network(adjacency, Normalised.symmetric)
+    walk = dense(adjacency, Normalised.symmetric) / found.degree[:, None]
     hitting = []
     for start, end in ((0, 5), (5, 0)):
         others = [k for k in range(9) if k != end]
@@ -114,9 +114,9 @@ def test_spectral_gap_is_that_of_the_dense_matrix(nodes, kind, operator):
 
 def test_gaps_and_parts_of_simple_graphs():
     complete = undirected(torch.combinations(torch.arange(6)).tolist(), 6)
-    assert m.spectral_gap(network(complete)) == pytest.approx(1 + 1 / 5)
+    assert m.spectral_gap(network(Adjacency(complete))) == pytest.approx(1 + 1 / 5)
     apart = undirected([(0, 1), (2, 4), (4, 5), (2, 5)], 6)
-    assert m.spectral_gap(network(apart)) == 0.0
+    assert m.spectral_gap(network(Adjacency(apart))) == 0.0
     assert m.spectral_gap(network(ofs(apart))) > 0.01
     assert len(set(m.components(apart).tolist())) == 3
     part, nodes = m.largest_component(apart)
@@ -125,8 +125,8 @@ def test_gaps_and_parts_of_simple_graphs():
 
 def test_asymmetric_weights_give_way_to_sums():
     graph = random_graph(15, 0.2)
-    mean, symmetric = Mean(graph, torch.double), Symmetric(graph, torch.double)
-    assert isinstance(m.conductors(ofs(graph), mean), Sum)
+    mean, symmetric = Normalised.mean_of(graph, torch.double), Normalised.symmetric(graph, torch.double)
+    assert m.conductors(ofs(graph), mean).key == Normalised.sum(graph, torch.double).key
     assert m.conductors(ofs(graph), symmetric) is symmetric
 
 
@@ -156,7 +156,7 @@ def test_the_ratio_of_proposition_4_by_enumeration(variant):
         far = [j for j in range(6) if j != i and j not in near]
         centre = messages[far].mean(0) if variant.centres else 0.0
         expected.append((messages[far] - centre).square().sum() / messages[near].square().sum())
-    assert_close(m.ratios(messages, Law(graph, Rates(0.3, 0.2), variant)), torch.stack(expected))
+    assert_close(m.ratios(messages, Distribution(graph, Rates(0.3, 0.2), variant)), torch.stack(expected))
 
 
 def subject(name, backbone="gcn", **options):
@@ -180,8 +180,8 @@ def test_rade_of_is_the_clean_operator_and_rade_ofs_conducts_better(backbone):
 
 def test_without_additions_all_operators_agree():
     given = subject("csbm", nodes=240)
-    law = given.law_on
-    still = replace(given, law_on=lambda graph: law(graph).at(replace(law(graph).rates, q=0.0)))
+    views = given.views_of
+    still = replace(given, views_of=lambda graph: replace(views(graph), rates=replace(views(graph).rates, q=0.0)))
     found = diagnose(still, Effort(anchors=3, draws=1))
     clean, more = found.operators["clean"], found.operators["rade-ofs"]
     assert more.resistance == pytest.approx(clean.resistance)
@@ -195,7 +195,7 @@ def test_graphs_without_an_anchor_play_no_part():
     given = subject("far-pair")
     found = diagnose(given, Effort(anchors=2, draws=1))
     chosen = m.Sample.of(given.graph, 2, 8, seeded())
-    norms = m.jacobian_norms(given.net, given.x, given.graph, chosen.anchors, seeded())
+    norms = m.jacobian_norms(given.net, given.x, Adjacency(given.graph), chosen.anchors, seeded())
     for step in found.operators["clean"].steps:
         at = chosen.inside & (chosen.distance == step.distance)
         assert (step.pairs, step.sensitivity) == (int(at.sum()), pytest.approx(float(norms[at].mean())))

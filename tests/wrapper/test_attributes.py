@@ -1,20 +1,15 @@
-"""The wrapper can be seen through: attributes, methods, outputs of several parts, and other libraries' tools."""
+"""The wrapper can be seen through: attributes, methods, arguments, and outputs of several parts are the model's."""
 
 from __future__ import annotations
 
-import warnings
+import copy
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from torch_geometric import EdgeIndex
-from torch_geometric.data import Data
-from torch_geometric.explain import Explainer, GNNExplainer
-from torch_geometric.nn import GAE, GCN, GCNConv
-from torch_geometric.transforms import ToUndirected
-from torch_geometric.utils import to_torch_csr_tensor
+from torch_geometric.nn import GCNConv
 
 import rade
 from adapting import adapting
@@ -60,36 +55,6 @@ def test_attributes_and_methods_reach_the_wrapped_model():
     assert not hasattr(model, "conv3")
 
 
-def test_methods_that_take_the_graph_run_on_views_if_asked():
-    plain, model = adapting(seeded(Coder)), adapting(seeded(Coder), methods=["encode"])
-    with pytest.warns(UserWarning, match=r"encode\(\) takes the graph.*methods=\['encode'\]"):
-        same = [plain.train().encode(X, EDGES) for _ in range(2)]
-    assert torch.equal(*same)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        different = [model.train().encode(X, EDGES) for _ in range(2)]
-        clean = model.eval().encode(X, edge_index=EDGES)
-    assert not torch.allclose(*different)
-    torch.testing.assert_close(clean, same[0])
-    with pytest.raises(ValueError, match="methods names 'embed', but Coder has no such method"):
-        adapting(Coder(), methods=["embed"])
-
-
-def test_the_autoencoder_of_pyg():
-    """Its own loop: encode, then a loss of its own; forward takes *args, where the graph is told by its form."""
-    model = rade.RADE(seeded(lambda: GAE(GCN(8, 6, 2))), methods=["encode"], rule=rade.Constant(0.3, 0.2))
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    losses = []
-    for _ in range(20):
-        optimizer.zero_grad()
-        loss = model.recon_loss(model.train().encode(X, EDGES), EDGES)
-        loss.backward()
-        optimizer.step()
-        losses.append(float(loss.detach()))
-    assert sum(losses[-5:]) < sum(losses[:5])
-    torch.testing.assert_close(model.eval()(X, EDGES), model.encode(X, EDGES))
-
-
 def test_outputs_of_several_parts():
     class Both(Net):
         def forward(self, x: Tensor, edge_index: Any) -> tuple[Tensor, Tensor]:
@@ -117,49 +82,116 @@ def test_outputs_of_several_parts():
         model.adapt(X, EDGES)
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_a_compiled_model_can_be_wrapped():
-    torch._dynamo.reset()
-    net = seeded(lambda: Net(LAYERS["GCNConv"]))
-    expected = net(X, EDGES)
-    model = adapting(torch.compile(net, backend="eager"))
-    different = [model.train()(X, EDGES) for _ in range(2)]
-    assert not torch.allclose(*different)
-    cross_entropy(different[1], LABELS).backward()
-    model.adapt()
-    assert int(model.rate_state.steps) == 1
-    torch.testing.assert_close(model.eval()(X, EDGES), expected)
+class Crowded(Coder):
+    """Uses names for itself that RADE's settings have, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name in NAMES:
+            setattr(self, name, f"its own {name}")
+
+    def inference(self, x: Tensor, edge_index: Any) -> Tensor:
+        return self(x, edge_index) + 1.0
 
 
-def test_explainers_of_pyg_see_the_plain_layers():
-    found = []
-    for wrap in (lambda net: net, rade.RADE):
-        model = wrap(seeded(lambda: Net(LAYERS["GCNConv"]))).eval()
-        config = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
-        explainer = Explainer(model, GNNExplainer(epochs=5), "model", model_config=config, edge_mask_type="object")
-        torch.manual_seed(0)
-        found.append(explainer(X, EDGES, index=3).edge_mask)
-    torch.testing.assert_close(*found)
+NAMES = ("variant", "noise", "at", "generator", "views", "rule", "correction", "readout", "density", "graph", "law",
+         "setting", "controller", "training_rates", "methods")  # fmt: skip
 
 
-@pytest.mark.filterwarnings("ignore:Sparse invariant")
-def test_sparse_matrices_get_a_sentence():
-    with pytest.raises(ValueError, match=r"came as a sparse matrix \(adj_t\).*to_edge_index"):
-        adapting(GCN(8, 6, 2, 3))(X, to_torch_csr_tensor(EDGES, size=(NODES, NODES)))
+@pytest.mark.parametrize("name", NAMES)
+def test_what_the_model_has_is_not_hidden(name):
+    model = rade.RADE(Crowded())
+    assert getattr(model, name) == getattr(model.wrapped, name) == f"its own {name}"
+    setattr(model, name, "another")
+    assert getattr(model.wrapped, name) == "another"
+    delattr(model, name)
+    assert not hasattr(model.wrapped, name)
 
 
-def test_an_edge_index_of_pyg_is_a_tensor():
-    index = EdgeIndex(EDGES, sparse_size=(NODES, NODES))
-    model = rade.RADE(seeded(lambda: GCN(8, 6, 2, 3)), rule=rade.Constant(0.0, 0.0))
-    torch.testing.assert_close(model.train()(X, index), model(X, EDGES))
+@pytest.mark.parametrize("method", ["inference", "encode"])
+def test_methods_of_the_model_run_on_views(method):
+    """PyG's SAGE examples call `model.inference(...)`, its autoencoders `encode`."""
+    plain = seeded(Crowded)
+    model = rade.RADE(copy.deepcopy(plain))
+    one, other = (getattr(model.train(), method)(X, EDGES) for _ in range(2))
+    assert not torch.equal(one, other)
+    torch.testing.assert_close(getattr(model.eval(), method)(X, EDGES), getattr(plain, method)(X, EDGES))
+    assert model.rade.variant == "of"
 
 
-def test_sampled_neighborhoods_are_directed():
-    """What a NeighborLoader gives by default has one direction only: the sentence says how to get both."""
-    data = Data(x=X, edge_index=EDGES[:, EDGES[0] < EDGES[1]])
-    with pytest.raises(
-        ValueError, match=r"both directions of every edge.*to_undirected.*subgraph_type='bidirectional'"
-    ):
-        adapting(GCN(8, 6, 2, 3)).train()(data.x, data.edge_index)
-    both = ToUndirected()(data)
-    adapting(GCN(8, 6, 2, 3)).train()(both.x, both.edge_index)
+def test_what_is_set_on_the_wrapper_is_set_where_it_is_read():
+    model = rade.RADE(seeded(Coder)).eval()
+    model.head = torch.nn.Linear(6, 10)
+    assert model(X, EDGES).shape == (NODES, 10)
+    assert not [name for name, _ in model.named_parameters() if name.startswith("head")]
+    model.note = "mine"
+    assert "note" in model.__dict__
+    model.encode = "not the method"
+    assert callable(model.wrapped.encode)
+
+
+def test_a_subclass_keeps_what_it_sets():
+    class Own(rade.RADE):
+        def __init__(self, net: torch.nn.Module) -> None:
+            super().__init__(net)
+            self.head = torch.nn.Linear(3, 1)
+
+    model = Own(Coder()).eval()
+    assert model(X, EDGES).shape == (NODES, 3)
+    assert model.head.out_features == 1
+
+
+def test_parameters_of_the_bare_model_say_where_they_belong():
+    net = Coder()
+    state, model = net.state_dict(), rade.RADE(net)
+    with pytest.raises(RuntimeError, match=r"model\.wrapped\.load_state_dict"):
+        model.load_state_dict(state)
+    model.wrapped.load_state_dict(state)
+
+
+class Greedy(Net):
+    """Takes arguments by the names that `adapt` once kept for itself."""
+
+    def __init__(self) -> None:
+        super().__init__(GCNConv)
+        self.seen: list[dict[str, Any]] = []
+
+    def forward(
+        self, x: Tensor, edge_index: Any, mask: Any = None, index: int = 0, *, loss: str = "", share: float = 1.0
+    ) -> Tensor:
+        self.seen.append({"mask": mask, "index": index, "loss": loss, "share": share})
+        x = x if mask is None else x * mask[:, None]
+        return super().forward(x, edge_index)
+
+
+MINE = {"mask": torch.arange(NODES) > 4, "index": 3, "loss": "mine", "share": 0.25}
+
+
+@pytest.mark.parametrize("positional", [False, True])
+def test_arguments_arrive_everywhere(positional):
+    net = seeded(Greedy)
+    model = rade.RADE(net)
+    args = (X, EDGES, MINE["mask"], MINE["index"]) if positional else (X, EDGES)
+    rest = {name: value for name, value in MINE.items() if not positional or name in ("loss", "share")}
+    cross_entropy(model.train()(*args, **rest), LABELS).backward()
+    clean = model.adapt(*args, labelled=torch.arange(10), **rest)
+    torch.testing.assert_close(model.eval()(*args, **rest), clean)
+    model.explain(*args, **rest)
+    model.by(rade.Expected(rates=rade.Rates(0.1)))(*args, **rest)
+    assert len(net.seen) == 5
+    for seen in net.seen:
+        assert seen["mask"] is MINE["mask"]
+        assert {name: seen[name] for name in ("index", "loss", "share")} == {"index": 3, "loss": "mine", "share": 0.25}
+    with torch.no_grad():
+        assert not torch.allclose(clean, model(X, EDGES))  # the mask makes a difference
+
+
+def test_the_mask_of_a_model_is_not_the_known_labels():
+    """The rate step with a model's own mask is that of the masked features."""
+    first = []
+    for x, options in ((X * MINE["mask"][:, None], {}), (X, {"mask": MINE["mask"]})):
+        model = rade.RADE(seeded(Greedy), rule=rade.GradNorm(data_gradient="clean"), density=0.2)
+        labelled = rade.Labelled(torch.arange(10), loss=lambda logits: cross_entropy(logits[:10], LABELS[:10]))
+        model.adapt(x, EDGES, labelled=labelled, **options)
+        first.append(model.rate_state.first.clone())
+    torch.testing.assert_close(*first)

@@ -119,17 +119,3 @@ def steps_of(compiled: bool) -> list[torch.Tensor]:
     gradients = [parameter.grad for parameter in model.parameters()]
     with torch.no_grad():
         return [logits, *gradients, model.rate_state.first, run.eval()(X, EDGES)]
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_compiled_model_can_be_wrapped():
-    torch._dynamo.reset()
-    net = seeded(lambda: GCN(8, 6, 2, 3))
-    expected = net(X, EDGES)
-    model = rade.RADE(torch.compile(net, backend="eager"), rule=rade.GradNorm())
-    different = [model.train()(X, EDGES) for _ in range(2)]
-    assert not torch.allclose(*different)
-    cross_entropy(different[1], LABELS).backward()
-    model.adapt()
-    assert int(model.rate_state.steps) == 1
-    torch.testing.assert_close(model.eval()(X, EDGES), expected)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import copy
-from importlib import import_module
 
 import pytest
 import torch
 import torch_geometric.nn as pyg
 
 import rade
-from rade.wrapper.conversion import SUPPORTED, TWINS, convolutions
+from rade.moments.normalised import Normalised
+from rade.nn.base import convolutions
+from rade.wrapper.conversion import TWINS
 from zoo import ATTENTION, LAYERS, Net, normal, random_edges, seeded
 
 X, EDGES = normal(20, 8), random_edges(20, 40)
@@ -97,42 +98,17 @@ def test_hooks_and_wrapped_weights_stay():
     assert net.head.parametrizations.weight.original.grad is not None
 
 
-def test_a_second_wrapper_shares_the_model():
-    """RADE-OF and RADE-OFS over one set of parameters."""
-    net = seeded(lambda: Net(LAYERS["GCNConv"]))
-    of, ofs = rade.RADE(net), rade.RADE(net, "ofs", density=0.2)
-    assert of.wrapped is ofs.wrapped
-    assert not torch.allclose(of.eval()(X, EDGES), ofs.eval()(X, EDGES))
-
-
-def test_a_refused_model_is_left_as_it_was():
-    for last in (pyg.SuperGATConv(4, 4), pyg.GCNConv(4, 4, cached=True)):
-        net = torch.nn.ModuleList([pyg.GCNConv(8, 4), last])
-        classes = [type(module) for module in net.modules()]
-        with pytest.raises(ValueError):
-            rade.convert(net)
-        assert [type(module) for module in net.modules()] == classes
-
-
-def test_public_functions_are_not_hidden_by_modules():
-    """A module of the same name would take a function's place in the package once it is imported."""
-    for name in ("wrapper.conversion", "wrapper.module", "view.view", "graph.graph"):
-        import_module(f"rade.{name}")
-    assert all(callable(getattr(rade, name)) for name in rade.__all__)
-
-
-def test_every_supported_layer_is_named():
-    assert {"GATConv", "GCNConv", "GINConv", "GraphConv", "SAGEConv", "SGConv"} < set(SUPPORTED.split(", "))
-    assert set(SUPPORTED.split(", ")) == set(rade.nn.__all__) - {"CorrectedConv"}
+def test_every_layer_with_moments_is_exported():
+    assert {twin.__name__ for twin in TWINS.values()} <= set(rade.nn.__all__)
     assert all(twin.__name__ == layer.__name__ for layer, twin in TWINS.items())
 
 
 class Mixed(torch.nn.Module):
-    """An unsupported layer, called by keyword, between two supported ones."""
+    """A layer without moments, called by keyword, between two with."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.conv, self.other, self.last = pyg.GCNConv(8, 6), pyg.SuperGATConv(6, 6), pyg.SAGEConv(6, 6)
+        self.conv, self.other, self.last = pyg.GCNConv(8, 6), pyg.FeaStConv(6, 6), pyg.SAGEConv(6, 6)
         self.head = torch.nn.Linear(6, 3)
 
     def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
@@ -141,36 +117,47 @@ class Mixed(torch.nn.Module):
         return self.head(self.last(x, edge_index))
 
 
-def test_without_strict_unsupported_layers_stay_on_the_clean_graph():
+def test_layers_without_moments_stand_beside_those_with():
+    """They draw pairs of views; rates adapt by the last layer, which has moments."""
     net = seeded(Mixed)
     plain = copy.deepcopy(net).eval()
-    model = rade.RADE(net, strict=False)
-    seen: list[object] = []
-    net.other.register_forward_hook(lambda _, args, kwargs, out: seen.append(kwargs["edge_index"]), with_kwargs=True)
-    loss = torch.nn.functional.cross_entropy(model.train()(X, EDGES), torch.arange(20) % 3)
-    loss.backward()
+    model = rade.RADE(net, rule=rade.GradNorm())
+    torch.nn.functional.cross_entropy(model.train()(X, EDGES), torch.arange(20) % 3).backward()
     model.adapt(X, EDGES)
+    assert int(model.rate_state.steps) == 1
     torch.testing.assert_close(model.eval()(X, EDGES), plain(X, EDGES))
-    assert type(net.other) is pyg.SuperGATConv
-    assert len(seen) == 3
-    assert all(edges is EDGES for edges in seen)
-    given = rade.Graph.from_edge_index(EDGES, 20)
-    torch.testing.assert_close(model(X, given), plain(X, EDGES))
+    copied = copy.deepcopy(model)
+    assert type(copied.wrapped.other) is type(net.other)
+    torch.testing.assert_close(copied(X, EDGES), plain(X, EDGES))
+    assert rade.revert(model) is net
+    assert type(net.other) is pyg.FeaStConv
 
 
-@pytest.mark.parametrize("layer", [pyg.GCNConv, pyg.SGConv])
-def test_an_aggregation_without_moments_is_refused_by_every_layer(layer):
-    """Once a GCNConv that takes the maximum was summed in silence."""
-    net = pyg.Sequential("x, edge_index", [(layer(4, 3, aggr="max"), "x, edge_index -> x")])
-    with pytest.raises(ValueError, match=r"aggr='max'.* is not supported on random views; use aggr='add' or 'sum'"):
-        rade.convert(net)
+def test_register_takes_a_layer_of_ones_own():
+    """A twin with coefficients, whose sums are PyG's own on the graph and unbiased on views."""
 
+    class Mine(pyg.MessagePassing):
+        def __init__(self) -> None:
+            super().__init__(aggr="sum")
+            self.lin = torch.nn.Linear(8, 3)
 
-def test_what_was_built_with_a_refused_option_stays_clean_if_not_strict():
-    """A supported kind of layer that takes the maximum: refused, or left on the clean graph, and `check` says which."""
-    net = torch.nn.ModuleList([pyg.SAGEConv(4, 4), pyg.SAGEConv(4, 4, aggr="max")])
-    with pytest.raises(ValueError, match=r"layer '1': SAGEConv\(aggr='max'\) is not supported"):
-        rade.convert(net)
-    assert [type(layer) for layer in net] == [pyg.SAGEConv] * 2
-    rade.convert(net, strict=False)
-    assert [type(layer) for layer in net] == [rade.nn.SAGEConv, pyg.SAGEConv]
+        def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+            return self.propagate(edge_index, x=self.lin(x))
+
+    class Twin(rade.nn.CorrectedConv, Mine):
+        def coefficients(self, graph, x):
+            return Normalised.sum(graph, x.dtype)
+
+    with pytest.raises(TypeError, match=r"must derive from rade.nn.CorrectedConv and from Mine"):
+        rade.register(Mine, Mine)
+    rade.register(Mine, Twin)
+    try:
+        plain = seeded(Mine)
+        model = rade.RADE(copy.deepcopy(plain), "ofs", generator=torch.Generator().manual_seed(0))
+        with torch.no_grad():
+            drawn = torch.stack([model.train()(X, EDGES) for _ in range(500)]).double()
+            away = (drawn.mean(0) - model.eval()(X, EDGES)) / (drawn.std(0) / 500**0.5)
+        assert float(away.abs().max()) < 5
+        torch.testing.assert_close(rade.revert(copy.deepcopy(model.wrapped))(X, EDGES), plain(X, EDGES))
+    finally:
+        del TWINS[Mine]

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 import torch
+from ddp_worker import inputs
 from torch.nn.functional import cross_entropy
 
 import rade
-from ddp_worker import inputs
 from zoo import LAYERS, Net, seeded
 
 

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from rade.nn.head import head_matrix
 from torch import Tensor
 from torch.nn.functional import dropout, elu
-from torch_geometric import EdgeIndex
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import (
     GAT,
@@ -31,8 +29,8 @@ from torch_geometric.nn import (
 
 import rade
 from adapting import adapting
-from rade.nn.trace import tracing
-from zoo import Net, normal, random_edges, seeded
+from rade.nn.trace import Trace, evaluating, following, head_matrix
+from zoo import normal, random_edges, seeded
 
 NODES, FEATURES, CLASSES = 40, 8, 3
 X, EDGES = normal(NODES, FEATURES), random_edges(NODES, 80)
@@ -208,8 +206,9 @@ def test_skip_connections_do_not_enter_the_head():
     net = seeded(Residual)
     net.norms[-1].running_var.uniform_(0.5, 2.0)
     model = run(net, X, EDGES)
-    with tracing(net.eval()) as trace:
-        model.wrapped(X, rade.Graph.from_edge_index(EDGES, NODES))
+    trace = Trace()
+    with evaluating(net), model._context.using(trace, mode="clean"), following(net, trace):
+        net(X, EDGES)
     found = head_matrix(net, trace, CLASSES, None)
     norm = net.norms[-1]
     expected = net.predict.weight * (norm.weight / (norm.running_var + norm.eps).sqrt())
@@ -273,50 +272,10 @@ class AnyOrder(torch.nn.Module):
 
 
 def test_arguments_in_any_order_and_by_keyword():
-    options = {"edge_index_arg": "links"}
-    run(seeded(AnyOrder), EDGES, X, options=options)
-    run(seeded(AnyOrder), x=X, links=EDGES, scale=0.5, options=options)
-    run(seeded(AnyOrder), EDGES, x=X, shift=normal(NODES, FEATURES, seed=3), options=options)
+    run(seeded(AnyOrder), EDGES, X)
+    run(seeded(AnyOrder), x=X, links=EDGES, scale=0.5)
+    run(seeded(AnyOrder), EDGES, x=X, shift=normal(NODES, FEATURES, seed=3))
     run(seeded(lambda: GCN(FEATURES, 6, 2, CLASSES)), edge_index=EDGES, x=X)
-
-
-class Pooled(torch.nn.Module):
-    """A batch vector beside the graph."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = GCNConv(FEATURES, 6)
-        self.lin = torch.nn.Linear(6, CLASSES)
-
-    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
-        return self.lin(global_mean_pool(self.conv(x, edge_index).relu(), batch))
-
-
-def test_a_batch_vector_keeps_graphs_apart():
-    batch = batch_of_graphs()
-    labels = torch.arange(6) % CLASSES
-    options = {"readout": rade.Readout(pool="mean"), "rule": rade.GradNorm(rho=3.0), "views": rade.Views(shared=True)}
-    model = run(seeded(Pooled), batch.x, batch.edge_index, batch.batch, rows=6, labels=labels, options=options)
-    seen: list[Any] = []
-    model.wrapped.conv.register_forward_pre_hook(lambda _, args: seen.append(args[1]))
-    model.train()(batch.x, batch.edge_index, batch=batch.batch)
-    view = seen[0]
-    assert view.added.size > 0
-    assert torch.equal(batch.batch[view.added.source], batch.batch[view.added.target])
-
-
-def test_other_kinds_of_edge_index():
-    """PyG's EdgeIndex, inference tensors, a rade.Graph, sparse features: all the same numbers."""
-    net = seeded(lambda: Net(GCNConv, FEATURES))
-    model = adapting(net, "ofs", generator=torch.Generator().manual_seed(0)).train()
-    model(X, EDGES)
-    model.eval()
-    expected = model(X, EDGES)
-    torch.testing.assert_close(model(X, EdgeIndex(EDGES, is_undirected=True)), expected)
-    torch.testing.assert_close(model(X, rade.Graph.from_edge_index(EDGES, NODES)), expected)
-    torch.testing.assert_close(model(X.to_sparse_csr(), EDGES), expected)
-    with torch.inference_mode():
-        torch.testing.assert_close(model(X.clone(), EDGES.clone()), expected)
 
 
 def test_frozen_layers_and_parameters():

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import torch
 import torch_geometric.nn as pyg
-from rade.nn.plain import weight_of
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import parametrizations, prune, spectral_norm
 from torch_geometric.nn import GATConv, GCNConv, GINConv, GraphConv, SAGEConv, SGConv, TAGConv
 
 import rade
+from rade.nn.linear import weight_of
 from zoo import normal, random_edges, seeded
 
 NODES, WIDE, NARROW = 60, 24, 6
@@ -179,7 +179,7 @@ def test_rates_adapt(place, change):
 def test_a_layer_without_a_weight_is_refused_by_rates_that_adapt():
     model = rade.RADE(changed("SAGEConv", "wrapping"), rule=rade.GradNorm())
     cross_entropy(model.train()(DENSE, EDGES), LABELS).backward()
-    with pytest.raises(ValueError, match="cannot push messages through Wrapping, which tells no in_features"):
+    with pytest.raises(ValueError, match="cannot push messages through Wrapping inside a convolution"):
         model.adapt(DENSE, EDGES)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import gc
 import io
-import multiprocessing
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -156,18 +155,6 @@ def test_keys_of_the_wrapped_model_are_stable():
     ]
 
 
-def draws_in_another_process(model: rade.RADE) -> list[list[float]]:
-    return [model.train()(X, EDGES).tolist() for _ in range(2)]
-
-
-def test_a_model_can_be_sent_to_a_spawned_process():
-    """The state of its generator travels along: the same views are drawn there."""
-    model = trained()
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        found = pool.apply(draws_in_another_process, (model,))
-    torch.testing.assert_close(torch.tensor(found), torch.tensor(draws_in_another_process(model)))
-
-
 def test_constant_rates_are_saved_too():
     model = fresh(rule=rade.Constant(p=0.2, rho=1.5))
     model.train()(X, EDGES)
@@ -199,7 +186,7 @@ def test_double_precision_models_adapt():
     assert model.eval()(X.double(), EDGES).dtype == torch.float64
 
 
-@pytest.mark.parametrize("way", [copy.deepcopy, by_pickle, lambda model: AveragedModel(model).module], ids=str)
+@pytest.mark.parametrize("way", [copy.deepcopy, by_pickle, lambda model: AveragedModel(model).module])
 def test_copies_start_with_empty_memories(way):
     """Graphs and moments stay with the model, and so does what was said."""
     model = trained()

@@ -231,6 +231,18 @@ class Alternating(nn.Module):
         return self.conv2(self.conv1(x, edge_index).relu(), edge_index[:, edge_index.sum(0) % 3 > 0])
 
 
+class Growing(nn.Module):
+    """The same edges with more nodes in the second layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.conv2 = pyg.GCNConv(FEATURES, 6), pyg.GCNConv(6, CLASSES)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        x = self.conv1(x, edge_index).relu()
+        return self.conv2(torch.cat([x, x[:2]]), edge_index)
+
+
 GRAPHS_OF_OTHERS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "from outside": (Outside, ()),
     "TopKPooling": (Pooling, (X, EDGES)),
@@ -238,6 +250,7 @@ GRAPHS_OF_OTHERS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "GraphUNet": (lambda: pyg.GraphUNet(FEATURES, 8, CLASSES, depth=2), (X, EDGES)),
     "Data, asked about": (Asking, (Data(x=X, edge_index=EDGES),)),
     "another graph per layer": (Alternating, (X, EDGES)),
+    "more nodes, the same edges": (Growing, (X, EDGES)),
     "one-way edges": (lambda: pyg.GraphSAGE(FEATURES, 6, 2, CLASSES), (X, ONE_WAY)),
     "edges listed twice": (lambda: pyg.GraphSAGE(FEATURES, 6, 2, CLASSES), (X, torch.cat([EDGES, EDGES], 1))),
     "EdgeIndex": (lambda: pyg.GCN(FEATURES, 6, 2, CLASSES), (X, EdgeIndex(EDGES, sparse_size=(NODES, NODES)))),

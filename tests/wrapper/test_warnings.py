@@ -39,53 +39,15 @@ def wrapped(**options: Any) -> rade.RADE:
     return adapting(seeded(lambda: Net(LAYERS["GCNConv"])), **options)
 
 
-class Encoder(Net):
-    """Takes its batch vector under another name."""
-
-    def forward(self, x: Tensor, edge_index: Any, which: Tensor | None = None) -> Tensor:
-        return super().forward(x, edge_index)
-
-
 def test_a_batch_without_its_vector_is_noticed_once():
     data = batch_of()
     model = wrapped().train()
-    with pytest.warns(UserWarning, match=r"looks like a batch: 5 blocks.*batch_arg=\.\.\."):
+    with pytest.warns(UserWarning, match=r"looks like a batch: 5 blocks.*argument named batch"):
         model(data.x, data.edge_index)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model(data.x, data.edge_index)
-        wrapped(batch_arg="").train()(data.x, data.edge_index)
         wrapped().train()(X, EDGES)
-
-
-def test_the_name_of_the_batch_vector_can_be_said():
-    data = batch_of()
-    model = rade.RADE(seeded(lambda: Encoder(LAYERS["GCNConv"])), batch_arg="which", rule=rade.Constant(0.0, 5.0))
-    views: list[Any] = []
-    model.wrapped.convs[0].register_forward_pre_hook(lambda _, args: views.append(args[1].for_layer("any")))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model.train()(data.x, data.edge_index, data.batch)
-    added = views[0].added
-    assert added.size > 0
-    assert torch.equal(data.batch[added.source], data.batch[added.target])
-    with pytest.raises(ValueError, match=r"batch_arg='graphs' is no parameter of Net.forward"):
-        wrapped(batch_arg="graphs")
-
-
-def test_a_pointer_alone_keeps_graphs_apart():
-    class Takes(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.conv = GCNConv(8, 3)
-
-        def forward(self, data: Data) -> Tensor:
-            return self.conv(data.x, data.edge_index)
-
-    data = batch_of()
-    model, given = adapting(Takes()), Data(x=data.x, edge_index=data.edge_index, ptr=data.ptr)
-    model.train()(given)
-    assert model._latest.graph.num_graphs == 5
 
 
 def test_what_looks_like_a_batch():
@@ -96,19 +58,17 @@ def test_what_looks_like_a_batch():
     assert not looks_like_a_batch(rade.Graph.from_edge_index(torch.empty(2, 0, dtype=torch.long), 40))
 
 
-def test_views_that_nobody_used():
+def test_a_graph_of_the_models_own_is_drawn_from_without_a_word():
+    """Views belong to the edges that a layer gets, wherever they come from."""
+
     class Own(Net):
         def forward(self, x: Tensor, edge_index: Any) -> Tensor:
             return super().forward(x, EDGES)
 
-    class Half(Net):
-        def forward(self, x: Tensor, edge_index: Any) -> Tensor:
-            return self.head(self.convs[1](self.convs[0](x, EDGES), edge_index))
-
-    with pytest.warns(UserWarning, match="no convolution got the random view"):
-        adapting(Own(LAYERS["GCNConv"])).train()(X, EDGES)
-    with pytest.warns(UserWarning, match="on a graph of their own, without random views: convs.0"):
-        adapting(Half(LAYERS["GCNConv"])).train()(X, EDGES)
+    model = rade.RADE(Own(LAYERS["GCNConv"])).train()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not torch.equal(model(X, EDGES), model(X, EDGES))
 
 
 LOSSES = {
@@ -313,22 +273,12 @@ def test_added_edges_weigh_what_edges_do_on_average():
         model(X, EDGES, weight[:, None].expand(-1, 2))
 
 
-def rate(model: rade.RADE, graph: rade.Graph) -> float:
-    return float(model.rate_state.rates_for(graph).q)
-
-
 def test_additions_per_node_follow_to_a_graph_of_another_size():
     large_x, large = normal(10 * NODES, 8, seed=1), random_edges(10 * NODES, 1200, seed=1)
     model = rade.RADE(seeded(lambda: GCNConv(8, 3)), "ofs", rule=rade.Constant(0.5, 1.0))
     model.train()(X, EDGES)
-    model.eval()
-    q = model.rates.q
-    graph = rade.Graph.from_edge_index(large, 10 * NODES)
-    assert rate(model, graph) == pytest.approx(q / 10)
-    assert rate(model, rade.Graph.from_edge_index(EDGES, NODES)) == q
-    torch.testing.assert_close(model(large_x, graph), model.by(rade.Expected(rates=model.rates.scaled(0.1)))(large_x, graph))
-    assert torch.equal(model(large_x, graph), model.by(model.rade.inference)(large_x, graph))
-    assert rate(model, two_graphs()) == q
+    as_many = rade.Expected(rates=model.rates.scaled(0.1))
+    torch.testing.assert_close(model.eval()(large_x, large), model.by(as_many)(large_x, large))
 
 
 def two_graphs() -> rade.Graph:
@@ -349,15 +299,15 @@ def test_after_training_on_batches_a_graph_gets_as_much_alone_as_in_a_batch(sing
     torch.testing.assert_close(alone, together[:NODES])
 
 
-def test_states_of_before_load():
-    model = wrapped()
-    model.train()(X, EDGES)
-    state = {key: value for key, value in model.state_dict().items() if key.split(".")[-1] not in ("nodes", "calls")}
-    model.load_state_dict(state)
-    assert torch.isnan(model.rate_state.nodes)
-
-
-def test_meeting.warnings_do_not_travel():
+def test_warnings_do_not_travel():
     model = wrapped()
     model.train()(X, EDGES)
     assert pickle.loads(pickle.dumps(model))._meeting.warnings._said == set()
+
+
+def test_a_first_graph_of_another_density_is_told():
+    model = wrapped().train()
+    triangle = torch.tensor([[0, 1, 2, 0, 1, 2], [1, 2, 0, 2, 0, 1]])
+    model(normal(3, 8), triangle)
+    with pytest.warns(UserWarning, match="follows from the density that was given, or from that of the first"):
+        model(normal(200, 8), random_edges(200, 300))

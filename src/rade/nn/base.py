@@ -18,6 +18,7 @@ from rade.graph.graph import Graph
 from rade.graph.sparse import is_sparse, without_autocast
 from rade.moments.base import Coefficients
 from rade.nn.context import Context, Find, Mode
+from rade.nn.edge_values import listed_edges
 from rade.nn.linear import dense, is_plain, linear, linear_of_sums, linear_part
 from rade.nn.pairs import aggregate_pairs
 from rade.nn.trace import After, Aggregated
@@ -25,6 +26,7 @@ from rade.runtime import ordinary_tensors
 from rade.sums import Messages
 
 SHORT = (torch.float16, torch.bfloat16)
+EXPORTING = getattr(torch.compiler, "is_exporting", bool)  # PyTorch before 2.7 has no such question
 HOOKS = tuple(
     f"_{what}_forward_{when}hooks"
     for what in ("propagate", "message", "aggregate", "message_and_aggregate", "edge_update")
@@ -194,6 +196,9 @@ class CorrectedConv:
         """On views in training; in evaluation PyG's own, or faster, to the same end, where the graph is known."""
         edge_index, x = given.get("edge_index"), given.get("x")
         mode = context.setting.mode_of(cast(Module, self))
+        if isinstance(edge_index, Tensor) and edge_index.layout is torch.sparse_csr:
+            given = given if mode == "clean" and context.trace is None else listed_edges(self._names, given)
+            edge_index = given["edge_index"]
         if targets is not None and context.current is not None:
             context.current.targets = targets
         graph = self._graph(context, edge_index, x, mode)
@@ -218,10 +223,12 @@ class CorrectedConv:
             return None
         traced = torch._C._get_tracing_state() is not None
         if mode == "clean" and context.trace is None:
-            fixed = traced or torch.compiler.is_compiling() or self._option("cached", False) or _is_short(x)
-            if fixed or not context.knows(edge_index, x.shape[0]):
+            fixed = traced or torch.compiler.is_compiling() or self._option("cached", False)
+            if fixed or _against_sums(x):
                 return None
-        elif traced or _exporting():
+            if not is_sparse(x) and not context.knows(edge_index, x.shape[0]):  # PyG's take no sparse features
+                return None
+        elif traced or EXPORTING():
             raise RuntimeError(
                 "only PyG's own layers can be traced or exported, as RADE-OF runs them in evaluation: views, and the "
                 "additions that RADE-OFS expects, are found for each graph anew; predict with this model as it is, or "
@@ -260,11 +267,8 @@ class CorrectedConv:
         if isinstance(x, Tensor) and torch.is_autocast_enabled(x.device.type):
             with without_autocast(x.device):
                 return self.on(**{name: _whole(value) for name, value in given.items()})
-        if isinstance(x, Tensor) and _is_short(x):
-            raise ValueError(
-                "views are summed in float32 or float64 on a CPU, got features in "
-                f"{str(x.dtype).removeprefix('torch.')}; keep the model in float32 and train under torch.autocast"
-            )
+        if isinstance(x, Tensor) and (reason := _against_sums(x)):
+            raise ValueError(reason)
         return self.on(**given)
 
     def _option(self, name: str, default: Any = None) -> Any:
@@ -292,13 +296,16 @@ def _propagate(self: Any, edge_index: Any, size: Any = None, **inputs: Any) -> T
     return cast(Tensor, out.view(out.shape[0], x.shape[0], -1).transpose(0, 1))
 
 
-def _is_short(x: Tensor) -> bool:
-    """Whether numbers are too short for sums by RADE, where there are no kernels for them."""
-    return x.dtype in SHORT and x.device.type == "cpu"
-
-
-def _exporting() -> bool:
-    return bool(getattr(torch.compiler, "is_exporting", bool)())  # PyTorch before 2.7 has no such question
+def _against_sums(x: Tensor) -> str:
+    """Why RADE cannot sum features, for want of kernels, "" where it can."""
+    if x.dtype in SHORT and x.device.type == "cpu":
+        return (
+            "views are summed in float32 or float64 on a CPU, got features in "
+            f"{str(x.dtype).removeprefix('torch.')}; keep the model in float32 and train under torch.autocast"
+        )
+    if x.layout not in (torch.strided, torch.sparse_csr):
+        return f"features came as a matrix in {x.layout}; pass x.to_sparse_csr()"
+    return ""
 
 
 def _whole(value: Any) -> Any:

@@ -126,11 +126,11 @@ class Context:
         if self.current is not None:
             yield self.current
             return
-        self.current = self.reached = Pass(batch)
+        self.current = self.reached = present = Pass(batch)
         try:
-            yield self.current
+            yield present
         finally:
-            self.current = None
+            self.current = present.last = present.alive = None  # an edge_index lives as long as its owner says
 
     @contextmanager
     def afresh(self) -> Iterator[None]:
@@ -159,7 +159,9 @@ class Context:
         current = self.current
         version = None if edge_index.is_inference() else edge_index._version
         if current is not None and current.last is not None and current.last[:2] == (id(edge_index), version):
-            return current.last[2]  # of the layer before
+            known = current.last[2]  # of the layer before
+            if known.num_nodes == nodes:
+                return known
         batch, directed = self._batch(nodes), True if self.setting.views.directed else None
         given = (edge_index, nodes, batch, None, directed)
         found = self._graphs.get((edge_index, batch), (nodes, directed), lambda: Graph.from_edge_index(*given))

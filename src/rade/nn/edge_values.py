@@ -24,6 +24,31 @@ Imputed = Literal["mean", "zero", "frequent"] | Tensor
 Build = Callable[[Tensor, Tensor | float], Coefficients]  # from weights in the graph's order, and that of additions
 OF_EDGES = ("edge_weight", "edge_attr")
 
+_listed: Recall[Tensor] = Recall()
+_weighs: Recall[bool] = Recall()
+
+
+def listed_edges(names: tuple[str, ...], given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a layer, named ``names``, with the edges of a transposed sparse adjacency (``adj_t``) as a list.
+
+    Its entries are weights where they are not all one. Layers that take none read them each in its way: those keep the
+    matrix, and PyG's own code runs.
+    """
+    matrix = given["edge_index"]
+    if matrix.layout != torch.sparse_csr:
+        return given
+    target, source, values = matrix.crow_indices(), matrix.col_indices(), matrix.values()
+    weighs = _weighs.get((values,), None, lambda: not bool((values == 1).all()))
+    if weighs and ("edge_weight" not in names or values.dim() > 1):
+        return given
+
+    def build() -> Tensor:
+        rows = torch.arange(len(target) - 1, device=target.device).repeat_interleave(target.diff())
+        return torch.stack([source.long(), rows])  # a message from column j to row i
+
+    weight = {"edge_weight": values} if weighs else {}
+    return {**given, "edge_index": _listed.get((target, source), None, build), **weight}
+
 
 def in_order(graph: Graph, edge_weight: Tensor) -> Tensor:
     """One weight for each entry of the graph's pattern, [E]; ``edge_weight`` [E] or [E, 1] follows the caller's."""
@@ -101,7 +126,7 @@ def attributes_in_order(graph: Graph, edge_attr: Tensor | None, layer: str) -> T
         raise ValueError(
             f"{layer} needs edge_attr with one row for each of the {given} entries of edge_index, got {got}"
         )
-    return edge_attr.view(given, -1)[graph.order]
+    return (edge_attr if edge_attr.dim() == 2 else edge_attr[:, None])[graph.order]
 
 
 def imputed(graph: Graph, attributes: Tensor, how: Imputed) -> Tensor:

@@ -31,6 +31,8 @@ class _Reached(Exception):
 
 def aggregate_pairs(conv: CorrectedConv, context: Context, graph: Graph | None, given: dict[str, Any]) -> Any:
     """The layer's output with every sum corrected by a pair of views; PyG's own where it has no edges to draw."""
+    if "edge_index" not in conv._names:
+        return _sum_by_sum(conv, context, given)
     draw = _drawing(conv, context, graph, given)
     if draw is None:
         context.note_plain(conv)  # type: ignore[arg-type]
@@ -75,10 +77,46 @@ def aggregate_pairs(conv: CorrectedConv, context: Context, graph: Graph | None, 
         del layer.__dict__["_paired"]
 
 
+def _sum_by_sum(conv: CorrectedConv, context: Context, given: dict[str, Any]) -> Any:
+    """For layers with edges of several kinds (positive and negative, by relation): views of what each sum gets.
+
+    What such a layer hands over for each edge belongs to the clean one, so views of those are without additions.
+    """
+    layer: Any = conv
+
+    def combine(edges: Any, aggregate: Any) -> Tensor:
+        clean: Tensor = aggregate(edges)
+        if not _is_list(edges):
+            return clean
+        inputs = {name: value for name, value in aggregate.keywords.items() if name != "size"}
+        sources, targets = _sizes(conv, {"x": None, **aggregate.keywords}, edges)
+        view = context.between(layer, edges, sources, targets)
+        of_edges = [name for name, value in inputs.items() if isinstance(value, Tensor) and name.startswith("edge_")]
+
+        def drawn(number: int) -> Tensor:
+            kept, added = view(0, number)
+            rows = {name: inputs[name][kept] for name in of_edges}
+            found: Tensor = aggregate(edges[:, kept] if of_edges else torch.cat([edges[:, kept], added], 1), **rows)
+            return found
+
+        return clean + drawn(0) - drawn(1)
+
+    layer.__dict__["_paired"] = combine
+    try:
+        return conv._plain.forward(layer, **given)
+    finally:
+        del layer.__dict__["_paired"]
+
+
+def _is_list(edge_index: Any) -> bool:
+    """Whether it is a tensor of pairs, [2, E]."""
+    return isinstance(edge_index, Tensor) and edge_index.layout == torch.strided and edge_index.dtype == torch.long
+
+
 def _drawing(conv: CorrectedConv, context: Context, graph: Graph | None, given: dict[str, Any]) -> Draw | None:
     """How views of a call's edges are drawn; None where there are none."""
     edge_index = given.get("edge_index")
-    if not isinstance(edge_index, Tensor) or edge_index.layout != torch.strided or edge_index.dtype != torch.long:
+    if not isinstance(edge_index, Tensor) or not _is_list(edge_index):
         return None
     sources, targets = _sizes(conv, given, edge_index)
     kinds = given.get("edge_type")

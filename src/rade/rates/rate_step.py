@@ -63,6 +63,8 @@ def rate_step(
         distribution = replace(distribution, graph=clean.graph)
     if not rule.adapts:
         return plain
+    if clean is not None and clean.graph is not distribution.graph:  # a model that changes its edges at random
+        distribution = replace(distribution, graph=clean.graph)
     balance = norm = logits = None
     if clean is not None and "regulariser" in reads:  # from what the last layer sends, by way of the variance
         balance = regulariser(clean, readout, labelled, distribution, parameters, generator)

@@ -38,6 +38,8 @@ TWINS: dict[type[Module], type[CorrectedConv]] = {
     pyg.SimpleConv: nn.SimpleConv,
 }
 
+EDGES = {"edge_index", "edge_index_dict", "pos_edge_index"}  # arguments that hold edges, of which views are drawn
+
 
 def convert(model: Module) -> Module:
     """Make the convolutions of ``model`` ready for views; returns the same model, converted in place.
@@ -49,6 +51,7 @@ def convert(model: Module) -> Module:
         raise ValueError(f"expected a model built from graph convolutions, but {type(model).__name__} has none")
     for module in model.modules():
         if isinstance(module, pyg.MessagePassing) and not isinstance(module, CorrectedConv) and takes_edges(module):
+            _forget_propagate(module)
             module.__class__ = cast(type[pyg.MessagePassing], twin_of(type(module)))
     if not convolutions(model):
         raise ValueError("no layer of the model takes an edge_index: there is no graph to draw views of")
@@ -79,8 +82,8 @@ def register(layer: type[Module], twin: type[Module]) -> None:
 
 
 def takes_edges(module: Module) -> bool:
-    """Whether a layer takes an edge_index: some build a graph of their own."""
-    return "edge_index" in inspect.signature(type(module).forward).parameters
+    """Whether a layer takes an edge_index, or several: some build a graph of their own."""
+    return not EDGES.isdisjoint(inspect.signature(type(module).forward).parameters)
 
 
 def twin_of(layer: type[Module]) -> type[CorrectedConv]:
@@ -118,4 +121,12 @@ def _restore(modules: Iterable[Module]) -> None:
     for module in modules:
         if isinstance(module, CorrectedConv):
             module.__dict__.pop("_context", None)
+            _forget_propagate(module)
             module.__class__ = module._plain
+
+
+def _forget_propagate(module: Any) -> None:
+    """Whoever explains a layer leaves its class's `propagate` in the layer itself, where it outlives the class."""
+    own = {getattr(type(module), name, None) for name in ("_orig_propagate", "_jinja_propagate")}
+    if getattr(module.__dict__.get("propagate"), "__func__", None) in own - {None}:
+        del module.__dict__["propagate"]
