@@ -35,6 +35,7 @@ DEGREES = torch.bincount(degree(EDGES[1], NODES).long())
 NORMALS = nn.functional.normalize(PLACES, dim=1)
 WEIGHT = _normal(COUNT, seed=4).abs() + 0.1
 RELATION = ("a", "to", "a")
+METADATA = (["a"], [RELATION])
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,9 @@ LAYERS: dict[str, Layer] = {
     "GeneralConv": Layer(lambda: pyg.GeneralConv(FEATURES, OUT)),
     "HEATConv": Layer(lambda: pyg.HEATConv(FEATURES, OUT, 2, KINDS, 2, 3, 2), (X, EDGES, NODE_KIND, KIND, ATTR)),
     "HeteroConv": Layer(_hetero, ({"a": X}, {RELATION: EDGES})),
+    "SignedConv": Layer(lambda: pyg.SignedConv(FEATURES, OUT, first_aggr=True), (X, EDGES, EDGES[:, ::3])),
+    "HGTConv": Layer(lambda: pyg.HGTConv(FEATURES, OUT, METADATA), ({"a": X}, {RELATION: EDGES}), "an activation"),
+    "HANConv": Layer(lambda: pyg.HANConv(FEATURES, OUT, METADATA), ({"a": X}, {RELATION: EDGES}), "an activation"),
     "LGConv": Layer(pyg.LGConv),
     "PointGNNConv": Layer(
         lambda: pyg.PointGNNConv(_mlp(FEATURES, 3), _mlp(FEATURES + 3, OUT), nn.Linear(OUT, FEATURES)),
@@ -124,10 +128,7 @@ OTHERS = {
     "CuGraphRGCNConv": "not tried: needs cuGraph, and takes its own graphs",
     "FusedGATConv": "not tried: needs dgNN, and takes compressed graphs",
     "HypergraphConv": "nothing to draw: hyperedges are no pairs of nodes",
-    "SignedConv": "nothing to draw: it takes two graphs, of positive and of negative edges, and no edge_index",
     "WLConv": "nothing to draw: it hashes neighborhoods, and has no gradient",
-    "HGTConv": "nothing to draw: it joins all relations before it sums, and takes no edge_index",
-    "HANConv": "nothing to draw: it takes relations as dictionaries, and no edge_index",
     "MeshCNNConv": "nothing to draw: a mesh has four neighbors for each edge, in order",
 }
 EVERY = tuple(name for name in convs.__all__ if name != "MessagePassing")
