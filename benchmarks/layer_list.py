@@ -35,7 +35,6 @@ DEGREES = torch.bincount(degree(EDGES[1], NODES).long())
 NORMALS = nn.functional.normalize(PLACES, dim=1)
 WEIGHT = _normal(COUNT, seed=4).abs() + 0.1
 RELATION = ("a", "to", "a")
-METADATA = (["a"], [RELATION])
 
 
 @dataclass(frozen=True)
@@ -53,6 +52,10 @@ def _mlp(inputs: int, outputs: int) -> nn.Sequential:
 
 def _hetero() -> nn.Module:
     return pyg.HeteroConv({RELATION: pyg.SAGEConv(FEATURES, OUT)})
+
+
+def _by_relation(kind: Callable[..., nn.Module]) -> Callable[[], nn.Module]:
+    return lambda: kind(FEATURES, OUT, (["a"], [RELATION]))
 
 
 LAYERS: dict[str, Layer] = {
@@ -100,10 +103,10 @@ LAYERS: dict[str, Layer] = {
     "PDNConv": Layer(lambda: pyg.PDNConv(FEATURES, OUT, 3, 4), (X, EDGES, ATTR)),
     "GeneralConv": Layer(lambda: pyg.GeneralConv(FEATURES, OUT)),
     "HEATConv": Layer(lambda: pyg.HEATConv(FEATURES, OUT, 2, KINDS, 2, 3, 2), (X, EDGES, NODE_KIND, KIND, ATTR)),
+    "SignedConv": Layer(lambda: pyg.SignedConv(FEATURES, OUT, first_aggr=True), (X, EDGES, EDGES[:, ::2])),
+    "HGTConv": Layer(_by_relation(pyg.HGTConv), ({"a": X}, {RELATION: EDGES}), nonlinear="a gelu"),
+    "HANConv": Layer(_by_relation(pyg.HANConv), ({"a": X}, {RELATION: EDGES}), nonlinear="a relu"),
     "HeteroConv": Layer(_hetero, ({"a": X}, {RELATION: EDGES})),
-    "SignedConv": Layer(lambda: pyg.SignedConv(FEATURES, OUT, first_aggr=True), (X, EDGES, EDGES[:, ::3])),
-    "HGTConv": Layer(lambda: pyg.HGTConv(FEATURES, OUT, METADATA), ({"a": X}, {RELATION: EDGES}), "an activation"),
-    "HANConv": Layer(lambda: pyg.HANConv(FEATURES, OUT, METADATA), ({"a": X}, {RELATION: EDGES}), "an activation"),
     "LGConv": Layer(pyg.LGConv),
     "PointGNNConv": Layer(
         lambda: pyg.PointGNNConv(_mlp(FEATURES, 3), _mlp(FEATURES + 3, OUT), nn.Linear(OUT, FEATURES)),

@@ -196,7 +196,7 @@ class CorrectedConv:
         """On views in training; in evaluation PyG's own, or faster, to the same end, where the graph is known."""
         edge_index, x = given.get("edge_index"), given.get("x")
         mode = context.setting.mode_of(cast(Module, self))
-        if isinstance(edge_index, Tensor) and edge_index.layout is torch.sparse_csr:
+        if isinstance(edge_index, Tensor) and edge_index.layout is not torch.strided:
             given = given if mode == "clean" and context.trace is None else listed_edges(self._names, given)
             edge_index = given["edge_index"]
         if targets is not None and context.current is not None:
