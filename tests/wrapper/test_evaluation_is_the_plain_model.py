@@ -12,7 +12,7 @@ import torch
 import torch_geometric.nn as pyg
 from torch import Tensor, nn
 from torch_geometric.explain import AttentionExplainer, Explainer, GNNExplainer
-from torch_geometric.utils import add_self_loops, to_torch_coo_tensor
+from torch_geometric.utils import add_self_loops, to_torch_coo_tensor, to_torch_csr_tensor
 
 import rade
 from zoo import ATTENTION, LAYERS, Net, normal, random_edges, seeded
