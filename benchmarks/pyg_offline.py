@@ -210,12 +210,12 @@ MAG = hetero({"paper": 200, "author": 150, "institution": 20, "field_of_study": 
 
 def taobao(arguments: Arguments) -> Standin:
     data = HeteroData()
-    data["user"].num_nodes, data["item"].num_nodes, data["category"].num_nodes = 100, 120, 10
-    pairs = between(100, 120, 900)
+    data["user"].num_nodes, data["item"].num_nodes, data["category"].num_nodes = 300, 200, 10
+    pairs = between(300, 200, 5000)  # batches of 2,048 must not be dropped as incomplete
     data["user", "to", "item"].edge_index = pairs
     data["user", "to", "item"].behavior = torch.zeros(pairs.shape[1])
     data["user", "to", "item"].time = torch.arange(pairs.shape[1])
-    data["item", "to", "category"].edge_index = torch.stack([torch.arange(120), torch.arange(120) % 10])
+    data["item", "to", "category"].edge_index = torch.stack([torch.arange(200), torch.arange(200) % 10])
     return Standin([data], arguments)
 
 
