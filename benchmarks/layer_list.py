@@ -54,6 +54,10 @@ def _hetero() -> nn.Module:
     return pyg.HeteroConv({RELATION: pyg.SAGEConv(FEATURES, OUT)})
 
 
+def _by_relation(kind: Callable[..., nn.Module]) -> Callable[[], nn.Module]:
+    return lambda: kind(FEATURES, OUT, (["a"], [RELATION]))
+
+
 LAYERS: dict[str, Layer] = {
     "SimpleConv": Layer(pyg.SimpleConv),
     "GCNConv": Layer(lambda: pyg.GCNConv(FEATURES, OUT)),
@@ -99,6 +103,9 @@ LAYERS: dict[str, Layer] = {
     "PDNConv": Layer(lambda: pyg.PDNConv(FEATURES, OUT, 3, 4), (X, EDGES, ATTR)),
     "GeneralConv": Layer(lambda: pyg.GeneralConv(FEATURES, OUT)),
     "HEATConv": Layer(lambda: pyg.HEATConv(FEATURES, OUT, 2, KINDS, 2, 3, 2), (X, EDGES, NODE_KIND, KIND, ATTR)),
+    "SignedConv": Layer(lambda: pyg.SignedConv(FEATURES, OUT, first_aggr=True), (X, EDGES, EDGES[:, ::2])),
+    "HGTConv": Layer(_by_relation(pyg.HGTConv), ({"a": X}, {RELATION: EDGES}), nonlinear="a gelu"),
+    "HANConv": Layer(_by_relation(pyg.HANConv), ({"a": X}, {RELATION: EDGES}), nonlinear="a relu"),
     "HeteroConv": Layer(_hetero, ({"a": X}, {RELATION: EDGES})),
     "LGConv": Layer(pyg.LGConv),
     "PointGNNConv": Layer(
@@ -124,10 +131,7 @@ OTHERS = {
     "CuGraphRGCNConv": "not tried: needs cuGraph, and takes its own graphs",
     "FusedGATConv": "not tried: needs dgNN, and takes compressed graphs",
     "HypergraphConv": "nothing to draw: hyperedges are no pairs of nodes",
-    "SignedConv": "nothing to draw: it takes two graphs, of positive and of negative edges, and no edge_index",
     "WLConv": "nothing to draw: it hashes neighborhoods, and has no gradient",
-    "HGTConv": "nothing to draw: it joins all relations before it sums, and takes no edge_index",
-    "HANConv": "nothing to draw: it takes relations as dictionaries, and no edge_index",
     "MeshCNNConv": "nothing to draw: a mesh has four neighbors for each edge, in order",
 }
 EVERY = tuple(name for name in convs.__all__ if name != "MessagePassing")

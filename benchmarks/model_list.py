@@ -319,7 +319,7 @@ MODELS: tuple[Entry, ...] = (
           **KEEPS),
     Entry("node embeddings, as in Node2Vec", ZOO, lambda: nn.Embedding(NODES, 8)),
     Entry("MLP", ZOO, lambda: pyg.MLP([FEATURES, 8, CLASSES])),
-    Entry("SignedGCN", ZOO, lambda: pyg.SignedGCN(FEATURES, 8, 2)),
+    Entry("SignedGCN", ZOO, lambda: pyg.SignedGCN(FEATURES, 8, 2), lambda model: model(X, EDGES, EDGES[:, ::2])),
     Entry("AttentiveFP", ZOO, lambda: pyg.AttentiveFP(FEATURES, 8, 2, 4, 2, 1),
           lambda model: model(BATCH.x, BATCH.edge_index, BATCH.edge_attr, BATCH.batch), _of_graphs),
     Entry("NeuralFingerprint", ZOO, lambda: pyg.models.NeuralFingerprint(FEATURES, 8, 2, 2), **GRAPHWISE),

@@ -63,6 +63,7 @@ SCRIPT = "TorchScript compiles source and cannot hold RADE: train, then script r
 WITHOUT: dict[str, str] = {
     "correct_and_smooth.py": f"{NO_CONVOLUTION}: an MLP, smoothed afterwards",
     "datapipe.py": f"{NO_TRAINING}, and needs a download",
+    "egc.py": "needs torch-sparse: PyG's EGConv takes no sparse matrix of torch's",
     "equilibrium_median.py": NO_CONVOLUTION,
     "kge_fb15k_237.py": NO_CONVOLUTION,
     "label_prop.py": NO_TRAINING,

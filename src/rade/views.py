@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rade.distribution import Distribution, Rates, number
+from rade.distribution import Distribution, Rates
 from rade.graph.graph import Graph
 from rade.graph.pairs import bernoulli_positions, fixed_positions
 from rade.graph.sparse import Pattern
@@ -70,7 +70,8 @@ def draw(distribution: Distribution, generator: torch.Generator | None = None) -
 
     Costs O(edges + additions). All randomness comes from the generator, torch's default one if None.
     """
-    graph, p, q = distribution.graph, number(distribution.rates.p), number(distribution.rates.q)
+    graph, p, q = distribution.graph, distribution.rates.p, distribution.rates.q
+    p, q = p.item() if isinstance(p, Tensor) else p, q.item() if isinstance(q, Tensor) else q
     if p == 0.0:
         kept = torch.ones(graph.pattern.size, dtype=torch.bool, device=graph.device)
     else:

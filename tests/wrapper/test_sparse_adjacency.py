@@ -11,7 +11,7 @@ import torch
 import torch_geometric.nn as pyg
 from torch import Tensor, nn
 from torch.testing import assert_close
-from torch_geometric.utils import to_torch_csr_tensor
+from torch_geometric.utils import to_torch_coo_tensor, to_torch_csr_tensor
 
 import rade
 
@@ -20,6 +20,7 @@ X = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # torch calls its layout new
     ADJ_T = to_torch_csr_tensor(EDGES.flip(0), size=(5, 5))
+    COO = to_torch_coo_tensor(EDGES.flip(0), size=(5, 5))
     WEIGHTED = to_torch_csr_tensor(EDGES.flip(0), torch.linspace(0.5, 1.5, 10), size=(5, 5))
 
 
@@ -47,9 +48,10 @@ def sage() -> nn.Module:
 
 
 CASES = [(gcn, ADJ_T), (gcn, WEIGHTED), (graph_conv, ADJ_T), (graph_conv, WEIGHTED), (Initial, ADJ_T),
-         (Initial, WEIGHTED), (sage, ADJ_T)]  # fmt: skip
+         (Initial, WEIGHTED), (sage, ADJ_T), (gcn, COO)]  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:Converting sparse tensor")
 @pytest.mark.parametrize(("build", "matrix"), CASES)
 def test_views_are_drawn_and_evaluation_is_the_plain_model_s(build: Callable[[], nn.Module], matrix: Tensor) -> None:
     """The mean over training calls is the plain output; 1,500 views and five deviations: one false alarm in 10^5."""
@@ -68,5 +70,5 @@ def test_views_are_drawn_and_evaluation_is_the_plain_model_s(build: Callable[[],
 def test_entries_that_are_no_weights_are_left_to_pyg(conv: nn.Module) -> None:
     """Each of these layers reads them in a way of its own: no views, and a word about it."""
     model = rade.RADE(conv)
-    with pytest.warns(UserWarning, match="edges to draw views of"):
+    with pytest.warns(UserWarning, match="aggregated as without RADE"):
         model(X, WEIGHTED)

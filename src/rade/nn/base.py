@@ -26,6 +26,7 @@ from rade.runtime import ordinary_tensors
 from rade.sums import Messages
 
 SHORT = (torch.float16, torch.bfloat16)
+EXPORTING = getattr(torch.compiler, "is_exporting", bool)  # PyTorch before 2.7 has no such question
 HOOKS = tuple(
     f"_{what}_forward_{when}hooks"
     for what in ("propagate", "message", "aggregate", "message_and_aggregate", "edge_update")
@@ -195,8 +196,8 @@ class CorrectedConv:
         """On views in training; in evaluation PyG's own, or faster, to the same end, where the graph is known."""
         edge_index, x = given.get("edge_index"), given.get("x")
         mode = context.setting.mode_of(cast(Module, self))
-        if isinstance(edge_index, Tensor) and (mode != "clean" or context.trace is not None):
-            given = listed_edges(self._names, given)
+        if isinstance(edge_index, Tensor) and edge_index.layout is not torch.strided:
+            given = given if mode == "clean" and context.trace is None else listed_edges(self._names, given)
             edge_index = given["edge_index"]
         if targets is not None and context.current is not None:
             context.current.targets = targets
@@ -227,7 +228,7 @@ class CorrectedConv:
                 return None
             if not is_sparse(x) and not context.knows(edge_index, x.shape[0]):  # PyG's take no sparse features
                 return None
-        elif traced or _exporting():
+        elif traced or EXPORTING():
             raise RuntimeError(
                 "only PyG's own layers can be traced or exported, as RADE-OF runs them in evaluation: views, and the "
                 "additions that RADE-OFS expects, are found for each graph anew; predict with this model as it is, or "
@@ -305,10 +306,6 @@ def _against_sums(x: Tensor) -> str:
     if x.layout not in (torch.strided, torch.sparse_csr):
         return f"features came as a matrix in {x.layout}; pass x.to_sparse_csr()"
     return ""
-
-
-def _exporting() -> bool:
-    return bool(getattr(torch.compiler, "is_exporting", bool)())  # PyTorch before 2.7 has no such question
 
 
 def _whole(value: Any) -> Any:

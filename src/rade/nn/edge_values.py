@@ -35,19 +35,25 @@ def listed_edges(names: tuple[str, ...], given: dict[str, Any]) -> dict[str, Any
     matrix, and PyG's own code runs.
     """
     matrix = given["edge_index"]
-    if matrix.layout != torch.sparse_csr:
+    place: tuple[Tensor, ...]
+    if matrix.layout == torch.sparse_csr:
+        place, values = (matrix.crow_indices(), matrix.col_indices()), matrix.values()
+    elif matrix.layout == torch.sparse_coo and matrix.is_coalesced():
+        place, values = (matrix.indices(),), matrix.values()
+    else:
         return given
-    target, source, values = matrix.crow_indices(), matrix.col_indices(), matrix.values()
     weighs = _weighs.get((values,), None, lambda: not bool((values == 1).all()))
     if weighs and ("edge_weight" not in names or values.dim() > 1):
         return given
 
-    def build() -> Tensor:
-        rows = torch.arange(len(target) - 1, device=target.device).repeat_interleave(target.diff())
-        return torch.stack([source.long(), rows])  # a message from column j to row i
+    def build() -> Tensor:  # a message from column j to row i
+        if len(place) == 1:
+            return place[0].flip(0)
+        rows = torch.arange(len(place[0]) - 1, device=matrix.device).repeat_interleave(place[0].diff())
+        return torch.stack([place[1].long(), rows])
 
     weight = {"edge_weight": values} if weighs else {}
-    return {**given, "edge_index": _listed.get((target, source), None, build), **weight}
+    return {**given, "edge_index": _listed.get(place, None, build), **weight}
 
 
 def in_order(graph: Graph, edge_weight: Tensor) -> Tensor:

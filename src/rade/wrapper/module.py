@@ -212,7 +212,8 @@ class RADE(Module):
                 output = run()
             else:
                 output = self.rade.inference(context, run)
-        self._meeting.warnings.plain(present.plain)
+        if present.plain:
+            self._meeting.warnings.plain(present.plain)
         if self.training:
             self._trained(run, present, output)
         return output

@@ -71,9 +71,10 @@ class Warnings:
         if layers:
             self.say(
                 "plain",
-                f"{', '.join(sorted(layers))} aggregated as without RADE: edges came as a sparse matrix (adj_t), or, "
-                "for RADE-OFS, more than once or between two kinds of nodes; there are views of an edge_index [2, E] "
-                "of int64: pass such a one",
+                f"{', '.join(sorted(layers))} aggregated as without RADE: edges came as a sparse matrix (adj_t) "
+                "whose entries the layer does not take as edge_weight, or which is no coalesced torch matrix; or, for "
+                "RADE-OFS, more than once or between two kinds of nodes; there are views of an edge_index [2, E] of "
+                "int64: pass such a one",
             )
 
     def left_out(self, refusal: Exception) -> None:
