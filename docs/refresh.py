@@ -1,4 +1,4 @@
-"""Put what `rade report` found in results/ into the documentation: docs/results.md, and the README's headline table.
+"""Put what `rade report` found in results/ into docs/results.md, and its headline table into docs/reading.md.
 
     rade report results --out report --format md
     python docs/refresh.py report
@@ -16,12 +16,13 @@ BLOCK = re.compile(r"(<!-- headline -->\n).*?(<!-- /headline -->)", re.DOTALL)
 
 def pages(report: Path) -> dict[Path, str]:
     """The content that the pages should have, by file."""
-    readme = (ROOT / "README.md").read_text("utf-8")
+    reading = (ROOT / "docs" / "reading.md").read_text("utf-8")
     table = (report / "headline.md").read_text("utf-8").strip()
-    with_table, found = BLOCK.subn(lambda match: f"{match[1]}\n{table}\n\n{match[2]}", readme)
+    with_table, found = BLOCK.subn(lambda match: f"{match[1]}\n{table}\n\n{match[2]}", reading)
     if found != 1:
-        raise SystemExit("error: README.md must hold one block <!-- headline --> ... <!-- /headline -->")
-    return {ROOT / "README.md": with_table, ROOT / "docs" / "results.md": (report / "results.md").read_text("utf-8")}
+        raise SystemExit("error: docs/reading.md must hold one block <!-- headline --> ... <!-- /headline -->")
+    results = (report / "results.md").read_text("utf-8")
+    return {ROOT / "docs" / "reading.md": with_table, ROOT / "docs" / "results.md": results}
 
 
 def main() -> None:

@@ -102,8 +102,8 @@ def curves_of(case: str, method: str, kind: str) -> dict[str, list[float]]:
         epochs = EPOCHS if kind == "float64" else SHORT
         settings = resolve(data.name, given.pop("backbone"), method, epochs=epochs, **given)
         result = train_run(data, settings, 1, Path(folder) / "run")
-    scores = {name: [result[name]] for name in ("val", "test", "best_epoch")}
-    return {**result["history"], **{f"chosen {name}": value for name, value in scores.items()}}
+    scores = {name: [getattr(result, name)] for name in ("val", "test", "best_epoch")}
+    return {**result.history, **{f"chosen {name}": value for name, value in scores.items()}}
 
 
 @pytest.mark.parametrize(("case", "method", "kind"), RUNS)

@@ -1,6 +1,5 @@
 """Faults that users meet: each is one sentence, with a code that tells whose fault it is."""
 
-import json
 import os
 from pathlib import Path
 
@@ -83,23 +82,6 @@ def test_predictions_go_through_a_link(rade, tmp_path):
     assert (tmp_path / "link.csv").is_symlink()
     assert (tmp_path / "real.csv").read_text().startswith("node,")
     assert rade("predict", "out/none/run-0", "--out", "/dev/null")[0] == 0
-
-
-def test_rate_steps_that_were_left_out_are_told(rade, monkeypatch):
-    from rade.rates import GradNorm
-
-    objective = GradNorm.objective
-
-    def not_finite(self, *arguments):
-        value, slope = objective(self, *arguments)
-        return value, slope.fill_(float("nan"))
-
-    monkeypatch.setattr(GradNorm, "objective", not_finite)
-    code, out, err = rade("train", *QUICK, "--method", "none,rade-of", "--out", "out", "--json")
-    assert code == 0
-    assert json.loads(out)["runs"] == 1
-    assert err.startswith("warning: rade-of run 0: 2 rate steps were not finite and were left out")
-    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize("width", [30, 40, 50, 59, 80, 120])

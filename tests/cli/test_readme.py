@@ -46,12 +46,13 @@ def test_rade_commands_run_as_typed(short, rade, tmp_path):
             assert out
     assert (tmp_path / "predictions.csv").exists()
     assert (tmp_path / "demo/demo.png").exists()
-    _, using_runs = blocks("README.md", "python")
+    *_, using_runs = blocks("README.md", "python")
     exec(compile(using_runs, "README.md", "exec"), {})
 
 
 def test_the_example_prints_an_accuracy_and_the_rates(capsys):
-    example, _ = blocks("README.md", "python")
+    first, example, _ = blocks("README.md", "python")
+    exec(compile(first, "README.md", "exec"), {})
     exec(compile(example, "README.md", "exec"), {})
     accuracy, p, q = map(float, re.findall(r"[\d.]+\d", capsys.readouterr().out))
     assert accuracy > 0.5  # of four classes
@@ -79,6 +80,13 @@ def test_pictures_of_the_readme_exist_for_light_and_dark():
     named = re.findall(r'(?:srcset|src)="([^"]+)"', text)
     assert len(named) == 4
     assert all((ROOT / name).exists() for name in named)
+
+
+def test_the_readme_is_short():
+    """Lines are counted as a reader sees them in a terminal that wraps nothing."""
+    lines = (ROOT / "README.md").read_text("utf-8").splitlines()
+    assert len(lines) <= 150
+    assert max(len(line) for line in lines if line.startswith("|")) <= 160
 
 
 @pytest.mark.parametrize("target", ["demo", "test"])

@@ -5,7 +5,7 @@ import json
 import pytest
 from scipy.stats import ttest_rel
 
-from rade.commands.train import notes_of, verdicts_of
+from rade.commands.train import notes_of, verdicts_of, warnings_of
 from rade.train import RunError, resolve, summarise
 from rade.train.folder import LEGEND, Summaries, Summary, curves_figure, train_all
 from rade.train.record import RunRecord
@@ -120,6 +120,11 @@ def test_a_rate_that_fell_to_zero_is_explained():
     }
     (line,) = notes_of(results)
     assert line.startswith("rade-of: p fell to 0 in 1 of 2 runs: the noise's gradient stayed above the data's")
+
+
+def test_rate_steps_that_were_left_out_are_told():
+    (line,) = warnings_of({"none": [record("none", 0)], "rade-of": [record("rade-of", 0, skipped=2)]})
+    assert line.startswith("rade-of run 0: 2 rate steps were not finite and were left out")
 
 
 def test_verdicts_are_the_judges(tmp_path):

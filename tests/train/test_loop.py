@@ -49,7 +49,7 @@ def passes(monkeypatch):
 
 def improvements(result: dict) -> int:
     """In how many epochs the validation score was better than ever before."""
-    scores = result["history"]["val"]
+    scores = result.history["val"]
     return sum(score > max(scores[:number], default=-1.0) for number, score in enumerate(scores))
 
 
@@ -84,15 +84,15 @@ def test_the_shared_pass_gives_the_scores_of_a_separate_one(papers, tmp_path, mo
 
     monkeypatch.setattr(BackboneLearner, "adapt", keep_to_itself)
     separate = train_run(papers, settings, 0, tmp_path / "separate")
-    assert shared["history"]["val"] == separate["history"]["val"]
+    assert shared.history["val"] == separate.history["val"]
 
 
 def test_rates_move_where_they_adapt(papers, tmp_path):
     adaptive = train_run(papers, resolve("csbm", "gcn", "rade-of", epochs=5, hidden=8), 0, tmp_path / "a")
     fixed = train_run(papers, resolve("csbm", "gcn", "rade-of-fixed", epochs=5, hidden=8), 0, tmp_path / "f")
-    assert len(set(adaptive["history"]["p"])) == 5
-    assert fixed["history"]["p"] == [0.5] * 5
-    assert fixed["history"]["q"] == pytest.approx([0.5 * papers.density] * 5)
+    assert len(set(adaptive.history["p"])) == 5
+    assert fixed.history["p"] == [0.5] * 5
+    assert fixed.history["q"] == pytest.approx([0.5 * papers.density] * 5)
 
 
 @pytest.mark.parametrize(("every", "steps"), [("batch", 3 * 4), ("epoch", 3)])
@@ -101,7 +101,7 @@ def test_rates_step_after_every_batch_or_every_epoch(every, steps, paths, tmp_pa
     settings = resolve("far-pair", "gcn", "rade-of", epochs=3, hidden=8, layers=2, adapt_every=every, rate_lr=1e-4)
     settings = settings.model_copy(update={"batch_size": -(-len(paths.split(0).train) // 4)})
     result = train_run(paths, settings, 0, tmp_path)
-    assert abs(result["history"]["p"][-1] - 0.5) == pytest.approx(steps * 1e-4, rel=0.05)
+    assert abs(result.history["p"][-1] - 0.5) == pytest.approx(steps * 1e-4, rel=0.05)
 
 
 @pytest.mark.parametrize("world", [2, 3, 7])

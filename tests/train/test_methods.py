@@ -250,3 +250,19 @@ def test_the_atom_encoder_is_that_of_ogb():
         rows.copy_(table.weight.data)
     x = torch.stack([torch.randint(size, (50,)) for size in ATOM_FEATURE_SIZES], dim=1)
     assert_close(ours(x), theirs(x))
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+@pytest.mark.parametrize("projection", [True, False])
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_some_rows_are_those_of_all_rows(backbone, projection, layout):
+    """On a long path few nodes are near: every layer computes what the next one hears, with the same gradients."""
+    hops = torch.stack([torch.arange(NODES - 1), torch.arange(1, NODES)])
+    path, rows = Graph.from_edge_index(torch.cat([hops, hops.flip(0)], 1), NODES), torch.tensor([11, 3])
+    net = build_backbone(backbone, FEATURES, 8, 3, projection=projection).double()
+    x = torch.randn(NODES, FEATURES, dtype=torch.double, generator=seeded())
+    x = x if layout == "dense" else x.to_sparse_csr()
+    few, whole = net(x, path, rows=rows, local=True), net(x, path)[rows]
+    assert_close(few, whole)
+    gradients = [torch.autograd.grad(out.square().sum(), net.parameters()) for out in (few, whole)]
+    assert_close(*gradients)

@@ -19,6 +19,7 @@ from rade.train import run as run_module
 from rade.train.files import load_tensors, save_tensors
 from rade.train.folder import train_all
 from rade.train.methods import METHODS, NamedMethod
+from rade.train.record import RunRecord
 from rade.train.run import Keeping
 from rade.train.tasks import accuracy
 
@@ -52,9 +53,9 @@ def quick_graphs():
 def test_a_seed_gives_the_same_numbers_twice(method, papers, quick, tmp_path):
     one, two = (train_run(papers, quick(method), 0, tmp_path / name) for name in "ab")
     assert same(one) == same(two)
-    assert one["history"]["loss"][-1] < one["history"]["loss"][0]
+    assert one.history["loss"][-1] < one.history["loss"][0]
     other = train_run(papers, quick(method), 1, tmp_path / "c")
-    assert other["history"]["loss"] != one["history"]["loss"]
+    assert other.history["loss"] != one.history["loss"]
 
 
 @pytest.mark.parametrize("method", COMPARED)
@@ -83,8 +84,8 @@ def test_molecules_with_missing_labels_train(method, backbone, molecules, tmp_pa
     """Atom encoder, mean pooling, several binary labels of which some are unknown; the rates adapt."""
     options = {"epochs": 2, "hidden": 8, "layers": 2, "batch_size": 32}
     result = train_run(molecules, resolve("peptides-func", backbone, method, **options), 0, tmp_path)
-    assert 0 < result["val"] < 1
-    assert len(set(result["history"]["p"])) == (2 if method.startswith("rade") else 1)
+    assert 0 < result.val < 1
+    assert len(set(result.history["p"])) == (2 if method.startswith("rade") else 1)
     assert load_run(tmp_path).predict(molecules).shape == (100, 3)
 
 
@@ -99,8 +100,8 @@ def test_neighbor_batches_train_and_resume(method, papers, quick, tmp_path):
 
 def test_a_finished_run_is_not_repeated(papers, quick, tmp_path):
     first = train_run(papers, quick(), 0, tmp_path)
-    assert train_run(papers, quick(), 0, tmp_path, resume=True)["timing"] == first["timing"]
-    assert train_run(papers, quick(), 0, tmp_path)["timing"] != first["timing"]
+    assert train_run(papers, quick(), 0, tmp_path, resume=True).timing == first.timing
+    assert train_run(papers, quick(), 0, tmp_path).timing != first.timing
 
 
 def test_resuming_with_other_settings_is_refused(papers, quick, tmp_path):
@@ -144,22 +145,22 @@ def test_no_temporary_file_is_left(papers, quick, tmp_path):
 
 def test_the_result_tells_how_it_was_made(papers, quick, tmp_path):
     returned = train_run(papers, quick("rade-of"), 2, tmp_path)
-    result = json.loads((tmp_path / "result.json").read_text())
-    assert result == json.loads(json.dumps(returned.model_dump()))
-    assert result["seed"] == 2
-    assert result["settings"]["options"]["p"] == 0.5
-    assert {"rade", "torch", "torch_geometric", "python"} <= set(result["versions"])
-    assert result["data"]["options"]["nodes"] == 400
-    assert {len(curve) for curve in result["history"].values()} == {result["epochs"]}
+    result = RunRecord.from_json((tmp_path / "result.json").read_bytes())
+    assert result == returned
+    assert result.seed == 2
+    assert result.settings["options"]["p"] == 0.5
+    assert {"rade", "torch", "torch_geometric", "python"} <= set(result.versions)
+    assert result.data.options["nodes"] == 400
+    assert {len(curve) for curve in result.history.values()} == {result.epochs}
     # Curves of the train and test parts are kept where they cost no pass: here the validation rows are few.
-    assert set(result["history"]) == {"loss", "val", "val_loss", "p", "q"}
-    assert result["val"] == max(result["history"]["val"])
-    assert result["best_epoch"] == 1 + result["history"]["val"].index(result["val"])
+    assert set(result.history) == {"loss", "val", "val_loss", "p", "q"}
+    assert result.val == max(result.history["val"])
+    assert result.best_epoch == 1 + result.history["val"].index(result.val)
 
 
 def test_early_stopping_counts_from_the_best_epoch(papers, quick, tmp_path):
     result = train_run(papers, quick(epochs=200, patience=3, lr=0.05), 0, tmp_path)
-    assert result["epochs"] == result["best_epoch"] + 3 < 200
+    assert result.epochs == result.best_epoch + 3 < 200
 
 
 def test_a_loss_that_is_no_number_stops_with_a_sentence(papers, quick, tmp_path):
@@ -215,7 +216,7 @@ def test_killed_between_the_files_the_run_is_still_unfinished(killed_at, papers,
     with pytest.raises(KeyboardInterrupt):
         train_run(papers, new, 0, folder)
     monkeypatch.undo()
-    assert json.loads((folder / "result.json").read_text())["history"] == first["history"]
+    assert json.loads((folder / "result.json").read_text())["history"] == first.history
     with pytest.raises(RunError, match="holds an unfinished run; --resume continues it"):
         train_all(papers, [old], range(1), tmp_path)
     train_run(papers, new, 0, folder, resume=True)
@@ -240,7 +241,7 @@ def test_a_disk_that_fills_up_is_a_sentence_and_nothing_is_left(file, papers, qu
     monkeypatch.undo()
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
     whole = train_run(papers, quick(), 0, tmp_path / "whole")
-    assert train_run(papers, quick(), 0, tmp_path, resume=True)["history"] == whole["history"]
+    assert train_run(papers, quick(), 0, tmp_path, resume=True).history == whole.history
 
 
 @pytest.mark.parametrize("method", ["none", "drop-edge", "drop-message", "rade-of", "rade-ofs"])
@@ -248,7 +249,7 @@ def test_predictions_have_the_score_of_the_best_epoch(method, papers, tmp_path):
     result = train_run(papers, resolve("csbm", "gin", method, epochs=8, hidden=8), 0, tmp_path)
     trained, test = load_run(tmp_path), papers.split(0).test
     logits = trained.predict(papers)
-    assert accuracy(logits[test], papers.graphs[0].y[test]) == result["test"]
+    assert accuracy(logits[test], papers.graphs[0].y[test]) == result.test
     rows = list(csv.DictReader(table(logits, "multiclass", "node").splitlines()))
     assert [int(row["node"]) for row in rows] == list(range(400))
     assert [int(row["prediction"]) for row in rows] == logits.argmax(1).tolist()
@@ -258,7 +259,7 @@ def test_predictions_have_the_score_of_the_best_epoch(method, papers, tmp_path):
 def test_predictions_for_graphs_and_by_sampled_neighborhoods(papers, paths, quick, quick_graphs, tmp_path):
     result = train_run(paths, quick_graphs("rade-ofs"), 0, tmp_path / "graphs")
     logits, test = load_run(tmp_path / "graphs").predict(paths), paths.split(0).test
-    assert accuracy(logits[test], torch.cat([paths.graphs[int(i)].y for i in test])) == result["test"]
+    assert accuracy(logits[test], torch.cat([paths.graphs[int(i)].y for i in test])) == result.test
     train_run(papers, quick("rade-ofs", batch_size=50, fanouts=(5, 5)), 0, tmp_path)
     trained = load_run(tmp_path)
     assert trained.predict(papers).shape == (400, 5)
@@ -312,6 +313,6 @@ def test_a_term_of_the_method_is_part_of_the_loss(papers, quick, tmp_path, monke
     losses = {}
     for name, options in {"none": {}, "weak": {"weight": 0.0}, "strong": {}}.items():
         settings = quick("none" if name == "none" else "small", epochs=2, **options)
-        losses[name] = train_run(papers, settings, 0, tmp_path / name)["history"]["loss"]
+        losses[name] = train_run(papers, settings, 0, tmp_path / name).history["loss"]
     assert losses["weak"] == losses["none"]
     assert losses["strong"][0] > losses["none"][0]

@@ -78,22 +78,22 @@ def test_a_corrupted_test_leaves_training_and_validation_alone(papers, tmp_path)
         train_run(papers, settings(test_corrupt=text), 0, tmp_path / str(number))
         for number, text in enumerate(("", "0,0", "0.6,2"))
     )
-    assert noisy["history"] == clean["history"]
-    assert (same["test"], same["quality"]) == (clean["test"], clean["quality"])
-    assert noisy["quality"] != clean["quality"]
-    assert noisy["key"] != clean["key"]
-    assert json.loads((tmp_path / "2" / "result.json").read_text())["test"] == noisy["test"]
+    assert noisy.history == clean.history
+    assert (same.test, same.quality) == (clean.test, clean.quality)
+    assert noisy.quality != clean.quality
+    assert noisy.key != clean.key
+    assert json.loads((tmp_path / "2" / "result.json").read_text())["test"] == noisy.test
 
 
 def test_a_record_tells_who_makes_the_variance(papers, tmp_path):
     names = ("none", "drop-edge", "rade-of", "rade-of-drop")
     rows = {name: train_run(papers, settings(name), 0, tmp_path / name) for name in names}
-    assert rows["none"]["variance"] == {}
-    assert rows["drop-edge"]["variance"] == pytest.approx({"drop": 1.0, "add": 0.0})
-    shares = rows["rade-of"]["variance"]
+    assert rows["none"].variance == {}
+    assert rows["drop-edge"].variance == pytest.approx({"drop": 1.0, "add": 0.0})
+    shares = rows["rade-of"].variance
     assert 0 < shares["add"] < 1
     assert shares["drop"] + shares["add"] == pytest.approx(1)
-    assert rows["rade-of-drop"]["variance"] == pytest.approx({"drop": 1.0, "add": 0.0})
+    assert rows["rade-of-drop"].variance == pytest.approx({"drop": 1.0, "add": 0.0})
 
 
 def test_settings_that_came_later_leave_stored_keys_as_they_were(papers):

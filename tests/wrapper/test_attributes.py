@@ -130,17 +130,6 @@ def test_what_is_set_on_the_wrapper_is_set_where_it_is_read():
     assert callable(model.wrapped.encode)
 
 
-def test_a_subclass_keeps_what_it_sets():
-    class Own(rade.RADE):
-        def __init__(self, net: torch.nn.Module) -> None:
-            super().__init__(net)
-            self.head = torch.nn.Linear(3, 1)
-
-    model = Own(Coder()).eval()
-    assert model(X, EDGES).shape == (NODES, 3)
-    assert model.head.out_features == 1
-
-
 def test_parameters_of_the_bare_model_say_where_they_belong():
     net = Coder()
     state, model = net.state_dict(), rade.RADE(net)
@@ -184,14 +173,3 @@ def test_arguments_arrive_everywhere(positional):
         assert {name: seen[name] for name in ("index", "loss", "share")} == {"index": 3, "loss": "mine", "share": 0.25}
     with torch.no_grad():
         assert not torch.allclose(clean, model(X, EDGES))  # the mask makes a difference
-
-
-def test_the_mask_of_a_model_is_not_the_known_labels():
-    """The rate step with a model's own mask is that of the masked features."""
-    first = []
-    for x, options in ((X * MINE["mask"][:, None], {}), (X, {"mask": MINE["mask"]})):
-        model = rade.RADE(seeded(Greedy), rule=rade.GradNorm(data_gradient="clean"), density=0.2)
-        labelled = rade.Labelled(torch.arange(10), loss=lambda logits: cross_entropy(logits[:10], LABELS[:10]))
-        model.adapt(x, EDGES, labelled=labelled, **options)
-        first.append(model.rate_state.first.clone())
-    torch.testing.assert_close(*first)

@@ -28,11 +28,10 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
 
 
-@pytest.mark.parametrize("layer", ["GCNConv", "GINConv"])
-def test_rates_are_identical_on_all_ranks_after_every_step(ranks, layer):
+def test_rates_are_identical_on_all_ranks_after_every_step(ranks):
     """Bit for bit, although the ranks hold different graphs; so are the parameters."""
-    first, second = (rank[layer] for rank in ranks)
-    print(f"{layer}: (p, q) after each step on rank 0 {first['trajectory']}, on rank 1 {second['trajectory']}")
+    first, second = (rank["GCNConv"] for rank in ranks)
+    print(f"(p, q) after each step on rank 0 {first['trajectory']}, on rank 1 {second['trajectory']}")
     assert first["trajectory"] == second["trajectory"]
     assert first["weights"] == second["weights"]
     assert first["trajectory"][0][0] != 0.5
@@ -74,10 +73,6 @@ def test_a_rule_of_ones_own_is_the_same_on_all_ranks(ranks):
     assert first == second
     assert len(set(first[0::3])) == 3
     assert first[1] == first[0] / (1 + first[0])
-
-
-def test_clean_data_gradients_are_averaged(ranks):
-    assert ranks[0]["clean"] == ranks[1]["clean"]
 
 
 def test_following_an_optimizer_is_the_same_on_all_ranks(ranks):

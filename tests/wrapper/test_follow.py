@@ -120,54 +120,6 @@ def test_a_step_that_the_scaler_skips_moves_no_rates():
     assert int(model.rate_state.steps) == 0
 
 
-class LightningLike(torch.nn.Module):
-    """A module as Lightning has it: it owns the wrapped model and says which optimizer to use."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.model, _ = make()
-
-    def training_step(self, batch: tuple[Any, ...]) -> torch.Tensor:
-        x, edges, labels, rows = batch
-        return cross_entropy(self.model(x, edges)[rows], labels[rows])
-
-    def configure_optimizers(self) -> torch.optim.Optimizer:
-        optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
-        self.model.follow(optimizer)
-        return optimizer
-
-
-def test_a_loop_as_lightning_has_it():
-    """The trainer passes forward, backward and zero_grad as the closure of the step."""
-    module = LightningLike()
-    optimizer = module.configure_optimizers()
-
-    def closure() -> torch.Tensor:
-        loss = module.training_step((X, EDGES, LABELS, TRAIN))
-        optimizer.zero_grad()
-        loss.backward()
-        return loss
-
-    for _ in range(3):
-        optimizer.step(closure)
-    assert_same(module.model, by_hand())
-
-
-def test_constant_rates_follow_nothing():
-    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rade.Constant(0.3, 0.1)).train()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    model.follow(optimizer)
-    loss_of(model).backward()
-    optimizer.step()
-    assert model.rates.p == 0.3
-
-
-def test_a_clean_gradient_cannot_be_followed():
-    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rade.GradNorm(data_gradient="clean"))
-    with pytest.raises(ValueError, match="needs the loss itself: call adapt"):
-        model.follow(torch.optim.SGD(model.parameters(), lr=0.1))
-
-
 def test_a_step_without_a_training_call_moves_nothing():
     model, optimizer = make()
     model.follow(optimizer)

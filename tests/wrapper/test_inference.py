@@ -61,14 +61,6 @@ def test_of_is_clean_at_any_rates():
     assert torch.equal(model.by(rade.Expected(rates=rade.Rates(0.9, 0.5)))(X, EDGES), model(X, EDGES))
 
 
-def test_predictions_at_other_rates_leave_the_model_alone():
-    model = trained()
-    before, rates = model(X, EDGES), model.rates
-    assert not torch.allclose(model.by(rade.Expected(rates=rates.scaled(5.0)))(X, edge_index=EDGES), before)
-    assert model.rates == rates
-    assert torch.equal(model(X, EDGES), before)
-
-
 def test_rates_of_an_inference_last():
     """`Expected(rates=...)` predicts at them; training, rate steps and `at` have their own."""
     model = trained()
@@ -96,25 +88,8 @@ def test_at_is_refused_in_training():
 EXPECTED = rade.Views(sampling="expected")
 
 
-def test_an_ensemble_of_outputs_some_of_which_are_missing():
-    class Pair(Net):
-        def forward(self, x: Tensor, edge_index: Any) -> tuple[Tensor, None]:
-            return super().forward(x, edge_index), None
-
-    model = rade.RADE(Pair(LAYERS["GCNConv"]), inference=rade.Ensemble(3)).eval()
-    output, nothing = model(X, EDGES)
-    assert output.shape == (len(X), 3)
-    assert nothing is None
-
-
 def test_who_trains_on_the_mean_can_still_look_at_views():
     model = trained(variant="ofs", rule=rade.Constant(0.5, 0.5), views=EXPECTED)
     assert model.uncertainty(X, EDGES, views=8).sampled_std.max() > 0
     assert model.noise_report(X, EDGES, views=8).sampled > 0
     assert not torch.equal(model.by(rade.Ensemble(2))(X, EDGES), model(X, EDGES))
-
-
-@pytest.mark.parametrize("rule", [rade.GradNorm(), rade.NoiseRatio()])
-def test_rates_cannot_adapt_by_views_that_are_not_drawn(rule):
-    with pytest.raises(ValueError, match=r"draws no views.*keep them, rule=rade\.Constant"):
-        rade.RADE(Net(LAYERS["GCNConv"]), "ofs", rule=rule, views=EXPECTED)

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, dropout, elu
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, dropout
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
-from torch_geometric.nn import GAE, GATConv, GCNConv, GINConv, global_add_pool
+from torch_geometric.nn import GCNConv, GINConv, global_add_pool
 from torch_geometric.transforms import RandomLinkSplit
 from torch_geometric.utils import negative_sampling
 
@@ -54,17 +54,6 @@ class GCN(nn.Module):
         x = dropout(x, p=0.5, training=self.training)
         x = dropout(self.conv1(x, edge_index, edge_weight).relu(), p=0.5, training=self.training)
         return self.conv2(x, edge_index, edge_weight)
-
-
-class GAT(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv1 = GATConv(FEATURES, 4, heads=4, dropout=0.6)
-        self.conv2 = GATConv(16, CLASSES, heads=1, concat=False, dropout=0.6)
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        x = elu(self.conv1(dropout(x, p=0.6, training=self.training), edge_index))
-        return self.conv2(dropout(x, p=0.6, training=self.training), edge_index)
 
 
 def node_loop(build: Callable[[], nn.Module], wrap: Wrap) -> tuple[Any, float]:
@@ -196,40 +185,6 @@ def link_loop(wrap: Wrap) -> tuple[Any, float]:
     return model, losses[0] - losses[-1]
 
 
-class Encoder(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv1, self.conv2 = GCNConv(FEATURES, 16), GCNConv(16, 8)
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        return self.conv2(self.conv1(x, edge_index).relu(), edge_index)
-
-
-def autoencoder_loop(wrap: Wrap) -> tuple[Any, float]:
-    """autoencoder.py: PyG's GAE around an encoder; its own reconstruction loss and scores."""
-    torch.manual_seed(1)
-    data = citations()
-    model: Any = GAE(Encoder())
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    model = wrap(model, optimizer)
-
-    def train() -> float:
-        model.train()
-        optimizer.zero_grad()
-        z = model.encode(data.x, data.edge_index)
-        loss = model.recon_loss(z, data.edge_index)
-        loss.backward()
-        optimizer.step()
-        return float(loss.detach())
-
-    losses = [train() for _ in range(30)]
-    with torch.no_grad():
-        model.eval()
-        auc, _ = model.test(model.encode(data.x, data.edge_index), data.edge_index, negative_sampling(data.edge_index))
-    assert 0 <= auc <= 1
-    return model, losses[0] - losses[-1]
-
-
 def wraps(**options: Any) -> Wrap:
     """The one line."""
     return lambda net, optimizer: adapting(net, **options).follow(optimizer)
@@ -238,10 +193,8 @@ def wraps(**options: Any) -> Wrap:
 KEEPS = {"rule": rade.Constant(0.2, 0.1)}
 LOOPS: dict[str, tuple[Callable[[Wrap], tuple[Any, float]], dict[str, Any], float]] = {
     "gcn": (lambda wrap: node_loop(GCN, wrap), {}, 0.6),
-    "gat": (lambda wrap: node_loop(GAT, wrap), {}, 0.6),
     "mutag_gin": (graph_loop, {"readout": rade.Readout(pool="sum"), "rule": rade.GradNorm(penalty=0.1)}, 0.7),
     "link_pred": (link_loop, KEEPS, 0.0),
-    "autoencoder": (autoencoder_loop, KEEPS, 0.0),
 }
 
 
@@ -263,12 +216,10 @@ def test_the_loop_with_one_line_more(name):
     assert not torch.equal(model._context.generator.get_state(), untouched)  # views were drawn
 
 
-@pytest.mark.parametrize("name", ["link_pred", "autoencoder"])
-def test_a_loop_over_pairs_is_told_to_keep_its_rates(name):
+def test_a_loop_over_pairs_is_told_to_keep_its_rates():
     """Embeddings are no class scores: the sentence comes at the first step."""
-    loop, _, _ = LOOPS[name]
     with pytest.warns(UserWarning, match=r"does not treat the model's outputs as class logits.*rule=rade.Constant\(\)"):
-        loop(wraps())
+        link_loop(wraps())
 
 
 def test_lightning_follows_the_optimizer():

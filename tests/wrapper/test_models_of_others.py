@@ -8,26 +8,20 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.functional import dropout, elu
-from torch_geometric.data import Batch, Data
+from torch.nn.functional import elu
 from torch_geometric.nn import (
     GAT,
     GCN,
     GIN,
-    MLP,
     GATConv,
     GCNConv,
-    GINConv,
     GraphConv,
     GraphSAGE,
     JumpingKnowledge,
     SAGEConv,
     Sequential,
-    global_add_pool,
-    global_mean_pool,
 )
 
-import rade
 from adapting import adapting
 from rade.nn.trace import Trace, evaluating, following, head_matrix
 from zoo import normal, random_edges, seeded
@@ -111,19 +105,6 @@ def test_sequential_of_pyg():
     run(seeded(build), X, EDGES)
 
 
-class Cora(torch.nn.Module):
-    """The GCN of PyG's introduction: one Data object, log-probabilities of a convolution."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv1, self.conv2 = GCNConv(FEATURES, 16), GCNConv(16, CLASSES)
-
-    def forward(self, data: Data) -> Tensor:
-        x, edge_index = data.x, data.edge_index
-        x = dropout(self.conv1(x, edge_index).relu(), training=self.training)
-        return self.conv2(x, edge_index).log_softmax(dim=1)
-
-
 class Inductive(torch.nn.Module):
     """PyG's ppi.py: attention beside a linear skip at every layer."""
 
@@ -153,26 +134,6 @@ class Residual(torch.nn.Module):
         return self.predict(x)
 
 
-class Jumping(torch.nn.Module):
-    """Hand-written jumping knowledge: all layers side by side into an MLP head."""
-
-    def __init__(self, layers: int = 3, width: int = 6) -> None:
-        super().__init__()
-        self.embed = torch.nn.Linear(FEATURES, width)
-        self.convs = torch.nn.ModuleList([GCNConv(width, width) for _ in range(layers)])
-        self.head = torch.nn.Sequential(
-            torch.nn.Linear(width * layers, width), torch.nn.ReLU(), torch.nn.Linear(width, CLASSES)
-        )
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        x = self.embed(x)
-        xs = []
-        for conv in self.convs:
-            x = conv(x, edge_index).relu()
-            xs.append(x)
-        return self.head(torch.cat(xs, dim=-1))
-
-
 class Shared(torch.nn.Module):
     """One convolution applied twice, in a ModuleDict."""
 
@@ -193,14 +154,6 @@ def test_hand_written_models(kind):
     run(seeded(kind), X, EDGES)
 
 
-def test_hand_written_jumping_knowledge_needs_its_head_named():
-    """Nothing says in which order a model concatenates: the sentence asks, and the last layer is taken to be last."""
-    net = seeded(Jumping)
-    with pytest.raises(ValueError, match="cannot tell the linear head"):
-        run(copy.deepcopy(net), X, EDGES)
-    run(net, X, EDGES, options={"readout": rade.Readout(head=net.head)})
-
-
 def test_skip_connections_do_not_enter_the_head():
     """The head of the last convolution is predict · batch norm, although the skip's linear layer comes in between."""
     net = seeded(Residual)
@@ -213,49 +166,6 @@ def test_skip_connections_do_not_enter_the_head():
     norm = net.norms[-1]
     expected = net.predict.weight * (norm.weight / (norm.running_var + norm.eps).sqrt())
     torch.testing.assert_close(found, expected.detach())
-
-
-def test_a_data_object_goes_in_and_is_never_changed():
-    data = Data(x=X, edge_index=EDGES, y=LABELS)
-    before = {key: value.clone() for key, value in data.to_dict().items()}
-    run(seeded(Cora), data)
-    assert set(data.keys()) == set(before)
-    assert data.edge_index is EDGES
-    assert all(torch.equal(data[key], value) for key, value in before.items())
-    run(seeded(Cora), data=data)
-
-
-class GraphLevel(torch.nn.Module):
-    """A Batch in, one row per graph out."""
-
-    def __init__(self, pool: Any) -> None:
-        super().__init__()
-        self.pool = pool
-        self.conv1 = GINConv(MLP([FEATURES, 6, 6]))
-        self.conv2 = GINConv(torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.BatchNorm1d(6), torch.nn.ReLU()))
-        self.lin = torch.nn.Linear(6, CLASSES)
-
-    def forward(self, data: Batch) -> Tensor:
-        x = self.conv1(data.x, data.edge_index).relu()
-        x = self.conv2(x, data.edge_index)
-        return self.lin(self.pool(x, data.batch))
-
-
-def batch_of_graphs(count: int = 6) -> Batch:
-    graphs = [Data(x=normal(9 + k, FEATURES, seed=k), edge_index=random_edges(9 + k, 14, seed=k)) for k in range(count)]
-    return Batch.from_data_list(graphs)
-
-
-@pytest.mark.parametrize(("pool", "function"), [("sum", global_add_pool), ("mean", global_mean_pool)])
-@pytest.mark.parametrize("rule", ["exact", "paper"])
-def test_a_batch_of_graphs(pool, function, rule):
-    batch = batch_of_graphs()
-    options = {"readout": rade.Readout(pool=pool, pooling_rule=rule), "rule": rade.GradNorm(penalty=0.1)}
-    edges, keys = batch.edge_index, batch.keys()
-    run(seeded(lambda: GraphLevel(function)), batch, rows=6, labels=torch.arange(6) % CLASSES, options=options)
-    assert batch.edge_index is edges
-    assert set(batch.keys()) == set(keys)
-    assert len(batch.to_data_list()) == 6
 
 
 class AnyOrder(torch.nn.Module):

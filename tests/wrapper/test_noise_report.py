@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
 import torch
 import torch_geometric.nn as pyg
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 import rade
 
@@ -130,38 +128,3 @@ def test_looking_at_the_noise_changes_no_later_view():
 def test_a_variance_needs_views():
     with pytest.raises(ValueError, match="at least 8 views, got 3"):
         model_of("GCN", 1).noise_report(X, EDGES, views=3)
-
-
-def test_following_an_optimizer_moves_the_rates_by_the_rows_of_the_loss():
-    """No other line of the loop changes; a copy of the model goes on with the same state."""
-    model = model_of("GCN", 2, rule=rade.NoiseRatio())
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    assert model.follow(optimizer) is model
-    rows, labels = torch.arange(40), torch.arange(NODES) % CLASSES
-    for _ in range(5):
-        model.train()
-        optimizer.zero_grad()
-        cross_entropy(model(X, EDGES)[rows], labels[rows]).backward()
-        latest = model._latest
-        assert latest is not None
-        assert torch.equal(latest.labelled.rows, rows)
-        optimizer.step()
-        assert model._latest is None
-    assert model.rates.p != 0.5
-    twin = copy.deepcopy(model)
-    assert twin.rates == model.rates
-    assert float(twin.rate_state.noise) == float(model.rate_state.noise) > 0
-
-
-def test_following_needs_what_it_uses():
-    model = model_of("GCN", 1, rule=rade.GradNorm(data_gradient="clean"))
-    with pytest.raises(ValueError, match="needs the loss itself"):
-        model.follow(torch.optim.Adam(model.parameters()))
-    with pytest.raises(RuntimeError, match="there was none"):
-        model_of("GCN", 1, rule=rade.NoiseRatio()).adapt()
-    model = model_of("GCN", 1, rule=rade.NoiseRatio()).train()
-    model(X, EDGES)
-    with pytest.raises(RuntimeError, match="received no gradient"):
-        model.adapt()
-    with pytest.raises(RuntimeError, match="and with the arguments of that call"):
-        model.adapt(X, random_graph(5))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from torch.nn.utils import parametrizations, prune, spectral_norm
 from torch_geometric.nn import GATConv, GCNConv, GINConv, GraphConv, SAGEConv, SGConv, TAGConv
 
 import rade
-from rade.nn.linear import weight_of
 from zoo import normal, random_edges, seeded
 
 NODES, WIDE, NARROW = 60, 24, 6
@@ -161,12 +159,6 @@ def test_a_lazy_layer_with_a_hook(place):
     assert distance(model(DENSE, EDGES), expected) < 1e-5
 
 
-@pytest.mark.parametrize("change", [name for name in CHANGES if name not in ("wrapping", "scripted")])
-def test_the_weight_in_effect_is_told(change):
-    layer = seeded(lambda: CHANGES[change](nn.Linear(WIDE, NARROW))).eval()
-    assert distance(DENSE @ weight_of(layer).t() + layer(torch.zeros(1, WIDE)), layer(DENSE)) < 1e-5
-
-
 @pytest.mark.parametrize("change", ["adapter", "hook", "pruned"])
 @pytest.mark.parametrize("place", PLACES)
 def test_rates_adapt(place, change):
@@ -174,28 +166,3 @@ def test_rates_adapt(place, change):
     cross_entropy(model.train()(DENSE, EDGES), LABELS).backward()
     model.adapt(DENSE, EDGES)
     assert 0.1 > abs(model.rates.p - 0.5) > 0.09
-
-
-def test_a_layer_without_a_weight_is_refused_by_rates_that_adapt():
-    model = rade.RADE(changed("SAGEConv", "wrapping"), rule=rade.GradNorm())
-    cross_entropy(model.train()(DENSE, EDGES), LABELS).backward()
-    with pytest.raises(ValueError, match="cannot push messages through Wrapping inside a convolution"):
-        model.adapt(DENSE, EDGES)
-
-
-class Rectified(nn.Sequential):
-    """A chain that does more than its parts, and whose constructor takes something else."""
-
-    def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__(nn.Linear(inputs, outputs), nn.ReLU(), nn.Linear(outputs, outputs))
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self[2](self[1](self[0](x.relu())))
-        return out
-
-
-def test_a_chain_of_ones_own_is_called_as_it_is():
-    plain = seeded(lambda: Net(GINConv(Rectified(WIDE, NARROW)))).eval()
-    model = rade.RADE(copy.deepcopy(plain)).eval()
-    for given, x in ((DENSE, DENSE), (RARE.to_sparse_csr(), RARE)):
-        assert distance(model(given, EDGES), plain(x, EDGES)) < 1e-5

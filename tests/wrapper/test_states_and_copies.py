@@ -120,15 +120,6 @@ def test_other_layers_survive(way, layer):
     assert torch.equal(other.eval()(X, EDGES), model.eval()(X, EDGES))
 
 
-def test_copies_do_not_share_anything():
-    model = trained()
-    other = copy.deepcopy(model)
-    step(other)
-    assert other.rates != model.rates
-    assert not torch.equal(other._context.generator.get_state(), model._context.generator.get_state())
-    assert all(a is not b for a, b in zip(model.parameters(), other.parameters()))
-
-
 def test_a_copy_keeps_its_named_head():
     """The head is remembered by its path: in a copy it is the copy's."""
     net = seeded(lambda: Net(LAYERS["GCNConv"]))
@@ -155,35 +146,11 @@ def test_keys_of_the_wrapped_model_are_stable():
     ]
 
 
-def test_constant_rates_are_saved_too():
-    model = fresh(rule=rade.Constant(p=0.2, rho=1.5))
-    model.train()(X, EDGES)
-    other = fresh(rule=rade.Constant())
-    other.load_state_dict(model.state_dict())
-    assert other.rates == model.rates
-    assert torch.equal(other.eval()(X, EDGES), model.eval()(X, EDGES))
-
-
 def test_a_model_prints_that_its_density_is_not_known_yet():
     model = fresh(rule=rade.Constant(p=0.25))
     assert "RateState(p=0.25, rho=0.2, density=unknown until the first graph)" in str(model)
     model.train()(X, EDGES)
     assert f"density={float(model.rate_state.density):.4g})" in str(model)
-
-
-def test_a_restored_model_keeps_its_density():
-    """It is not taken anew from the first graph after loading."""
-    model = by_state_dict(trained())
-    density = float(model.rate_state.density)
-    model.train()(X[:10], random_edges(10, 30, seed=3))
-    assert float(model.rate_state.density) == density
-
-
-def test_double_precision_models_adapt():
-    model = fresh().double()
-    training_step(model, X.double(), EDGES, labels=LABELS)
-    assert model.adapt(X.double(), EDGES).dtype == torch.float64
-    assert model.eval()(X.double(), EDGES).dtype == torch.float64
 
 
 @pytest.mark.parametrize("way", [copy.deepcopy, by_pickle, lambda model: AveragedModel(model).module])

@@ -138,8 +138,8 @@ class Lines(Display):
 
     def end(self, result: RunRecord) -> None:
         self.console.print(
-            f"{self.name}: val {100 * result['val']:.2f}, test {100 * result['test']:.2f} at epoch "
-            f"{result['best_epoch']} of {result['epochs']}, {result['timing']['seconds']:.1f} s"
+            f"{self.name}: val {100 * result.val:.2f}, test {100 * result.test:.2f} at epoch "
+            f"{result.best_epoch} of {result.epochs}, {result.timing.seconds:.1f} s"
         )
 
     def comparison(self, found: Summaries) -> None:

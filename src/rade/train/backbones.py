@@ -10,10 +10,12 @@ from torch_geometric.nn import global_add_pool, global_mean_pool
 
 from rade.correction import Adjacency
 from rade.graph import Graph
-from rade.graph.sparse import Pattern, product
-from rade.nn import GATConv, GCNConv, GINConv, SAGEConv
+from rade.graph.sparse import Pattern, is_sparse, product, rows_of
+from rade.nn import CorrectedConv, GATConv, GCNConv, GINConv, SAGEConv
 from rade.nn.linear import linear
+from rade.runtime import Recall
 
+FEW = 0.75  # below this part of all nodes, leaving the others out pays
 # Number of values of each of the nine atom features of the Open Graph Benchmark.
 ATOM_FEATURE_SIZES = (119, 5, 12, 12, 10, 6, 6, 2, 2)
 
@@ -99,13 +101,20 @@ class Backbone(nn.Module):
         edge_index: Tensor | Graph | Adjacency,
         batch: Tensor | None = None,
         rows: Tensor | None = None,
+        local: bool = False,
     ) -> Tensor:
         """x: [n, F]; edge_index: as the convolutions take it; returns [n or graphs, C] logits.
 
-        Of node logits only some ``rows`` may be asked for: the last layer then computes no more than these.
+        Of node logits only some ``rows`` may be asked for: the last layer then computes no more than these. So do the
+        layers before it where nodes are known to hear their neighbors alone (``local``), on the clean graph.
         """
-        hidden = self.before(self.encoder(x))
         layers: list[Any] = list(self.convolutions)
+        if local and rows is not None and isinstance(edge_index, Graph) and not self._draws:
+            single = all(isinstance(one, CorrectedConv) for one in layers)  # nothing beside the convolutions
+            nodes = nearby(edge_index, rows, len(layers)) if single else []
+            if nodes and nodes[0].numel() <= FEW * edge_index.num_nodes:
+                return self._near(x, edge_index, nodes)
+        hidden = self.before(self.encoder(x))
         *first, last = layers
         for convolution in first:
             hidden = self.after(self.activation(convolution(hidden, edge_index)))
@@ -117,10 +126,48 @@ class Backbone(nn.Module):
         logits: Tensor = self.head(self.pool(hidden, batch))
         return logits
 
+    def _near(self, x: Tensor, graph: Graph, nodes: list[Tensor]) -> Tensor:
+        """Every layer for the nodes that the next one hears; nodes: those whose features are needed, then by layer."""
+        hidden = x
+        if not isinstance(self.encoder, nn.Identity):
+            memory = (x.crow_indices(), x.values()) if is_sparse(x) else (x,)
+            needed = _picked.get((*memory, nodes[0]), None, lambda: rows_of(x, nodes[0]))  # picked once
+            hidden = _placed(self.encoder(needed), nodes[0], graph.num_nodes)
+        layers: list[Any] = list(self.convolutions)
+        for convolution, targets in zip(layers, nodes[1:]):
+            out = self.activation(convolution.for_targets(targets, hidden, graph))
+            hidden = out if targets is nodes[-1] else _placed(out, targets, graph.num_nodes)
+        logits: Tensor = self.head(hidden)
+        return logits
+
     @property
     def _draws(self) -> bool:
         """Whether random numbers are drawn for every node's features: they must not depend on the rows wanted."""
         return self.training and not (isinstance(self.before, nn.Identity) and isinstance(self.after, nn.Identity))
+
+
+def _placed(values: Tensor, nodes: Tensor, count: int) -> Tensor:
+    """Rows of some nodes among those of all, zeros elsewhere."""
+    return values.new_zeros(count, values.size(1)).index_copy_(0, nodes, values)
+
+
+def nearby(graph: Graph, rows: Tensor, layers: int) -> list[Tensor]:
+    """Who is heard within so many layers, the farthest first, the rows themselves last; the same lists each time."""
+
+    def build() -> list[Tensor]:
+        found, source, target = [rows.clone()], *graph.edge_index
+        for _ in range(layers):
+            near = torch.zeros(graph.num_nodes, dtype=torch.bool, device=rows.device)
+            near[found[0]] = True
+            near[source[near[target]]] = True
+            found.insert(0, near.nonzero().squeeze(1))
+        return found
+
+    return _nearby.get((rows, graph.edge_index), layers, build)
+
+
+_nearby: Recall[list[Tensor]] = Recall()
+_picked: Recall[Tensor] = Recall()
 
 
 def columnwise(module: nn.Module) -> None:

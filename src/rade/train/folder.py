@@ -251,7 +251,7 @@ def curves_figure(results: Mapping[str, Sequence[RunRecord]]) -> Any:
             curves = [run.history[name] for run in runs if run.history.get(name)]
             _draw(panel, curves, method, f"C{number}")
             if name in ("val", "test"):
-                epochs, scores = [run.best_epoch for run in runs], [run[name] for run in runs]
+                epochs, scores = [run.best_epoch for run in runs], [getattr(run, name) for run in runs]
                 label = None if curves else method
                 panel.plot(epochs, scores, "o", color=f"C{number}", markersize=4, markeredgecolor="white", label=label)
         panel.set_title(title)

@@ -173,7 +173,9 @@ class BackboneLearner(Learner):
         net: Callable[..., Tensor] = self.net
         if step.scale != 1.0 and isinstance(self.net, RADE):
             net = self.net.by(Expected(rates=self.net.rates.scaled(step.scale)))
-        return net(step.data.x, step.graph, batch=step.data.get("batch"), rows=step.rows)
+        # Without views, and without additions at inference, nodes hear their neighbors alone.
+        local = not isinstance(self.net, RADE) or (not self.training and evaluates_clean(self.net))
+        return net(step.data.x, step.graph, batch=step.data.get("batch"), rows=step.rows, local=local)
 
     def adapt(self, step: Step, loss: Callable[[Tensor], Tensor]) -> Tensor | None:
         model = self.net

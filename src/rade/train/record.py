@@ -67,9 +67,6 @@ class RecordError(ValueError):
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
 
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self, name)  # what older callers write: record["timing"]["seconds"]
-
 
 class Timing(_Part):
     """How long training took, and when it ended (UTC)."""
