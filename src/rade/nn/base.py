@@ -276,7 +276,16 @@ class CorrectedConv:
 
 
 def _forward(self: CorrectedConv, *args: Any, **kwargs: Any) -> Any:
+    context = self._context
+    if context is not None and torch.compiler.is_compiling() and context.setting.mode_of(cast(Module, self)) != "clean":
+        return _run_as_it_is(self, args, kwargs)
     return self._run(args, kwargs)
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def _run_as_it_is(layer: CorrectedConv, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A layer on views under `torch.compile`: every view has edges of its own, so there is no program to keep."""
+    return layer._run(args, kwargs)
 
 
 def _propagate(self: Any, edge_index: Any, size: Any = None, **inputs: Any) -> Tensor:
