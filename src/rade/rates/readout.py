@@ -222,12 +222,15 @@ class Labelled:
         loss: from clean logits to the training loss, for rules with ``data_gradient="clean"``.
         weight: under data-parallel training with uneven parts, the factor by which this process's loss was multiplied
             so that the mean over processes is the loss of the whole batch.
+        apart: how the model computes the clean logits of these rows alone, where that is cheaper than all; gradients
+            are then taken through them, and everybody else's logits have none.
     """
 
     rows: Tensor | None = None
     known: Tensor | None = None
     loss: Callable[[Tensor], Tensor] | None = None
     weight: float = 1.0
+    apart: Callable[[], Tensor] | None = None
 
     @staticmethod
     def of(value: object) -> Labelled:

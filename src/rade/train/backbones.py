@@ -108,13 +108,12 @@ class Backbone(nn.Module):
         Of node logits only some ``rows`` may be asked for: the last layer then computes no more than these. So do the
         layers before it where nodes are known to hear their neighbors alone (``local``), on the clean graph.
         """
-        layers: list[Any] = list(self.convolutions)
         if local and rows is not None and isinstance(edge_index, Graph) and not self._draws:
-            single = all(isinstance(one, CorrectedConv) for one in layers)  # nothing beside the convolutions
-            nodes = nearby(edge_index, rows, len(layers)) if single else []
-            if nodes and nodes[0].numel() <= FEW * edge_index.num_nodes:
+            nodes = self.heard(edge_index, rows)
+            if nodes:
                 return self._near(x, edge_index, nodes)
         hidden = self.before(self.encoder(x))
+        layers: list[Any] = list(self.convolutions)
         *first, last = layers
         for convolution in first:
             hidden = self.after(self.activation(convolution(hidden, edge_index)))
@@ -125,6 +124,12 @@ class Backbone(nn.Module):
             hidden = self.after(self.activation(last.for_targets(rows, hidden, edge_index)))
         logits: Tensor = self.head(self.pool(hidden, batch))
         return logits
+
+    def heard(self, graph: Graph, rows: Tensor) -> list[Tensor]:
+        """The nodes that each layer must compute for some rows of the logits, where these are few; else nothing."""
+        single = all(isinstance(one, CorrectedConv) for one in self.convolutions)  # nothing beside the convolutions
+        nodes = nearby(graph, rows, len(self.convolutions)) if single else []
+        return nodes if nodes and nodes[0].numel() <= FEW * graph.num_nodes else []
 
     def _near(self, x: Tensor, graph: Graph, nodes: list[Tensor]) -> Tensor:
         """Every layer for the nodes that the next one hears; nodes: those whose features are needed, then by layer."""

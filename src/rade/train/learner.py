@@ -7,8 +7,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
-from typing import Any, Literal
+from functools import cached_property, partial
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -193,7 +193,10 @@ class BackboneLearner(Learner):
             clean = model.adapt(x, step.graph, batch=batch, rows=None, labelled=labelled)
             return clean if evaluates_clean(model) else None
         rows, trained, judged = step.clean
-        labelled = Labelled(trained, step.known, lambda logits: loss(logits[trained]), step.weight)
+        net, apart = cast(Any, model.wrapped), None
+        if net.heard(step.graph, step.rows):  # gradients through what few rows hear cost less than through everybody
+            apart = partial(net, x, step.graph, rows=step.rows, local=True)
+        labelled = Labelled(trained, step.known, lambda logits: loss(logits[trained]), step.weight, apart)
         clean = model.adapt(x, step.graph, batch=batch, rows=rows, labelled=labelled)
         return clean[judged] if evaluates_clean(model) else None
 

@@ -282,6 +282,7 @@ class RADE(Module):
         return logits
 
     def _rate_step(self, passes: _RatePasses, labelled: Labelled) -> Tensor:
+        passes.labelled = labelled
         rule, readout, latest, told = self.rade.rule, self.rade.readout, self._latest, self._meeting.warnings
         if rule.adapts and latest is not None and latest.logits is not None:
             told.say("classes", readout.doubt(latest.logits, latest.gradient, told.steps))
@@ -444,6 +445,7 @@ class _RatePasses:
     def __init__(self, model: RADE, run: partial[Any], present: Pass) -> None:
         self.model, self.run, self.present, self.context = model, run, present, model._context
         self.nodes: Tensor | None = None  # of the rows of the logits, known after a pass
+        self.labelled = Labelled()
         graph = self._known_graph()
         self.graph = self.clean().graph if graph is None else graph
         model.rate_state.see(self.graph)
@@ -458,7 +460,7 @@ class _RatePasses:
         return next((value for value in given if isinstance(value, Graph)), None)
 
     def clean(self) -> CleanPass:
-        found = clean_pass(self.context, self.model.wrapped, self.run, self.model.rade.readout)
+        found = clean_pass(self.context, self.model.wrapped, self.run, self.model.rade.readout, self.labelled)
         self.nodes = found.nodes
         return found
 

@@ -33,15 +33,30 @@ def predicted(model: Module, run: Run) -> Tensor:
         return logits_of(run())
 
 
-def clean_pass(context: Context, model: Module, run: Run, readout: Readout = Readout()) -> CleanPass:  # noqa: B008
+def clean_pass(
+    context: Context,
+    model: Module,
+    run: Run,
+    readout: Readout = Readout(),  # noqa: B008
+    labelled: Labelled = Labelled(),  # noqa: B008
+) -> CleanPass:
     """One pass over the input graph in evaluation mode: the logits with gradients, and what the last layer sends.
 
     Where the curvature of the loss is constant, Var(δ) is all that the regulariser depends on: messages then have
-    gradients, too.
+    gradients, too. Labelled rows that are computed apart leave all others without.
     """
-    trace = Trace()
-    with torch.enable_grad(), evaluating(model), context.using(trace, mode="clean"), following(model, trace):
+    trace, apart = Trace(), None if readout.is_flat else labelled.apart
+    with (
+        torch.set_grad_enabled(apart is None),
+        evaluating(model),
+        context.using(trace, mode="clean"),
+        following(model, trace),
+    ):
         logits = logits_of(run())
+    if apart is not None:
+        with torch.enable_grad(), evaluating(model), context.using(mode="clean"):
+            chosen = labelled.chosen(len(logits), logits.device)
+            logits = logits.index_copy(0, chosen, apart())
     last = trace.last
     with torch.set_grad_enabled(readout.is_flat):
         classes = logits.shape[1] if logits.dim() == 2 else 1
