@@ -252,13 +252,27 @@ def test_the_atom_encoder_is_that_of_ogb():
     assert_close(ours(x), theirs(x))
 
 
+def long_path():
+    hops = torch.stack([torch.arange(NODES - 1), torch.arange(1, NODES)])
+    return Graph.from_edge_index(torch.cat([hops, hops.flip(0)], 1), NODES)
+
+
+@pytest.mark.parametrize(
+    "method", ["none", "drop-edge", "rade-of-drop", "rade-of", "dropout", "drop-message", "virtual-node"]
+)
+def test_some_rows_of_a_training_step_are_those_of_all(method, x):
+    """Whatever is random is drawn for everybody."""
+    path, rows = long_path(), torch.tensor([11, 3])
+    few, whole = (learner_of(method, path).train() for _ in range(2))
+    assert_close(few(x, path, rows), whole(x, path)[rows])
+
+
 @pytest.mark.parametrize("layout", ["dense", "sparse"])
 @pytest.mark.parametrize("projection", [True, False])
 @pytest.mark.parametrize("backbone", BACKBONES)
 def test_some_rows_are_those_of_all_rows(backbone, projection, layout):
     """On a long path few nodes are near: every layer computes what the next one hears, with the same gradients."""
-    hops = torch.stack([torch.arange(NODES - 1), torch.arange(1, NODES)])
-    path, rows = Graph.from_edge_index(torch.cat([hops, hops.flip(0)], 1), NODES), torch.tensor([11, 3])
+    path, rows = long_path(), torch.tensor([11, 3])
     net = build_backbone(backbone, FEATURES, 8, 3, projection=projection).double()
     x = torch.randn(NODES, FEATURES, dtype=torch.double, generator=seeded())
     x = x if layout == "dense" else x.to_sparse_csr()

@@ -173,9 +173,16 @@ class BackboneLearner(Learner):
         net: Callable[..., Tensor] = self.net
         if step.scale != 1.0 and isinstance(self.net, RADE):
             net = self.net.by(Expected(rates=self.net.rates.scaled(step.scale)))
-        # Without views, and without additions at inference, nodes hear their neighbors alone.
-        local = not isinstance(self.net, RADE) or (not self.training and evaluates_clean(self.net))
-        return net(step.data.x, step.graph, batch=step.data.get("batch"), rows=step.rows, local=local)
+        batch = step.data.get("batch")
+        return net(step.data.x, step.graph, batch=batch, rows=step.rows, local=self._local)
+
+    @property
+    def _local(self) -> bool:
+        """Whether nodes hear their neighbors alone: without views, or without additions to them."""
+        if not isinstance(self.net, RADE):
+            return True
+        drops_alone = self.net.rade.noise.noise == Rates(0.0, 0.0) and float(self.net.rates.q) == 0.0
+        return drops_alone if self.training else evaluates_clean(self.net)
 
     def adapt(self, step: Step, loss: Callable[[Tensor], Tensor]) -> Tensor | None:
         model = self.net
