@@ -364,13 +364,13 @@ def table(outcomes: list[Outcome]) -> str:
         "# PyG's own examples with one line added",
         "",
         "Made by `python -m benchmarks.pyg_examples EXAMPLES --data DATA --out benchmarks/pyg_examples.md`. Scripts "
-        "are cut to two epochs; data are from disk (Planetoid, TU) or small random graphs of the same kind, and loaders "
-        "that need pyg-lib or torch-sparse have stand-ins (`pyg_offline.py`): accuracies are none.",
+        "are cut to two epochs; data are from disk (Planetoid, TU) or small random graphs of the same kind, and "
+        "loaders that need pyg-lib or torch-sparse have stand-ins (`pyg_offline.py`): accuracies are none.",
         "",
         f"{date.today()}, {versions}: of {len(outcomes)} scripts {runs} run with the line added, and **{works}** of "
         "them train on views and evaluate as the plain model does. "
-        f"{sum('cut after' in one.note for one in outcomes if one.works)} of these were cut after {SECONDS} s; where no "
-        "convolution is trained, or TorchScript is the subject, a script was not run.",
+        f"{sum('cut after' in one.note for one in outcomes if one.works)} of these were cut after {SECONDS} s; where "
+        "no convolution is trained, or TorchScript is the subject, a script was not run.",
         "",
         "| example | runs | views | evaluation equal | layers on views, or the reason |",
         "|---|---|---|---|---|",
