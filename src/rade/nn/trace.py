@@ -18,6 +18,7 @@ from rade.moments.base import Coefficients
 from rade.nn.linear import LOOKS_ON, linear_part
 from rade.sums import Messages
 
+LINEAR = (torch.nn.Linear, PyGLinear, torch.nn.BatchNorm1d)
 After = Callable[[Tensor | None], Tensor | None]  # from the map of an output to that of the sum before it
 
 
@@ -121,11 +122,11 @@ def following(model: Module, trace: Trace) -> Iterator[None]:
     # Jumping knowledge may weigh the layers by linear maps of its own; they are not on the way to the logits.
     closed = [module for module in everything if isinstance(module, MessagePassing | JumpingKnowledge)]
     inside = {id(part) for module in closed for part in module.modules()}
-    hooks = [
-        module.register_forward_hook(_passing(trace))
-        for module in everything
-        if id(module) not in inside and (isinstance(module, torch.nn.Linear | PyGLinear) or _is_affine(module))
-    ]
+    # A batch norm, at inference, scales deviations by fixed factors, if it keeps running ones.
+    outside = [module for module in everything if id(module) not in inside and isinstance(module, LINEAR)]
+    fixed = [module for module in outside if vars(module).get("track_running_stats", True)]
+    passing = _passing(trace)
+    hooks = [module.register_forward_hook(passing) for module in fixed]
     try:
         yield
     finally:
@@ -140,11 +141,6 @@ def _passing(trace: Trace) -> Any:
 
     setattr(hook, LOOKS_ON, True)
     return hook
-
-
-def _is_affine(module: Module) -> bool:
-    """A batch norm that, at inference, scales deviations by fixed factors."""
-    return isinstance(module, torch.nn.BatchNorm1d) and module.running_var is not None
 
 
 def head_matrix(model: Module, trace: Trace, classes: int, head: Module | None) -> Tensor | None:
