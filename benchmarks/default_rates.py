@@ -14,19 +14,19 @@ Lines that are in the file already are not computed again.
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 from pathlib import Path
-from statistics import mean, stdev
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from scipy.stats import t as student
+from study import add, lines
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv, SAGEConv
 
 import rade
+from rade.statistics import paired, spread
 
 NODES, CLASSES, FEATURES, WIDTH, DEGREE = 2_000, 5, 32, 64, 5.0
 GRAPHS = {"clear": (0.8, 1.0, 0.0), "faint": (0.65, 0.5, 0.0), "misled": (0.8, 1.0, 0.2)}  # within, signal, misled
@@ -41,6 +41,7 @@ RATES = {
 }
 MODELS = {"sage-bn": (SAGEConv, True), "sage": (SAGEConv, False), "gcn-bn": (GCNConv, True)}
 EPOCHS, PATIENCE, VALIDATION = 200, 30, 0.1
+NAMES = ("graph", "share", "model", "rates", "seed")
 
 
 class Tuned(nn.Module):
@@ -109,27 +110,22 @@ def score(kind: str, share: float, name: str, rates: str, seed: int) -> float:
     return found
 
 
-def table(rows: list[dict[str, object]]) -> Iterator[str]:
+def table(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     """Paired differences to plain training in points, with 95 % intervals."""
-    known = {(r["graph"], r["share"], r["model"], r["rates"], r["seed"]): float(str(r["test"])) for r in rows}
-    yield "| graph | labelled | model | plain | " + " | ".join(name for name in RATES if name != "plain") + " |"
-    yield "|" + "---|" * (len(RATES) + 3)
-    for kind, share, name in product(GRAPHS, SHARES, MODELS):
-        seeds = sorted({s for g, h, m, r, s in known if (g, h, m, r) == (kind, share, name, "plain")}, key=str)
-        if not seeds:
-            continue
-        plain = [known[kind, share, name, "plain", seed] for seed in seeds]
+    known = {tuple(row[name] for name in NAMES): row["test"] for row in rows}
+    others = [rates for rates in RATES if rates != "plain"]
+    yield f"| graph | labelled | model | plain | {' | '.join(others)} |"
+    yield "|" + "---|" * (4 + len(others))
+    for case in product(GRAPHS, SHARES, MODELS):
+        plain = {seed: test for (*place, rates, seed), test in known.items() if (*place, rates) == (*case, "plain")}
         cells = []
-        for rates in [one for one in RATES if one != "plain"]:
-            pairs = [known[kind, share, name, rates, s] - known[kind, share, name, "plain", s] for s in seeds
-                     if (kind, share, name, rates, s) in known]  # fmt: skip
-            half = (
-                student.ppf(0.975, len(pairs) - 1) * stdev(pairs) / len(pairs) ** 0.5
-                if len(pairs) > 1
-                else float("nan")
-            )
-            cells.append(f"{mean(pairs):+.1f} [{mean(pairs) - half:+.1f}, {mean(pairs) + half:+.1f}]" if pairs else "")
-        yield f"| {kind} | {share:.0%} | {name} | {mean(plain):.1f} | " + " | ".join(cells) + " |"
+        for rates in others:
+            other = {seed: known.get((*case, rates, seed)) for seed in plain}
+            pairs = [test - plain[seed] for seed, test in other.items() if test is not None]
+            cells.append(str(paired(pairs)) if pairs else "")
+        if plain:
+            kind, share, name = case
+            yield f"| {kind} | {share:.0%} | {name} | {spread(list(plain.values())).mean:.1f} | {' | '.join(cells)} |"
 
 
 def main() -> None:
@@ -137,28 +133,19 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--part", default="0/1", help="k/n: every n-th run, from the k-th on, for several processes")
     parser.add_argument("--out", type=Path, default=Path("default_rates.jsonl"))
-    parser.add_argument("--table", type=Path, help="print the table of a file, or of several in a folder")
+    parser.add_argument("--table", type=Path, help="print the table of a file")
     options = parser.parse_args()
     if options.table is not None:
-        files = sorted(options.table.glob("*.jsonl")) if options.table.is_dir() else [options.table]
-        print("\n".join(table([json.loads(line) for file in files for line in file.read_text().splitlines()])))
+        print("\n".join(table(lines(options.table))))
         return
     torch.set_num_threads(1)
-    done = set()
-    if options.out.exists():
-        rows = map(json.loads, options.out.read_text().splitlines())
-        done = {(row["graph"], row["share"], row["model"], row["rates"], row["seed"]) for row in rows}
+    done = {tuple(row[name] for name in NAMES) for row in lines(options.out)}
     number, count = map(int, options.part.split("/"))
-    jobs = [
-        (k, s, m, r, seed) for seed in range(options.seeds) for k, s, m, r in product(GRAPHS, SHARES, MODELS, RATES)
-    ]
+    cases = list(product(GRAPHS, SHARES, MODELS, RATES))
+    jobs = [(*case, seed) for seed in range(options.seeds) for case in cases]
     for job in jobs[number::count]:
-        if job in done:
-            continue
-        names = ("graph", "share", "model", "rates", "seed")
-        row = {**dict(zip(names, job)), "test": score(*job), "rade": rade.__version__, "torch": torch.__version__}
-        with options.out.open("a") as file:
-            file.write(json.dumps(row) + "\n")
+        if job not in done:
+            add(options.out, {**dict(zip(NAMES, job)), "test": score(*job)})
 
 
 if __name__ == "__main__":
