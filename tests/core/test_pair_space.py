@@ -1,4 +1,4 @@
-"""The index space of pairs: ranks, walks by geometric jumps, uniform subsets."""
+"""Random subsets of the list of all pairs: walks by geometric jumps, fixed numbers."""
 
 from __future__ import annotations
 
@@ -8,41 +8,13 @@ import pytest
 import torch
 from scipy.stats import chi2
 
-from rade.graph.pairs import bernoulli_positions, fixed_positions, pair_count, rank_pairs, unrank_pairs
+from rade.graph.pairs import bernoulli_positions, fixed_positions
 
 CPU = torch.device("cpu")
-both = pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
 
 
 def seeded(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
-
-
-@both
-@pytest.mark.parametrize("n", [2, 3, 7, 40])
-def test_ranks_number_all_pairs_in_order(n, directed):
-    target, source = torch.cartesian_prod(torch.arange(n), torch.arange(n)).unbind(1)
-    mask, size = (target != source) if directed else (target < source), torch.tensor(n)
-    target, source = target[mask], source[mask]
-    rank = rank_pairs(target, source, size, directed)
-    assert torch.equal(rank, torch.arange(int(pair_count(size, directed))))
-    assert torch.equal(torch.stack(unrank_pairs(rank, size, directed)), torch.stack([target, source]))
-
-
-@both
-@pytest.mark.parametrize("n", [10**5, 2**20, 9_999_999, 10**7])
-def test_unranking_is_exact_for_large_graphs(n, directed):
-    """A million random ranks, and both ends of a hundred thousand rows, where the root may round across."""
-    size, generator = torch.tensor(n), seeded()
-    total = int(pair_count(size, directed))
-    row = torch.randint(n - 1, (100_000,), generator=generator)
-    ends = [rank_pairs(row, row + 1, size, directed), rank_pairs(row, torch.full_like(row, n - 1), size, directed)]
-    edges = torch.tensor([0, 1, total - 2, total - 1])
-    rank = torch.cat([torch.randint(total, (1_000_000,), generator=generator), *ends, edges])
-    target, source = unrank_pairs(rank, size, directed)
-    assert bool(((target >= 0) & (source >= 0) & (target < n) & (source < n) & (target != source)).all())
-    assert directed or bool((target < source).all())
-    assert torch.equal(rank_pairs(target, source, size, directed), rank)
 
 
 @pytest.mark.parametrize("rate", [0.001, 0.05, 0.5, 0.93])

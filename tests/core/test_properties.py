@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 import rade
 from rade.correction import Adjacency, factors
 from rade.distribution import Distribution
-from rade.graph.pairs import pair_count, rank_pairs, unrank_pairs
 from rade.moments.base import Coefficients
 from rade.rates.variance import LogitMessages, variance
 from rade.testing.aggregators import ALL, EXACT
@@ -122,13 +121,3 @@ def test_variances_are_finite_and_not_negative(graph, at, variant, aggregator):
     for part in (spread.drop, spread.total):
         assert bool(part.isfinite().all())
         assert float(part.min()) > -1e-9 * (1 + float(part.abs().max()))
-
-
-@tried(60)
-@given(st.integers(2, 10**7), st.booleans(), st.data())
-def test_pairs_are_ranked_and_found_again(size, directed, data):
-    count = int(pair_count(torch.tensor(size), directed))
-    rank = torch.tensor([0, count - 1, data.draw(st.integers(0, count - 1))])
-    found = unrank_pairs(rank, torch.tensor(size), directed)
-    assert all(bool((node >= 0).all() and (node < size).all()) for node in found)
-    assert torch.equal(rank_pairs(*found, torch.tensor(size), directed), rank)
