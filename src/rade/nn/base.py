@@ -74,6 +74,7 @@ class CorrectedConv:
 
     moments: ClassVar[bool] = True  # whether it has coefficients with moments
     aggregations: ClassVar[tuple[type[Module], ...]] = (SumAggregation,)  # of PyG's ``aggr`` those that have
+    scores: ClassVar[bool] = False  # whether coefficients are made of features, which must then come of all nodes
     added_weight: float | None = None  # of an added edge, where edges have weights; None: their mean within the graph
     _context: Context | None = None
     _plain: ClassVar[type[MessagePassing]]

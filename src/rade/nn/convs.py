@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 import torch_geometric.nn as pyg
@@ -137,11 +137,7 @@ class GATConv(CorrectedConv, pyg.GATConv):
     """
 
     added_attr: Imputed = "mean"
-
-    def for_targets(self, targets: Tensor, x: Tensor, *args: Any, sources: Tensor | None = None) -> Any:
-        if sources is not None:  # scores are those of all nodes
-            x = x.new_zeros(args[0].num_nodes, x.shape[1]).index_copy(0, sources, dense(x))
-        return super().for_targets(targets, x, *args)
+    scores: ClassVar[bool] = True
 
     def against_moments(self) -> str:
         return "weights fall where scores grow" if self.negative_slope < 0 else super().against_moments()

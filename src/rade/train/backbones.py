@@ -133,11 +133,18 @@ class Backbone(nn.Module):
 
     def _near(self, x: Tensor, graph: Graph, nodes: list[Tensor]) -> Tensor:
         """Every layer for the nodes that the next one hears; nodes: those whose features are needed, then by layer."""
-        memory = (x.crow_indices(), x.values()) if is_sparse(x) else (x,)
-        hidden = self.encoder(_picked.get((*memory, nodes[0]), None, lambda: rows_of(x, nodes[0])))  # picked once
         layers: list[Any] = list(self.convolutions)
-        for convolution, sources, targets in zip(layers, nodes, nodes[1:]):
+        hidden, sources = x, None  # of all nodes so far
+        if not (isinstance(self.encoder, nn.Identity) and layers[0].scores):
+            memory = (x.crow_indices(), x.values()) if is_sparse(x) else (x,)
+            hidden = self.encoder(_picked.get((*memory, nodes[0]), None, lambda: rows_of(x, nodes[0])))  # picked once
+            sources = nodes[0]
+        for convolution, targets in zip(layers, nodes[1:]):
+            if convolution.scores and sources is not None:
+                hidden = hidden.new_zeros(graph.num_nodes, hidden.size(1)).index_copy_(0, sources, hidden)
+                sources = None
             hidden = self.activation(convolution.for_targets(targets, hidden, graph, sources=sources))
+            sources = targets
         logits: Tensor = self.head(hidden)
         return logits
 
