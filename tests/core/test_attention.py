@@ -133,19 +133,6 @@ def test_groups_of_targets_are_recomputed(monkeypatch):
     torch.testing.assert_close(outs[0], outs[1], rtol=1e-5, atol=1e-6)
 
 
-def test_gaps_beyond_forty_are_narrowed_without_effect(monkeypatch):
-    listing(monkeypatch, True)
-    s, t = scores("uniform", 40, 2)
-    case = Case(random_graph(40, 80), s, t, 0.5, 0.02, True)
-    plain = found(case.attention(), distribution_of(case))
-    monkeypatch.setattr(lattice, "MOST_LEVELS", 1)
-    narrow = found(case.attention(), distribution_of(case))
-    torch.testing.assert_close(narrow.mean, plain.mean, rtol=3e-5, atol=1e-5)
-    huge = Case(case.graph, 1e6 * s, 1e6 * t, 0.5, 0.02, True)
-    total = found(huge.attention(), distribution_of(huge)).mean.sum(1)
-    assert bool((total <= 1 + 1e-5).all())
-
-
 @pytest.mark.parametrize("dtype", [torch.double, torch.float32])
 @pytest.mark.parametrize("moments", ["exact", "delta"])
 def test_one_heavy_neighbor_leaves_the_others_alone(monkeypatch, moments, dtype):

@@ -4,76 +4,18 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, dropout
+from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
-from torch_geometric.nn import GCNConv
 
 import rade
-from zoo import CLASSES, EDGES, LABELS, X, adapting, normal, random_edges
-
-NODES, FEATURES = 60, 12
-Wrap = Callable[[nn.Module, torch.optim.Optimizer], Any]
-
-
-def citations() -> Data:
-    """Mostly edges within a class."""
-    y = torch.arange(NODES) % CLASSES
-    edges = random_edges(NODES, 300)
-    edges = edges[:, (y[edges[0]] == y[edges[1]]) | (edges.sum(0) % 8 == 0)]
-    x = torch.nn.functional.one_hot(y, FEATURES).float() + 0.3 * normal(NODES, FEATURES)
-    data = Data(x=x, edge_index=edges, y=y)
-    for k, part in enumerate(("train_mask", "val_mask", "test_mask")):
-        data[part] = torch.arange(NODES) // 3 % 3 == k
-    return data
-
-
-class GCN(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv1, self.conv2 = GCNConv(FEATURES, 16), GCNConv(16, CLASSES)
-
-    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        x = dropout(x, p=0.5, training=self.training)
-        x = dropout(self.conv1(x, edge_index, edge_weight).relu(), p=0.5, training=self.training)
-        return self.conv2(x, edge_index, edge_weight)
-
-
-def node_loop(wrap: Wrap) -> tuple[Any, float]:
-    """gcn.py: full batch, weight decay for the first layer only, accuracies at every epoch."""
-    data, model = citations(), GCN()
-    groups = [{"params": model.conv1.parameters(), "weight_decay": 5e-4}, {"params": model.conv2.parameters()}]
-    optimizer = torch.optim.Adam(groups, lr=0.05)
-    model, best, chosen = wrap(model, optimizer), 0.0, 0.0
-    for _ in range(30):
-        model.train()
-        optimizer.zero_grad()
-        out = model(data.x, data.edge_index)
-        cross_entropy(out[data.train_mask], data.y[data.train_mask]).backward()
-        optimizer.step()
-        with torch.no_grad():
-            model.eval()
-            hit = model(data.x, data.edge_index).argmax(dim=-1) == data.y
-        val, score = (float(hit[mask].float().mean()) for mask in (data.val_mask, data.test_mask))
-        best, chosen = (val, score) if val > best else (best, chosen)
-    return model, chosen
-
-
-def test_the_loop_with_one_line_more():
-    """It learns as the plain loop does; views are drawn; rates move once per optimizer step."""
-    for wrap in (lambda net, optimizer: net, lambda net, optimizer: adapting(net).follow(optimizer)):
-        torch.manual_seed(0)
-        model, score = node_loop(wrap)
-        assert score > 0.6
-    assert (int(model.rate_state.steps), int(model.rate_state.skipped)) == (30, 0)
-    assert model.rates.p != 0.5
+from zoo import EDGES, LABELS, X, adapting
 
 
 def loss_of(model: Any) -> Tensor:
@@ -163,10 +105,10 @@ def test_lightning_follows_the_optimizer():
     class Module(lightning.LightningModule):
         def __init__(self) -> None:
             super().__init__()
-            self.model = adapting(GCN())
+            self.model = adapting()
 
         def training_step(self, batch: Data, _: int) -> Tensor:
-            return cross_entropy(self.model(batch.x, batch.edge_index, None), batch.y)
+            return cross_entropy(self.model(batch.x, batch.edge_index), batch.y)
 
         def configure_optimizers(self) -> torch.optim.Optimizer:
             optimizer = torch.optim.Adam(self.parameters(), lr=0.01)
@@ -178,7 +120,7 @@ def test_lightning_follows_the_optimizer():
     trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", gradient_clip_val=1.0, **quiet)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some versions of lightning advise on numbers of workers
-        trainer.fit(module, DataLoader([citations(), citations()], 1))
+        trainer.fit(module, DataLoader([Data(x=X, edge_index=EDGES, y=LABELS)] * 2, 1))
     assert int(module.model.rate_state.steps) == 4
     other.load_state_dict(module.state_dict())
     assert other.model.rates == module.model.rates != rade.Rates(0.5, module.model.rates.q)

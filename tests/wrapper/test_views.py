@@ -9,7 +9,6 @@ import pytest
 import torch
 import torch_geometric.nn as pyg
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 from torch_geometric import EdgeIndex
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import to_torch_coo_tensor, to_torch_csr_tensor
@@ -21,7 +20,6 @@ from zoo import (
     EDGES,
     EVERY,
     FEATURES,
-    LABELS,
     LAYERS,
     NODES,
     Net,
@@ -188,16 +186,6 @@ def test_a_layer_with_a_cache_draws_views_all_the_same():
     assert conv._cached_edge_index is not None
     assert differs(model, X, EDGES)
     torch.testing.assert_close(model.eval()(X, EDGES), before)
-
-
-def test_two_models_may_share_layers():
-    """The last wrapper's settings hold for a shared layer, and each model draws its own views."""
-    nets = [seeded(lambda: Net(LAYERS["GCNConv"])) for _ in range(2)]
-    nets[1].convs[0] = nets[0].convs[0]
-    models = [wrapped(net, seed=seed) for seed, net in enumerate(nets)]
-    assert all(differs(model, X, EDGES) for model in models)
-    sum(cross_entropy(model(X, EDGES), LABELS) for model in models).backward()
-    torch.testing.assert_close(models[0].eval()(X, EDGES), rade.revert(copy.deepcopy(models[0]))(X, EDGES))
 
 
 @pytest.mark.filterwarnings("ignore:Sparse", "ignore:Converting sparse tensor")
