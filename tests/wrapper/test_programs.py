@@ -75,15 +75,6 @@ def test_evaluation_can_be_exported(trained):
         torch.testing.assert_close(program.module()(X, given), model(X, given), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("how", [torch.jit.trace, torch.export.export])
-@pytest.mark.parametrize("options", [{"variant": "ofs"}, {"noise": rade.Rates(0.0, 0.01)}], ids=["ofs", "denoised"])
-def test_what_depends_on_the_graph_cannot_be_traced_and_says_so(how, options):
-    model = rade.RADE(seeded(lambda: GCN(8, 16, 2, 3)), density=0.1, **options).eval()
-    with pytest.raises(RuntimeError, match=r"only PyG's own layers can be traced or exported.*rade.revert\(model\)"):
-        how(model, (X, EDGES))
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # the compiler looks at everything, and warns of what it looks at
 def test_a_compiled_model_computes_the_same():
