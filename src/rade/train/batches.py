@@ -15,7 +15,7 @@ from torch_geometric.data import Batch, Data
 
 from rade import Graph
 from rade.data import GraphList, NeighborLoader, Split, mean_batch_nodes
-from rade.train.errors import SettingsError
+from rade.errors import SettingsError
 from rade.train.learner import Learner, Step
 from rade.train.process import Solo
 from rade.train.settings import Plan

@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 
 from rade import Graph, Rates, sample_view
 from rade.data import Dataset, GraphList, Provenance, Split
-from rade.train.errors import SettingsError
+from rade.errors import SettingsError
 from rade.train.record import origin
 from rade.train.tasks import LOSSES, METRICS, Problem, Task, generator
 
