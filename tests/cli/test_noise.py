@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from rade.data import load
+from rade.errors import SettingsError
 from rade.train import load_run, resolve
 from rade.train.denoising import check_noise
-from rade.train.errors import SettingsError
 from rade.train.stages import Corruption
 
 QUICK = ("--epochs", 3, "--hidden", 8, "--runs", 1)

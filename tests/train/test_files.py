@@ -8,8 +8,7 @@ import stat
 import pytest
 import torch
 
-from rade.errors import EnvironmentFault
-from rade.train.errors import RunError
+from rade.errors import EnvironmentFault, RunError
 from rade.train.files import load_tensors, save_json, save_tensors, sweep, write_whole
 
 STATE = {"weights": torch.arange(500.0), "settings": {"p": 0.5, "name": "rade-of"}, "history": [0.1, 0.2]}

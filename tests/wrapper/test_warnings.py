@@ -17,13 +17,8 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GCNConv
 
 import rade
-from adapting import adapting
 from rade.wrapper.warn import looks_like_a_batch
-from zoo import LAYERS, Net, normal, random_edges, seeded
-
-NODES = 40
-X, EDGES = normal(NODES, 8), random_edges(NODES, 120)
-LABELS = torch.arange(NODES) % 3
+from zoo import EDGES, LABELS, LAYERS, NODES, Net, X, adapting, normal, random_edges, seeded
 
 
 def batch_of(count: int = 5) -> Batch:
@@ -32,19 +27,15 @@ def batch_of(count: int = 5) -> Batch:
     )
 
 
-def wrapped(**options: Any) -> rade.RADE:
-    return adapting(seeded(lambda: Net(LAYERS["GCNConv"])), **options)
-
-
 def test_a_batch_without_its_vector_is_noticed_once():
     data = batch_of()
-    model = wrapped().train()
+    model = adapting().train()
     with pytest.warns(UserWarning, match=r"looks like a batch: 5 blocks.*argument named batch"):
         model(data.x, data.edge_index)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model(data.x, data.edge_index)
-        wrapped().train()(X, EDGES)
+        adapting().train()(X, EDGES)
 
 
 def test_what_looks_like_a_batch():
@@ -98,7 +89,7 @@ def test_probabilities_of_a_sigmoid_are_noticed():
 def test_few_labels_and_constant_additions(rho, labelled, expected):
     """Said by the second training call, which knows what the first loss reached."""
     x, edges = normal(200, 8), random_edges(200, 400)
-    model = wrapped(rule=rade.Constant(0.2, rho))
+    model = adapting(rule=rade.Constant(0.2, rho))
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         for _ in range(3):
@@ -107,7 +98,7 @@ def test_few_labels_and_constant_additions(rho, labelled, expected):
 
 
 def test_rates_that_nobody_moves_are_noticed():
-    model = adapting(Net(LAYERS["GCNConv"]))
+    model = adapting()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         for _ in range(55):
@@ -123,7 +114,7 @@ def test_rates_that_nobody_moves_are_noticed():
 
 
 def test_batches_may_wait_an_epoch_for_their_rate_step(monkeypatch):
-    model = adapting(Net(LAYERS["GCNConv"]))
+    model = adapting()
     batches = [random_edges(len(X), 30, seed=seed) for seed in range(2)]
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -155,7 +146,7 @@ def test_after_training_on_batches_a_graph_gets_as_much_alone_as_in_a_batch(sing
 
 
 def test_a_first_graph_of_another_density_is_told():
-    model = wrapped().train()
+    model = adapting().train()
     triangle = torch.tensor([[0, 1, 2, 0, 1, 2], [1, 2, 0, 2, 0, 1]])
     model(normal(3, 8), triangle)
     with pytest.warns(UserWarning, match="follows from the density that was given, or from that of the first"):

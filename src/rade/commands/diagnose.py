@@ -53,8 +53,8 @@ def diagnose(
 
     from rade.diagnose import Effort
     from rade.diagnose import diagnose as measure
+    from rade.errors import SettingsError
     from rade.rates.rules import Constant
-    from rade.train.errors import SettingsError
 
     try:
         Constant(p, rho)  # checks both
@@ -77,7 +77,7 @@ def diagnose(
 
 def _run(subject: str) -> Path | None:
     """The folder of a finished run, if that is what is meant."""
-    from rade.train.errors import RunError
+    from rade.errors import RunError
 
     folder = Path(subject)
     if folder.is_dir() and not (folder / "model.pt").is_file():

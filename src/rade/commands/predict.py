@@ -46,9 +46,9 @@ def predict(
     import json as format
 
     from rade.data import load
+    from rade.errors import RunError
     from rade.train import load_run
     from rade.train.denoising import check_noise, denoised
-    from rade.train.errors import RunError
     from rade.train.files import write_whole
     from rade.train.stages import Corruption
 

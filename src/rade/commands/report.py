@@ -79,7 +79,7 @@ def _names(text: str) -> list[str]:
 
 def _check_datasets(asked: list[str], stored: set[str], experiments: list[Any]) -> None:
     """Refuse a name that neither the store nor a table knows."""
-    from rade.train.errors import unknown
+    from rade.errors import unknown
 
     known = sorted(stored | {name for experiment in experiments for name in experiment.datasets})
     for name in asked:

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from rade.errors import EnvironmentFault
-from rade.train.errors import RunError, SettingsError
+from rade.errors import EnvironmentFault, RunError, SettingsError
 from rade.train.files import ensure_writable
 from rade.train.loop import Progress
 from rade.train.record import RunRecord

@@ -25,7 +25,7 @@ _METHODS = (
 
 def train(
     dataset: Annotated[
-        str | None, typer.Option(help="Data set (default csbm); `rade datasets list` shows all.")
+        str | None, typer.Option(help="Data set (default csbm); `rade datasets` shows all.")
     ] = None,
     backbone: Annotated[str | None, typer.Option(help="gcn (default), gin, gat, sgc, gin-lin or sage.")] = None,
     method: Annotated[list[str] | None, typer.Option(help=f"Repeat it, or separate by commas: {_METHODS}")] = None,
@@ -108,7 +108,7 @@ def train(
         "corrupt": corrupt,
     }  # fmt: skip
     if resume and overwrite:
-        from rade.train.errors import SettingsError
+        from rade.errors import SettingsError
 
         raise SettingsError("--resume and --overwrite contradict each other: one keeps what is there, one replaces it")
     from rade.train.settings import make_order, parse_assignment, read_config
@@ -139,8 +139,8 @@ def _execute(
     from rade.commands.display import choose_display
     from rade.commands.tensorboard import TensorBoard
     from rade.data import load
+    from rade.errors import Interrupted
     from rade.train.denoising import check_noise, parse_noise
-    from rade.train.errors import Interrupted
     from rade.train.folder import train_all
     from rade.train.process import processes, stop_on_signal
     from rade.train.protocol import PROTOCOLS
@@ -177,7 +177,7 @@ def _execute(
 
 def _check_knows_noise(order: Order) -> None:
     """Refuse noise where no method could be told of it, before anything is trained."""
-    from rade.train.errors import SettingsError
+    from rade.errors import SettingsError
     from rade.train.methods import find_method
 
     names = [settings.method for settings in order.settings]

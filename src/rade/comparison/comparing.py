@@ -21,12 +21,11 @@ from torch.nn import Module
 from rade.comparison.identity import described, identity
 from rade.comparison.outcome import PLAIN, Comparison, Run
 from rade.comparison.problems import OwnProblem, Training, problem_of, with_task
-from rade.errors import outside
+from rade.errors import RunError, outside
 from rade.experiment.grid import Outcome, attempt, run_all
 from rade.experiment.store import Store
 from rade.statistics import number
 from rade.train.batches import batches_of
-from rade.train.errors import RunError
 from rade.train.learner import Calling, Context, Method, OwnLearner, Step
 from rade.train.methods import METHODS as NAMED
 from rade.train.methods import RandomAddDrop, find_method, make

@@ -28,6 +28,7 @@ from rade.diagnose.measures import (
     spectral_gap,
 )
 from rade.distribution import Distribution, Rates, Variant, number
+from rade.errors import RunError
 from rade.graph.graph import Graph
 from rade.graph.sparse import rows_of
 from rade.moments import Coefficients
@@ -35,7 +36,6 @@ from rade.nn.context import Context, Setting
 from rade.nn.trace import Trace
 from rade.rates.variance import LogitMessages
 from rade.train.backbones import Backbone
-from rade.train.errors import RunError
 from rade.train.model import Shape, Trained
 from rade.train.stages import Corruption
 from rade.wrapper.conversion import attach

@@ -21,8 +21,7 @@ from typing import Any, NoReturn
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from rade.errors import EnvironmentFault
-from rade.train.errors import RunError
+from rade.errors import EnvironmentFault, RunError
 from rade.train.files import load_run_record, remove, sole_writer, write_whole
 from rade.train.record import Curves, RecordError, RunRecord
 

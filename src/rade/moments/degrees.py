@@ -44,7 +44,7 @@ class Integral:
     derivatives alike. Rows of a, b, c [G, U] look at the same t, and share what depends on it alone.
     """
 
-    def __init__(self, a: Tensor, b: Tensor, c: Tensor, p: float, q: float) -> None:
+    def __init__(self, a: Tensor, b: Tensor, c: Tensor, p: float | Tensor, q: float | Tensor) -> None:
         self.a, self.b, self.c, self.p, self.q = a, b, c, p, q
         self.t, self.steps = points((c + a * (1.0 - p) + b * q).amax(0))
         self._values: dict[tuple[float, ...], list[Tensor]] = {}

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rade import RADE, Denoised, Expected, Graph, NoiseEstimate, Rates, Trust, estimate_noise
 from rade.data import Dataset
+from rade.errors import SettingsError
 from rade.noise import FeatureEvidence, Guess, paired_gain, rightly, share_of
-from rade.train.errors import SettingsError
 from rade.train.settings import Settings
 from rade.train.stages import split_for
 

@@ -11,8 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from rade.errors import EnvironmentFault, is_machine
-from rade.train.errors import RunError
+from rade.errors import EnvironmentFault, RunError, is_machine
 from rade.train.record import RecordError, RunRecord
 
 _DAMAGED = "is damaged or not a file of rade; delete it to start this run afresh"

@@ -15,9 +15,8 @@ import numpy as np
 import torch
 
 from rade.data import Dataset
-from rade.errors import RadeError
+from rade.errors import RadeError, RunError
 from rade.statistics import Pair, Paired, best_common_epoch, paired_scores, spread
-from rade.train.errors import RunError
 from rade.train.files import ensure_writable, load_run_record, save_json, sole_writer, sweep, write_whole
 from rade.train.loop import Progress
 from rade.train.process import Solo

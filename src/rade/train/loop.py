@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau, StepLR
 
+from rade.errors import Diverged
 from rade.train.batches import Batches
-from rade.train.errors import Diverged
 from rade.train.learner import Learner
 from rade.train.process import Solo
 from rade.train.settings import Plan

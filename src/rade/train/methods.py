@@ -32,13 +32,12 @@ from rade import (
 )
 from rade.correction import Adjacency
 from rade.distribution import NO_NOISE, variant_of
-from rade.errors import choose
+from rade.errors import SettingsError, choose, unknown
 from rade.moments import Coefficients
 from rade.nn import GINConv
 from rade.nn.linear import linear
 from rade.sums import Messages
 from rade.train.backbones import Backbone
-from rade.train.errors import SettingsError, unknown
 from rade.train.learner import Cadence, Context, Method
 from rade.train.options import KINDS, flat, from_flat
 

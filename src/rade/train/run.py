@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from rade.data import Dataset
+from rade.errors import Interrupted, RunError
 from rade.train.batches import batches_of
-from rade.train.errors import Interrupted, RunError
 from rade.train.files import ensure_writable, load_run_record, load_tensors, remove, save_tensors, write_whole
 from rade.train.learner import Learner
 from rade.train.loop import Progress, Trainee, fit

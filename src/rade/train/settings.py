@@ -11,8 +11,8 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from rade.data import resolve as resolve_dataset
+from rade.errors import SettingsError, unknown
 from rade.train.backbones import BACKBONES
-from rade.train.errors import SettingsError, unknown
 from rade.train.methods import ADAPTATION, METHODS, find_method, make
 from rade.train.protocol import PROTOCOLS, defaults
 from rade.train.stages import Corruption

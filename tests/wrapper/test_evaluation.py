@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,17 +11,14 @@ import torch
 import torch_geometric.nn as pyg
 from torch import Tensor, nn
 from torch_geometric.explain import AttentionExplainer, Explainer, GNNExplainer
-from torch_geometric.utils import add_self_loops, to_torch_coo_tensor, to_torch_csr_tensor
+from torch_geometric.utils import add_self_loops
 
 import rade
-from zoo import ATTENTION, LAYERS, Net, normal, random_edges, seeded
+from zoo import CLASSES, EDGES, EVERY, FEATURES, LAYERS, ONE_WAY, Net, X, seeded
 
-NODES, FEATURES, CLASSES = 40, 8, 3
-X, EDGES = normal(NODES, FEATURES), random_edges(NODES, 80)
-ONE_WAY, LOOPED = EDGES[:, EDGES[0] < EDGES[1]], add_self_loops(EDGES)[0]
+LOOPED = add_self_loops(EDGES)[0]
 WEIGHT = torch.rand(EDGES.shape[1], generator=torch.Generator().manual_seed(1))
 SHUFFLED = EDGES[:, torch.randperm(EDGES.shape[1], generator=torch.Generator().manual_seed(0))]
-EVERY = {**LAYERS, **ATTENTION}
 
 
 def zeroed(weight: Tensor) -> Tensor:
@@ -76,25 +72,6 @@ def test_logits(name):
     assert torch.equal(one, other) == (name == "no edges")
 
 
-@pytest.mark.filterwarnings("ignore:Converting sparse tensor")
-@pytest.mark.filterwarnings("ignore:Sparse")
-@pytest.mark.parametrize("variant", ["of", "ofs"])
-@pytest.mark.parametrize("form", [to_torch_csr_tensor, to_torch_coo_tensor], ids=["csr", "coo"])
-def test_entries_that_a_layer_does_not_take_as_weights_have_no_views_and_this_is_said_once(form, variant):
-    adj_t = form(EDGES, torch.linspace(0.5, 1.5, EDGES.shape[1]), size=(NODES, NODES))
-    plain = seeded(lambda: pyg.GraphSAGE(FEATURES, 6, 2, CLASSES))
-    model = rade.RADE(copy.deepcopy(plain), variant)
-    with pytest.warns(UserWarning, match=r"SAGEConv aggregated as without RADE: edges came as a sparse matrix"):
-        found = model.train()(X, adj_t)
-    torch.testing.assert_close(found, plain(X, adj_t))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        warnings.filterwarnings("ignore", message="Converting sparse")
-        model(X, adj_t)
-        torch.testing.assert_close(model.eval()(X, adj_t), plain.eval()(X, adj_t))
-    assert "as without RADE" in str(rade.check(plain, X, adj_t))
-
-
 def test_bipartite_features_run_as_they_are():
     """As old mini-batch loops call a layer: the targets are the first nodes."""
     plain = seeded(lambda: pyg.SAGEConv(FEATURES, CLASSES))
@@ -145,21 +122,6 @@ def test_message_hooks_fire(kind):
     model.eval()(X, EDGES)
 
 
-@pytest.mark.parametrize("algorithm", [AttentionExplainer, lambda: GNNExplainer(epochs=5)], ids=["attention", "GNN"])
-def test_explainers_of_pyg_find_what_they_find_in_the_plain_model(algorithm):
-    found = []
-    for wrap in (lambda net: net, rade.RADE):
-        model = wrap(seeded(lambda: pyg.GAT(FEATURES, 16, 2, CLASSES)))
-        model.train()(X, EDGES)
-        config = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
-        explainer = Explainer(model.eval(), algorithm(), "model", model_config=config, edge_mask_type="object")
-        torch.manual_seed(0)
-        found.append(explainer(X, EDGES, index=3).edge_mask)
-    assert float(found[0].sum()) > 0
-    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
-    assert not torch.equal(model.train()(X, EDGES), model(X, EDGES))
-
-
 @pytest.mark.parametrize("variant", ["of", "ofs"])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_inference_mode_leaves_training_possible(variant, sparse):
@@ -186,8 +148,22 @@ def test_a_part_in_evaluation_mode_is_clean():
         torch.testing.assert_close(model(X, EDGES), plain(X, EDGES))
 
 
-def test_nodes_without_edges_at_the_end():
-    plain = seeded(lambda: pyg.LightGCN(NODES + 2, 8, 2)).eval()
-    model = rade.RADE(copy.deepcopy(plain))
-    torch.testing.assert_close(model.eval()(EDGES), plain(EDGES))
-    assert not torch.equal(model.train()(EDGES), model(EDGES))
+def explained(model: nn.Module, algorithm: Any) -> Tensor:
+    config = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
+    explainer = Explainer(model.eval(), algorithm, "model", model_config=config, edge_mask_type="object")
+    torch.manual_seed(0)
+    return explainer(X, EDGES, index=3).edge_mask
+
+
+@pytest.mark.parametrize("algorithm", [AttentionExplainer, lambda: GNNExplainer(epochs=5)], ids=["attention", "GNN"])
+def test_explainers_of_pyg_find_what_they_find_in_the_plain_model(algorithm):
+    """They leave a `propagate` in each layer: an explained model can be wrapped, trains on views, and reverts."""
+    plain = seeded(lambda: pyg.GAT(FEATURES, 16, 2, CLASSES)).eval()
+    model, logits = rade.RADE(copy.deepcopy(plain)), plain(X, EDGES)
+    model.train()(X, EDGES)
+    expected, found = (explained(net, algorithm()) for net in (plain, model))
+    assert float(expected.sum()) > 0
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    for given in (model, rade.RADE(plain)):
+        assert not torch.equal(given.train()(X, EDGES), given(X, EDGES))
+        torch.testing.assert_close(rade.revert(given).eval()(X, EDGES), logits)
