@@ -95,7 +95,7 @@ def _templates() -> Any:
 
 
 def markdown(report: Report) -> str:
-    """The whole report as Markdown, fit for `docs/results.md`."""
+    """The whole report as Markdown, fit for `results/tables.md`."""
     return _rendered("results.md.j2", report=report)
 
 
