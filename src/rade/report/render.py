@@ -169,5 +169,5 @@ def write(report: Report, folder: Path, formats: Collection[str] = tuple(FORMATS
     """Write the files of these formats; the same runs give the same bytes."""
     texts = {name: make(report) for chosen in check_formats(formats) for name, make in FORMATS[chosen].items()}
     for name, text in texts.items():
-        write_whole(folder / name, lambda file, content=text.encode(): file.write(content))  # type: ignore[misc]
+        write_whole(folder / name, lambda file: file.write(text.encode()))  # noqa: B023
     return tuple(folder / name for name in texts)
