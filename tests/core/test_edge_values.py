@@ -91,14 +91,6 @@ def test_weights_may_be_learned_and_layers_share_constant_ones():
     assert torch.as_tensor(ours.coefficients(ISOLATED, x, fixed).added).unique().tolist() == [0.5]
 
 
-def test_additions_weigh_the_mean_of_their_own_graph():
-    graph = GRAPHS["batch"]
-    weight = torch.arange(1.0, graph.pattern.size + 1.0, dtype=torch.double)
-    first, second = torch.split(weight[graph.order], graph.entry_ptr.diff().tolist())
-    coefficients = Case("GCNConv").pair()[0].coefficients(graph, features(graph), weight)
-    assert torch.equal(coefficients.added, torch.stack([first.mean(), second.mean()])[graph.batch])
-
-
 def gine(**options: Any) -> tuple[Any, Any]:
     """Our GINEConv and PyG's with the same parameters."""
     torch.manual_seed(0)
@@ -175,13 +167,6 @@ def test_what_added_edges_have_is_that_of_their_graph():
     ):
         with pytest.raises(ValueError, match=words):
             imputed(graph, kinds, how)
-
-
-@pytest.mark.parametrize("variant", ["of", "ofs"])
-def test_some_rows_are_rows_of_all(variant):
-    ours, _ = gine(edge_dim=DIM)
-    view, rows = drawn(MINE, variant, q=0.5), torch.tensor([3, 0])
-    assert error(ours.for_targets(rows, X, over(view), ATTR), ours(X, over(view), ATTR)[rows]) <= 1e-12
 
 
 def weightless() -> Tensor:

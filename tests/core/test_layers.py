@@ -159,20 +159,6 @@ def test_layers_compute_what_pyg_computes(case, dtype, tolerance):
 
 
 @every_case
-def test_evaluation_in_a_model_is_pyg_before_and_after_the_graph_is_known(case):
-    """The first call is PyG's own code, later ones RADE's sums; both are the plain layer."""
-    _, theirs = case.pair()
-    x, edges = features(ISOLATED), ISOLATED.edge_index[:, torch.randperm(8, generator=torch.Generator().manual_seed(0))]
-    layer, context = on_views(theirs, Rates(0.3, 0.2))
-    expected = theirs(*case.inputs(x), edges)
-    assert torch.equal(layer.eval()(*case.inputs(x), edges), expected)
-    layer.train()(*case.inputs(x), edges)
-    assert context.knows(edges, 5)
-    assert error(layer.eval()(*case.inputs(x), edges), expected) <= case.allowed
-    assert list(layer.state_dict()) == list(theirs.state_dict())
-
-
-@every_case
 def test_gradients_are_those_of_pyg(case):
     ours, theirs = case.pair()
     graph = NAMED["cycle-chord"]
@@ -196,19 +182,6 @@ def test_an_uncorrected_view_is_pyg_on_its_edges(case):
         assert error(ours(*case.inputs(x), over(view)), expected) <= case.allowed
 
 
-@pytest.mark.parametrize("variant", Variant)
-@every_case
-def test_corrected_steps_can_be_trained(case, variant):
-    """Dense and CSR features agree on a view, and every parameter receives a finite gradient."""
-    ours, _ = case.pair()
-    view, x = drawn(ISOLATED, variant, q=0.5), features(ISOLATED)
-    out = ours(*case.inputs(x), over(view))
-    assert case.first or error(ours(x.to_sparse_csr(), over(view)), out) <= 1e-10
-    loss = (out + ours(*case.inputs(x), over(view, mean=True))).square().sum()
-    gradients = torch.autograd.grad(loss, list(ours.parameters()), **UNUSED) if loss.requires_grad else ()
-    assert all(gradient.isfinite().all() for gradient in gradients)
-
-
 ROWS = [case for case in CASES if case.name in ("GCNConv", "GINConv", "SAGEConv", "GATConv", "GraphConv", "GATv2Conv")]
 
 
@@ -228,19 +201,6 @@ def test_some_rows_are_rows_of_the_whole(case, mode, sparse):
             slopes = [torch.autograd.grad(out.square().sum(), list(ours.parameters()), **UNUSED) for out in outs]
             largest = torch.stack([slope.abs().max() for slope in slopes[0]])
             assert all(error(*pair, scale=largest) <= 1e-10 for pair in zip(*slopes))
-
-
-@pytest.mark.parametrize("name", ["GCNConv", "GATConv", "SAGEConv", "GraphConv", "SGConv"])
-def test_lazy_layers_find_their_width(name):
-    assert getattr(rade.nn, name)(-1, OUT)(torch.randn(5, IN), ISOLATED).shape == (5, OUT)
-
-
-def test_attention_dropout_only_in_training():
-    ours, _ = Case("GATConv", {"dropout": 0.5}).pair()
-    x = features(ISOLATED)
-    assert torch.equal(ours(x, ISOLATED), ours(x, ISOLATED))
-    torch.manual_seed(0)
-    assert not torch.equal(ours.train()(x, ISOLATED), ours(x, ISOLATED))
 
 
 @pytest.mark.parametrize("name", ["GCNConv", "SGConv", "GINConv", "SAGEConv", "GraphConv"])

@@ -77,13 +77,6 @@ def test_inference_tensors_are_not_kept_and_what_is_kept_is_ordinary():
     assert recall.get((x,), None, build) is value
 
 
-def test_an_error_is_not_kept():
-    x, recall = torch.ones(2), Recall()
-    with pytest.raises(ZeroDivisionError):
-        recall.get((x,), None, lambda: 1 / 0)
-    assert recall.get((x,), None, lambda: 5) == 5
-
-
 @pytest.mark.parametrize("other", [copy.copy, copy.deepcopy, lambda recall: pickle.loads(pickle.dumps(recall))])
 def test_copies_are_empty(other):
     x, recall = torch.ones(2), Recall()

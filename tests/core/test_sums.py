@@ -1,4 +1,4 @@
-"""Sums: the algebra of their weights, and the fast path of constant ones with its transpose, against matrices."""
+"""Sparse products and sums against dense matrices: the algebra of weights, the fast path of constant ones, slopes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from core.test_graph import MIXED
 from rade import Graph, Rates, Variant
 from rade.correction import Adjacency
 from rade.distribution import Distribution
+from rade.graph.sparse import Pattern, at_entries, product, row_pointer
 from rade.moments import Normalised
-from rade.sums import LowRank, Messages, Sums, over_nonedges, over_nonedges_by_degree
+from rade.nn.linear import as_sparse
+from rade.sums import LowRank, Sums, over_nonedges, over_nonedges_by_degree
 from rade.testing.aggregators import normal
-from rade.testing.oracle import GRAPHS, error, nonedges, on_edges, one_hot
+from rade.testing.oracle import GRAPHS, error, nonedges, on_edges
 from rade.views import draw
 
 ALL = {**GRAPHS, "mixed": MIXED}
@@ -55,18 +57,6 @@ def test_sums_are_their_matrices_and_add_and_scale_as_these(graph):
             assert error((one + other).apply(x), (matrix + there) @ x, scale=torch.ones(1)) <= 1e-12
 
 
-@every_graph
-def test_heads_are_applied_side_by_side(graph):
-    """Values [E, H] and rows [n, H] act on x [n, H, F] head by head."""
-    n, heads = graph.num_nodes, 3
-    values, loop, x = normal(graph.pattern.size, heads), normal(n, heads, seed=1), normal(n, heads, 2, seed=2)
-    rows, whole = normal(n, heads, seed=3), Sums(graph, values, loop)
-    for h in range(heads):
-        alone = Sums(graph, values[:, h], loop[:, h])
-        assert error(whole.apply(x)[:, h], alone.apply(x[:, h])) <= 1e-14
-        assert error(whole.scaled(rows).apply(x)[:, h], alone.scaled(rows[:, h]).apply(x[:, h])) <= 1e-14
-
-
 def over(mode: str, graph: Graph, variant: str = "of") -> Adjacency:
     distribution = Distribution(graph, Rates(0.4, 0.3), Variant(variant))
     view = draw(distribution, torch.Generator().manual_seed(0)) if mode == "view" else None
@@ -99,39 +89,62 @@ def test_derivatives_of_any_order(mode):
     assert torch.autograd.gradgradcheck(lambda x: sums.apply(x).square(), x)
 
 
-@pytest.mark.parametrize("name", ["path", "batch"])
-def test_derivatives_in_the_weights(name):
-    """Both orders of reverse mode, through every kind of part."""
-    graph = GRAPHS[name]
-    n = graph.num_nodes
-    inputs = [normal(graph.pattern.size), normal(n, seed=1), *(normal(n, 2, seed=seed) for seed in (2, 3, 4))]
-
-    def apply(values: Tensor, rows: Tensor, left: Tensor, right: Tensor, x: Tensor) -> Tensor:
-        return (over_nonedges(graph, left, right).scaled(rows) + Sums(graph, values, rows)).apply(x)
-
-    inputs = [v.requires_grad_() for v in inputs]
-    assert torch.autograd.gradcheck(apply, inputs)
-    assert torch.autograd.gradgradcheck(apply, inputs, fast_mode=True)
+def pattern_of(mask: Tensor, symmetric: bool = False) -> Pattern:
+    target, source = mask.nonzero().t()
+    pointer = row_pointer(target, len(mask))
+    if symmetric:
+        return Pattern(pointer, source, len(mask), torch.argsort(source, stable=True))
+    return Pattern.general(pointer, source, mask.shape[1])
 
 
-def test_features_are_not_written_to():
-    """Parts add to the memory of the sum, never to that of the features."""
-    x = normal(7, 2)
-    before = x.clone()
-    over("view", GRAPHS["batch"]).aggregate(Normalised.symmetric(GRAPHS["batch"], torch.double), x)
-    assert torch.equal(x, before)
+UPPER = (normal(6, 6) > 0).triu(1)
+PATTERNS = {
+    "rectangular": pattern_of(normal(4, 6) > 0),
+    "symmetric": pattern_of(UPPER | UPPER.t(), symmetric=True),
+    "empty rows": pattern_of(normal(6, 3) > 0.8),
+    "empty": pattern_of(torch.zeros(3, 4, dtype=torch.bool)),
+    "full": pattern_of(torch.ones(3, 3, dtype=torch.bool)),
+}
+every_pattern = pytest.mark.parametrize("pattern", PATTERNS.values(), ids=list(PATTERNS))
 
 
-@every_graph
-def test_edges_may_send_messages_of_their_own(graph):
-    """Also to some nodes only; what is added later, non-edges, hears what a node sends to anybody."""
-    n, pattern = graph.num_nodes, graph.pattern
-    messages = Messages(normal(n, 2), normal(pattern.size, 2, seed=1))
-    values, added = normal(pattern.size, seed=2), over_nonedges(graph, normal(n, 1), normal(n, 1, seed=3))
-    dense = torch.einsum("ij,ijf->if", on_edges(graph, values), on_edges(graph, messages.edges))
-    expected = dense + added.apply(messages.nodes)
-    found = Sums(graph, values) + added
-    assert error(found.apply(messages), expected) <= 1e-12
-    some = torch.tensor([1, 0])
-    assert error(found.at(some).apply(messages), expected[some]) <= 1e-12
-    assert error(Sums(graph, values).apply(one_hot(graph)), on_edges(graph, values)) <= 1e-12
+def dense(pattern: Pattern, values: Tensor) -> Tensor:
+    return values.new_zeros(pattern.rows, pattern.columns).index_put((pattern.target, pattern.source), values)
+
+
+@every_pattern
+def test_products_are_dense_products(pattern):
+    values, x, y = normal(pattern.size), normal(pattern.columns, 5, seed=1), normal(pattern.rows, 5, seed=2)
+    matrix = dense(pattern, values)
+    torch.testing.assert_close(product(values, x, pattern), matrix @ x)
+    torch.testing.assert_close(at_entries(y, x, pattern), (y @ x.t())[pattern.target, pattern.source])
+    torch.testing.assert_close(pattern.row_sum(values), matrix.sum(1))
+    torch.testing.assert_close(pattern.column_sum(values), matrix.sum(0))
+    rows = torch.tensor([2, 0])
+    block, entries = pattern.block(rows)
+    torch.testing.assert_close(dense(block, values[entries]), matrix[rows])
+    assert pattern.block(rows)[0] is block
+
+
+@every_pattern
+def test_derivatives(pattern):
+    """Of products and of inner products at entries, twice, against finite differences."""
+    shapes = ((pattern.size,), (pattern.columns, 3), (pattern.rows, 3))
+    values, x, y = (normal(*shape).requires_grad_() for shape in shapes)
+    for apply, inputs in ((product, (values, x)), (at_entries, (y, x))):
+        assert torch.autograd.gradcheck(lambda *given, of=apply: of(*given, pattern), inputs)
+        assert torch.autograd.gradgradcheck(lambda *given, of=apply: of(*given, pattern), inputs)
+
+
+def test_features_that_are_mostly_zero_become_sparse_once_they_came_thrice(monkeypatch):
+    """A bag of words given dense; made anew, changed in place, wanting gradients or dense at heart, it stays dense."""
+    monkeypatch.setattr("rade.nn.linear.MANY", 1)
+    x = torch.zeros(40, 20)
+    x[torch.arange(40), torch.arange(40) % 20] = 1.0
+    assert [as_sparse(x).layout for _ in range(4)] == [torch.strided] * 2 + [torch.sparse_csr] * 2
+    assert torch.equal(as_sparse(x).to_dense(), x)
+    x[0, 3] = 2.0
+    assert as_sparse(x) is x
+    for given in (torch.ones(40, 20), x.clone().requires_grad_(), x.to(torch.bfloat16)):
+        assert all(as_sparse(given) is given for _ in range(5))
+    assert all(as_sparse(x * 2.0).layout == torch.strided for _ in range(5))

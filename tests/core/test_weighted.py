@@ -76,15 +76,3 @@ def test_groups_of_nodes_change_nothing(monkeypatch):
         monkeypatch.setattr(module, name, size)
         for given in (weight, weight.detach()):
             assert all(error(*pair) <= 1e-11 for pair in zip(found(given), whole))
-
-
-def test_what_was_found_serves_the_next_step(monkeypatch):
-    """A rate step is at the rates of the training step before it: moments are integrated once for both."""
-    graph, calls, integrate = GRAPHS["star"], [], module.Integral.with_slopes
-    monkeypatch.setattr(module.Integral, "with_slopes", lambda self, *at: calls.append(at) or integrate(self, *at))
-    coefficients = WeightedSymmetric(graph, torch.double, torch.ones(graph.pattern.size), 1.0)
-    coefficients.expected(Distribution(graph, Rates(0.3, 0.2)))
-    p, q = (torch.tensor(rate, dtype=torch.double, requires_grad=True) for rate in (0.3, 0.2))
-    coefficients.expected(Distribution(graph, Rates(p, q))).edges.sum().backward()
-    assert calls == [(0.3, 0.2)]
-    assert p.grad is not None

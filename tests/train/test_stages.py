@@ -55,7 +55,7 @@ def test_too_many_labels_are_refused():
 
 def test_folds_have_no_share_and_no_corrupted_test():
     pairs = load("far-pair")
-    folded = type(pairs)(**{**vars(pairs), "splits": type("Folds", (), {"folds": 10, "fold": pairs.splits.split})()})
+    folded = type(pairs)(**{**vars(pairs), "splits": type("Folds", (), {"folds": 10, "split": pairs.splits.split})()})
     plan = resolve("far-pair", "gcn", "none", train_share=0.5)
     with pytest.raises(SettingsError, match="far-pair is split into folds; train_share is for"):
         split_for(folded, plan, 0)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -53,8 +54,12 @@ class Setting:
             return self.mode
         if layer.training:
             return "mean" if self.views.sampling == "expected" else "views"
-        plain = not self.variant.keeps_additions and self.noise == NO_NOISE and self.trust.alike
-        return "clean" if plain else "mean"
+        return "clean" if self.noiseless and not self.variant.keeps_additions else "mean"
+
+    @property
+    def noiseless(self) -> bool:
+        """Whether the graph is taken as it is."""
+        return self.noise == NO_NOISE and self.trust.alike
 
 
 class Pass:
@@ -96,7 +101,7 @@ class Context:
     Attributes:
         setting: how views are drawn and corrected.
         rates: the rates for a graph, in training or not.
-        shares: p, and ρ = q over the density.
+        shares: p, ρ = q over the density, that density, and the number of nodes of training graphs, nan if unknown.
         met: is told the first graph of every pass in training, and whether a batch vector came.
         generator: source of all randomness; it moves to the device of the graph when first used.
         trace: notes what layers do, while somebody looks.
@@ -107,7 +112,7 @@ class Context:
         setting: Setting,
         rates: Callable[[Graph, bool], Rates],
         met: Callable[[Graph, bool], None] | None = None,
-        shares: Callable[[], tuple[float, float]] = lambda: (0.0, 0.0),
+        shares: Callable[[], Sequence[float | Tensor]] = lambda: (0.0, 0.0, math.nan, math.nan),
         generator: torch.Generator | None = None,
     ) -> None:
         self.setting, self.rates, self.met, self.shares = setting, rates, met, shares
@@ -162,7 +167,7 @@ class Context:
             known = current.last[2]  # of the layer before
             if known.num_nodes == nodes:
                 return known
-        batch, directed = self._batch(nodes), True if self.setting.views.directed else None
+        batch, directed = self.batch_for(nodes), True if self.setting.views.directed else None
         given = (edge_index, nodes, batch, None, directed)
         found = self._graphs.get((edge_index, batch), (nodes, directed), lambda: Graph.from_edge_index(*given))
         if current is not None:
@@ -174,7 +179,7 @@ class Context:
 
         def build() -> list[tuple[Tensor, Graph]]:
             positions = [(kinds == kind).nonzero().squeeze(1) for kind in torch.unique(kinds)]
-            return [(at, Graph.from_edge_index(edge_index[:, at], nodes, self._batch(nodes))) for at in positions]
+            return [(at, Graph.from_edge_index(edge_index[:, at], nodes, self.batch_for(nodes))) for at in positions]
 
         return self._parts.get((edge_index, kinds), nodes, build)
 
@@ -197,7 +202,7 @@ class Context:
         if self.generator.device != device:
             self.generator = moved(self.generator, device)
         rank, pair = torch.unique(edge_index[1] * sources + edge_index[0], return_inverse=True)
-        p, rho = self.shares()
+        p, rho = (float(share) for share in self.shares()[:2])
         kept = torch.rand(rank.numel(), generator=self.generator, device=device) >= p
         q = min(rho * rank.numel() / max(sources * targets, 1), 1.0)
         drawn = bernoulli_positions(sources * targets, q, self.generator, device)
@@ -209,9 +214,9 @@ class Context:
     def knows(self, edge_index: Tensor, nodes: int) -> bool:
         """Whether the graph of an ``edge_index`` was sorted before."""
         directed = True if self.setting.views.directed else None
-        return self._graphs.known((edge_index, self._batch(nodes)), (nodes, directed))
+        return self._graphs.known((edge_index, self.batch_for(nodes)), (nodes, directed))
 
-    def _batch(self, nodes: int) -> Tensor | None:
+    def batch_for(self, nodes: int) -> Tensor | None:
         """The batch vector of the present call, for layers with as many nodes."""
         batch = None if self.current is None else self.current.batch
         return batch if batch is not None and batch.numel() == nodes else None
@@ -239,7 +244,7 @@ class Context:
         if present.graph is None:
             present.graph = graph
             if self.setting.mode is None and layer.training and self.met is not None:
-                self.met(graph, self._batch(graph.num_nodes) is not None or graph.num_graphs > 1)
+                self.met(graph, self.batch_for(graph.num_nodes) is not None or graph.num_graphs > 1)
         distribution = present.distributions.get(graph)
         if distribution is None:
             distribution = present.distributions[graph] = self.distribution(graph, mode == "views")

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch_geometric.data import Batch
 
 from rade import Graph
-from rade.data import GraphList, Split, mean_batch_nodes, neighbor_loader
+from rade.data import GraphList, NeighborLoader, Split, mean_batch_nodes
 from rade.errors import SettingsError
 from rade.runtime import rank
 from rade.train.backbones import FEW, nearby
@@ -214,7 +214,7 @@ class NeighborBatches(_Chunks):
 
     def steps(self, items: Tensor, size: int, stream: int) -> Iterator[Step]:
         """The sampled graph around each chunk of seeds; seeds come first."""
-        for part in neighbor_loader(self.data, self.fanouts, size, items, seed=stream, backend="builtin"):
+        for part in NeighborLoader(self.data, self.fanouts, size, items, seed=stream):
             part = part.to(self.device)
             seeds = torch.arange(part.batch_size, device=self.device)
             yield Step(part, part.y[: part.batch_size], seeds)
@@ -227,6 +227,5 @@ class NeighborBatches(_Chunks):
     def _usual_nodes(self) -> float:
         """The mean size of a training graph, told by the first few."""
         first = self.parts["train"][: SIZED * self.size]
-        return mean_batch_nodes(
-            neighbor_loader(self.data, self.fanouts, self.size, first, seed=derive(self.seed, 5), backend="builtin")
-        )
+        seed = derive(self.seed, 5)
+        return mean_batch_nodes(NeighborLoader(self.data, self.fanouts, self.size, first, seed=seed))

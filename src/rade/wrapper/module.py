@@ -73,9 +73,9 @@ class _Meeting:
             return self.state.rates_for(graph)
         return self.state.rates_at(graph.density)
 
-    def shares(self) -> tuple[float, float]:
-        """p and ρ."""
-        return float(self.state.rates.p), self.state.rho_now
+    def shares(self) -> tuple[Tensor, ...]:
+        """p, ρ, and the density and size of training graphs, nan as long as they are unknown."""
+        return self.state.p, self.state.rho, self.state.density, self.state.nodes
 
     def met(self, graph: Graph, batched: bool) -> None:
         """A training pass has come to its first graph."""
