@@ -18,7 +18,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 setup: $(STAMP)            ## create the environment
 
-demo: $(STAMP)             ## five methods on random graphs, clean and damaged: table, verdict, picture
+demo: $(STAMP)             ## four questions to a GCN with and without RADE: table, sentences, picture
 	$(BIN)/rade demo
 
 check: $(STAMP)            ## lint and types only

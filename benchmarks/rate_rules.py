@@ -54,7 +54,7 @@ def read(store: Path) -> Places:
 def ends(cell: Cell) -> str:
     """Where p ended, if it moved."""
     assert cell.filled is not None
-    values = [run.last("p") or 0.0 for run in cell.filled.group.runs]
+    values = [list(run.thinned("p").values())[-1] for run in cell.filled.group.runs]
     low, high = f"{min(values):.2f}", f"{max(values):.2f}"
     return "" if cell.row.method.endswith("-fixed") else low if low == high else f"{low}–{high}"
 
@@ -80,9 +80,8 @@ def drawn(cell: Cell) -> Iterable[tuple[str, list[int], list[float]]]:
     """The rule's name, epochs and the mean of p over runs, as far as all of them came."""
     assert cell.filled is not None
     rule = next((name for name in CURVES if cell.row.name == name or cell.row.name.startswith(f"{name} from")), None)
-    curves = [run.curves["p"] for run in cell.filled.group.runs if "p" in run.curves]
-    if rule and curves:
-        values = [dict(zip(curve.epochs, curve.values)) for curve in curves]
+    values = [run.thinned("p") for run in cell.filled.group.runs if "p" in run.history]
+    if rule and values:
         epochs = sorted(set.intersection(*map(set, values)))
         start = float(cell.filled.group.flat["p"])
         yield rule, [0, *epochs], [start, *(mean(one[epoch] for one in values) for epoch in epochs)]

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from rade.statistics import many as many
 from rade.train.record import LATER
 
 if TYPE_CHECKING:
@@ -32,15 +33,6 @@ PATIENCE = 15.0
 SAMPLING = {"eval_batch_size", "fanouts"}
 # Settings that are told where somebody asked for them.
 UNUSUAL = {"corrupt", *LATER}
-
-
-def many(count: int, what: str) -> str:
-    """A count with its noun.
-
-    >>> many(1, "run"), many(12000, "run")
-    ('1 run', '12,000 runs')
-    """
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def fitting(build: Callable[[Collection[str]], Table], dispensable: Sequence[str], console: Console) -> list[str]:
