@@ -18,6 +18,7 @@ from core.driving import on_views
 from rade import Graph, Rates, Variant
 from rade.correction import Adjacency
 from rade.distribution import Distribution
+from rade.nn.linear import as_sparse
 from rade.nn.trace import Trace
 from rade.testing import GRAPHS as NAMED
 from rade.testing.aggregators import normal
@@ -201,6 +202,20 @@ def test_some_rows_are_rows_of_the_whole(case, mode, sparse):
             slopes = [torch.autograd.grad(out.square().sum(), list(ours.parameters()), **UNUSED) for out in outs]
             largest = torch.stack([slope.abs().max() for slope in slopes[0]])
             assert all(error(*pair, scale=largest) <= 1e-10 for pair in zip(*slopes))
+
+
+def test_features_that_are_mostly_zero_become_sparse_once_they_came_thrice(monkeypatch):
+    """A bag of words given dense; made anew, changed in place, wanting gradients or dense at heart, it stays dense."""
+    monkeypatch.setattr("rade.nn.linear.MANY", 1)
+    x = torch.zeros(40, 20)
+    x[torch.arange(40), torch.arange(40) % 20] = 1.0
+    assert [as_sparse(x).layout for _ in range(4)] == [torch.strided] * 2 + [torch.sparse_csr] * 2
+    assert torch.equal(as_sparse(x).to_dense(), x)
+    x[0, 3] = 2.0
+    assert as_sparse(x) is x
+    for given in (torch.ones(40, 20), x.clone().requires_grad_(), x.to(torch.bfloat16)):
+        assert all(as_sparse(given) is given for _ in range(5))
+    assert all(as_sparse(x * 2.0).layout == torch.strided for _ in range(5))
 
 
 @pytest.mark.parametrize("name", ["GCNConv", "SGConv", "GINConv", "SAGEConv", "GraphConv"])
