@@ -8,7 +8,7 @@ from fuzz.values import NAMES, NUMBERS, WORDS, backbone, name, scalar, toml, val
 from rade.train.methods import METHODS
 
 FLAGS = ("--fixed-rates", "--resume", "--overwrite", "--json", "--no-such-option", "--")
-PATHS = ("--out", "--config", "--data-root", "--tensorboard")
+PATHS = ("--out", "--config", "--data-root")
 option = st.one_of(
     st.tuples(st.sampled_from([f"--{name.replace('_', '-')}" for name in NAMES]), scalar.map(str)),
     st.tuples(st.just("--set"), st.tuples(name, value).map(lambda pair: f"{pair[0]}={toml(pair[1])}")),
