@@ -10,9 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from rade.errors import RunError
 from rade.experiment.store import existing
 from rade.statistics import Pair, averaged, best_common_epoch
-from rade.train.errors import RunError
 from rade.train.record import LATER, NEUTRAL, RunRecord
 
 LAST = 10  # epochs that tell what is left of a score when training goes on
@@ -43,7 +43,7 @@ class Run(RunRecord):
         return math.fsum(last) / LAST if len(last) == LAST else None
 
     def thinned(self, name: str) -> dict[int, float]:
-        """A curve at every k-th epoch, k from the epochs that the run was allowed: equal settings share their epochs."""
+        """A curve at every k-th epoch; k is from the epochs that the run was allowed: equal settings share theirs."""
         curve = self.history.get(name, [])
         return {at + 1: curve[at] for at in range(0, len(curve), max(1, -(-self.settings["epochs"] // POINTS)))}
 
@@ -82,7 +82,7 @@ def _diagnosis(path: Path) -> Mapping[str, Any]:
         record = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         record = None
-    if not isinstance(record, dict) or not _DIAGNOSIS <= record.keys():
+    if not isinstance(record, dict) or not record.keys() >= _DIAGNOSIS:
         raise RunError(f"{path} is torn, or not what rade diagnose writes; delete it or diagnose again")
     return record
 

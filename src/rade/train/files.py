@@ -7,7 +7,7 @@ import secrets
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -84,8 +84,12 @@ def load_tensors(path: Path) -> Any:
 
 def save_json(path: Path, content: Any) -> None:
     """Write JSON, indented and with a final newline; numbers that JSON lacks are refused."""
-    text = json.dumps(content, indent=1, allow_nan=False) + "\n"
-    write_whole(path, lambda file: file.write(text.encode()))
+    save_bytes(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+
+
+def save_bytes(path: Path, content: bytes) -> None:
+    """Write a file whole."""
+    write_whole(path, lambda file: file.write(content))
 
 
 def load_run_record(path: Path) -> RunRecord:
@@ -144,6 +148,7 @@ def sole_writer(path: Path, busy: str) -> Iterator[None]:
     """Hold the lock that a file is; `busy` is the sentence for whoever comes second.
 
     SQLite locks the file by the operating system's means, which let go of it when a process ends, however it does.
+    Whoever held it removes it, while nobody else can hold it.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -156,4 +161,10 @@ def sole_writer(path: Path, busy: str) -> Iterator[None]:
             raise RunError(busy) from None
         raise EnvironmentFault(f"cannot write to {path.parent}: {error}; choose another folder") from None
     with closing(lock):
-        yield
+        if not path.exists():  # removed by its last holder after we had opened it
+            raise RunError(busy)
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                path.unlink()
