@@ -1,4 +1,4 @@
-"""Pure statistics of runs that pair up, without torch; `docs/report.md` gives every formula and its source."""
+"""Pure statistics of runs that pair up, without torch; `docs/reproduce.md` gives every formula and its source."""
 
 import math
 from collections.abc import Mapping, Sequence

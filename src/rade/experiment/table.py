@@ -1,6 +1,6 @@
 """Experiments as data: which cells a table has, how each one is trained, and what the paper printed there.
 
-A table is one TOML file, packaged or a researcher's own; the schema is in docs/experiments.md. Nothing here imports
+A table is one TOML file, packaged or a researcher's own; the schema is in docs/reproduce.md. Nothing here imports
 torch: reports read tables without it, so names of data sets, methods and backbones are checked where they are used.
 """
 
