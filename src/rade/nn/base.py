@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from functools import cached_property, partial, wraps
+from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
 import torch
@@ -22,6 +23,7 @@ from rade.nn.edge_values import listed_edges
 from rade.nn.export import is_traced, mean_of_views
 from rade.nn.linear import dense, is_plain, linear, linear_of_sums, linear_part
 from rade.nn.pairs import aggregate_pairs
+from rade.nn.relations import Relations
 from rade.nn.trace import After, Aggregated
 from rade.runtime import ordinary_tensors
 from rade.sums import Messages
@@ -65,6 +67,7 @@ class CorrectedConv:
     aggregations: ClassVar[tuple[type[Module], ...]] = (SumAggregation,)  # of PyG's ``aggr`` those that have
     added_weight: float | None = None  # of an added edge, where edges have weights; None: their mean within the graph
     _context: Context | None = None
+    _reverses: Relations = MappingProxyType({})  # of the relations that it aggregates over at once
     _plain: ClassVar[type[MessagePassing]]
     _names: ClassVar[tuple[str, ...]]
 
