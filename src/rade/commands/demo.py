@@ -75,8 +75,8 @@ def collect(seeds: int, epochs: int, workers: int | None, console: Console) -> d
     """Scores by question and row, seed by seed; on a terminal a bar shows how far it is."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from rade.errors import RunError
     from rade.experiment.grid import attempt, run_all
-    from rade.train.errors import RunError
 
     jobs = [(place, seed) for seed in range(seeds) for place in range(len(QUESTIONS))]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
