@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import re
 import subprocess
 import sys
 import threading
@@ -469,25 +468,6 @@ def test_processes_give_the_numbers_of_one(tmp_path):
         [sys.executable, "script.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
     )
     assert done.stdout.strip() == f"{expected} ()", done.stderr[-2000:]
-
-
-def test_the_python_of_the_guide_runs(tmp_path, monkeypatch):
-    """Its blocks one after the other, with fewer seeds and epochs."""
-    monkeypatch.chdir(tmp_path)
-    text = (Path(__file__).parents[1] / "docs" / "compare.md").read_text("utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 4
-    names = {"make_net": make_net, "data": one_graph()}
-    for block in blocks:
-        short = (
-            block.replace("seeds=10", "seeds=1")
-            .replace("epochs=200", "epochs=2")
-            .replace("epochs=20", "epochs=2")
-            .replace("=None, ", "=1, ")
-        )
-        short = short.replace("progress=print)", "training=rade.Training(epochs=2), workers=1)")
-        exec(compile(short, "docs/compare.md", "exec"), names)
-    assert list(names["found"].differences) == ["a fifth of the edges", "RADE, 0.2", "RADE, one view"]
 
 
 def test_batches_never_end_in_a_single_graph():

@@ -13,7 +13,7 @@ import rade.testing
 from rade.distribution import Correction, Distribution, Rates, Views, number
 from rade.graph.graph import Graph
 from rade.moments import Coefficients, Moments, Normalised, Weights
-from rade.testing import ALL, CASES, CHECKS, GRAPHS, Aggregator, AllViews, plain
+from rade.testing import ALL, CHECKS, GRAPHS, Aggregator, AllViews, plain
 from rade.testing.aggregators import EXACT
 from rade.testing.oracle import error, on_pairs
 from rade.views import View
@@ -119,22 +119,6 @@ def test_a_forgotten_covariance_is_found(check):
         CHECKS[check](broken("Forgetful", Sum, covariance=Coefficients.covariance))
 
 
-def test_the_sentence_names_graph_rates_variant_and_error():
-    mine = broken("Broken", Sum, mean=keeps_its_mean)
-    words = r"mean over all views of RADE-OF, graph 'path' at p=0\.3, q=0\.2: relative error 3\.0e-01, allowed 1e-08"
-    with pytest.raises(AssertionError, match=words):
-        CHECKS["corrected_mean_is_what_inference_computes"](mine)
-
-
-def test_keys_that_are_equal_across_the_registry_promise_the_same():
-    """No two aggregators of the registry share a key on one graph, unless they aggregate alike."""
-    graph = GRAPHS["isolated"]
-    keys = [(str(a), a.alone(graph).key) for a in ALL]
-    own = [key for _, key in keys if key is not None]
-    assert len(own) == 6
-    assert len(set(own)) == len(own)
-
-
 def test_a_subclass_must_make_its_own_promise():
     """An inherited key would let other coefficients share the parent's sums."""
 
@@ -148,16 +132,6 @@ def test_no_pytest_is_needed():
         names = [name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names]
         names += [str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
         assert not any("pytest" in name for name in names), path
-
-
-def test_there_is_a_reason_for_each_case():
-    """p = 0, q = 0, q = 1, a batch, an isolated node, a single non-edge, a hub, the plain one, and three directed."""
-    assert len(CASES) == 11
-    assert {case.p == 0.0 for case in CASES} == {case.q in (0.0, 1.0) for case in CASES} == {True, False}
-    assert any(case.graph.num_graphs == 2 for case in CASES)
-    assert any(int(case.graph.degree.min()) == 0 for case in CASES)
-    assert any(case.graph.num_nonedges == 1 for case in CASES)
-    assert sum(case.graph.directed for case in CASES) == 3
 
 
 def test_fixed_numbers_cannot_be_enumerated():

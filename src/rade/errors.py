@@ -54,7 +54,7 @@ def is_machine(error: OSError, writing: bool = False) -> bool:
     return errno.errorcode.get(error.errno or 0) in _MACHINE or (writing and error.errno == errno.ENOENT)
 
 
-def choose(what: str, value: object, allowed: tuple[str, ...]) -> None:
+def choose(what: str, value: object, allowed: tuple[object, ...]) -> None:
     """Refuse a word that is not one of ``allowed``.
 
     >>> choose("sampling", "poisson", ("bernoulli", "fixed"))

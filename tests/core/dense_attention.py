@@ -1,4 +1,4 @@
-"""Attention's moments by brute force: all subsets of what a node may hear, and a fine integral, both dense."""
+"""Attention's moments by brute force: a fine integral over every pair, dense."""
 
 from __future__ import annotations
 
@@ -88,26 +88,6 @@ class Dense:
     mean: Tensor
     square: Tensor
     loop: Tensor
-
-
-def all_subsets(case: Case) -> Dense:
-    """Every subset of the other nodes with its probability: rows are independent, so 2^(n−1) suffice for each."""
-    n, heads = case.s.shape
-    mean, square, loop = [], [], []
-    for i in range(n):
-        others = (case.edge[i] | case.other[i]).nonzero().squeeze(1)
-        bits = (torch.arange(2 ** len(others))[:, None] >> torch.arange(len(others))) & 1
-        rate = case.rate[i, others]
-        chance = torch.where(bits.bool(), rate, 1.0 - rate).prod(1)
-        logs = torch.where(bits.bool()[..., None], case.log_weight[i, others], -torch.inf)
-        logs = torch.cat([logs, case.own[i].expand(len(bits), 1, heads)], 1)
-        alpha = torch.softmax(logs, 1).nan_to_num(0.0)  # [subsets, others + 1, H]
-        first, second = (torch.einsum("s,sjh->jh", chance, alpha**r) for r in (1, 2))
-        empty = torch.zeros(n, heads, dtype=torch.double)
-        mean.append(empty.index_copy(0, others, first[:-1]))
-        square.append(empty.index_copy(0, others, second[:-1]))
-        loop.append(first[-1])
-    return Dense(torch.stack(mean), torch.stack(square), torch.stack(loop))
 
 
 def fine_integral(case: Case) -> Dense:

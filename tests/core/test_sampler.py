@@ -101,16 +101,6 @@ def test_extreme_rates(graph, sampling):
     assert torch.equal(nothing.edge_index, graph.edge_index)
 
 
-def test_kept_edges_in_the_callers_order():
-    """Self-loops are kept, and all of a repeated edge or none."""
-    edges = torch.tensor([[3, 0, 1, 0, 1, 2, 1, 0], [3, 1, 0, 1, 2, 1, 0, 0]])
-    graph = Graph.from_edge_index(edges, 4)
-    for seed in range(20):
-        view = sample_view(graph, Rates(0.5, 0.5), seeded(seed))
-        there = torch.eye(4, dtype=torch.bool).index_put(tuple(view.edge_index), torch.tensor(True))
-        assert torch.equal(view.kept_as_given(), there[tuple(edges)])
-
-
 @pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
 @pytest.mark.parametrize("n", [10**5, 2**20, 9_999_999, 10**7])
 def test_unranking_is_exact_for_large_graphs(n, directed):

@@ -12,7 +12,7 @@ from rade.correction import Adjacency
 from rade.distribution import Distribution
 from rade.graph.sparse import Pattern, at_entries, product, row_pointer
 from rade.moments import Normalised
-from rade.nn.linear import as_sparse, feature_pattern, linear, matmul
+from rade.nn.linear import as_sparse
 from rade.sums import LowRank, Sums, over_nonedges, over_nonedges_by_degree
 from rade.testing.aggregators import normal
 from rade.testing.oracle import GRAPHS, error, nonedges, on_edges
@@ -134,20 +134,6 @@ def test_derivatives(pattern):
     for apply, inputs in ((product, (values, x)), (at_entries, (y, x))):
         assert torch.autograd.gradcheck(lambda *given, of=apply: of(*given, pattern), inputs)
         assert torch.autograd.gradgradcheck(lambda *given, of=apply: of(*given, pattern), inputs)
-
-
-def test_csr_features_through_a_linear_layer():
-    """The same values and gradients as with dense features, bias included or not; the pattern is found once."""
-    torch.manual_seed(0)
-    layer, x = torch.nn.Linear(6, 3).double(), normal(5, 6) * (normal(5, 6, seed=1) > 0)
-    for bias in (True, False):
-        outs = linear(layer, x, bias), linear(layer, x.to_sparse_csr(), bias)
-        torch.testing.assert_close(*outs)
-        torch.testing.assert_close(*(torch.autograd.grad(out.square().sum(), layer.weight)[0] for out in outs))
-    torch.testing.assert_close(matmul(x.to_sparse_csr(), layer.weight), x @ layer.weight.t())
-    given = x.to_sparse_csr()
-    assert feature_pattern(given) is feature_pattern(given)
-    assert feature_pattern(given.clone()) is not feature_pattern(given)
 
 
 def test_features_that_are_mostly_zero_become_sparse_once_they_came_thrice(monkeypatch):

@@ -26,13 +26,6 @@ def test_configurations_are_accepted_or_refused(content):
         rade("train", "--config", "file.toml", data=enough)
 
 
-@given(st.binary(max_size=60))
-def test_any_file_is_a_configuration_or_none(content):
-    with empty_folder() as folder:
-        (folder / "file.toml").write_bytes(content)
-        rade("train", "--config", "file.toml", data=enough)
-
-
 @given(st.lists(option, max_size=5), st.sampled_from(["train", "predict", "datasets", "trian"]))
 def test_command_lines_are_accepted_or_refused(options, command):
     with empty_folder():

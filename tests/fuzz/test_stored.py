@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz.outcome import rade, small
-from fuzz.values import value
 from rade.train import Interrupted, resolve, train_run
 from rade.train.run import Keeping
 
@@ -75,35 +74,8 @@ def test_damaged_models_do_not_predict(change, stored):
         assert "model.pt is damaged or not a file of rade" in err
 
 
-@given(keys=st.lists(st.integers(0, 20), min_size=1, max_size=5), content=value | st.none())
-def test_edited_results(keys, content, stored):
-    folder = _copy(stored / "done")
-    path = folder / "rade-of/run-0/result.json"
-    record = json.loads(path.read_text())
-    _edit(record, keys, content)
-    path.write_text(json.dumps(record))
-    rade(*COMMAND, "--out", folder, "--resume")
-
-
 def _copy(folder: Path) -> Path:
     copy = folder.with_name("copy")
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(folder, copy)
     return copy
-
-
-def _edit(nest, keys, content):
-    """Walk down by the given numbers and put the content in the last place, or remove it."""
-    place = nest
-    for number in keys[:-1]:
-        inner = _inside(place, number)
-        if not isinstance(inner, dict | list) or not inner:
-            break
-        place = inner
-    names = list(place) if isinstance(place, dict) else range(len(place))
-    place[names[keys[-1] % len(names)]] = content
-
-
-def _inside(place, number):
-    names = list(place) if isinstance(place, dict) else range(len(place))
-    return place[names[number % len(names)]]

@@ -113,13 +113,6 @@ def test_noise_is_found_and_undone(trained):
     assert all(guess.share == guess.evidence.told for guess in told)
 
 
-@pytest.mark.parametrize("factor", [0.5, 1.0, 2.0])
-def test_a_wrong_rate_still_helps(trained, factor):
-    noisy, share = spoiled(trained.edges, 0.7, seed=2)
-    rates = rates_of(rade.Graph.from_edge_index(noisy, NODES), min(factor * share, 0.9))
-    assert trained.accuracy(noisy, rade.Denoised(rates)) >= trained.accuracy(noisy, rade.Expected())
-
-
 def test_a_wide_interval_without_zero_is_no_indifference(trained):
     """No noise is right in half of the rows, every other share in nine of ten."""
     rows, graph = torch.arange(100), rade.Graph.from_edge_index(trained.edges, NODES)

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, huber_loss, l1_loss, mse_loss
 
-from rade.distribution import Correction, Distribution, Rates, Variant
+from rade.distribution import Distribution, Rates, Variant
 from rade.rates.readout import Labelled, Readout, loss_curvature
 from rade.rates.regulariser import CleanPass, NoGradient, clean_gradient_norm, gradient_norm
 from rade.rates.rules import GradNorm, Seen
@@ -49,25 +49,6 @@ def test_the_slope_of_the_objective_is_double_backward_autograd(aggregator, p, r
         value, found = objective(problem, p, rho, by_autograd)
         torch.testing.assert_close(value, expected.detach(), rtol=1e-9, atol=0)
         torch.testing.assert_close(found, slope, rtol=1e-6, atol=1e-6 * float(slope.abs().max()))
-
-
-@every_point
-@every_aggregator
-def test_the_slope_of_the_objective_is_that_of_finite_differences(aggregator, p, rho):
-    """Central differences of J in p and ρ, step 1e-5."""
-    problem, step, at = Problem(aggregator, "path"), 1e-5, torch.tensor([p, rho], dtype=torch.double)
-    ends = [[problem.objective(*(at + sign * step * unit)) for sign in (1, -1)] for unit in torch.eye(2).double()]
-    expected = torch.stack([(up - down).detach() / (2 * step) for up, down in ends])
-    _, found = objective(problem, p, rho, by_autograd=False)
-    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6 * float(expected.abs().max()))
-
-
-def test_only_plain_sums_without_a_cap_are_separable():
-    assert Problem("sum", "path").regulariser().factors is not None
-    assert Problem("mean", "path").regulariser().factors is None
-    capped = Problem("sum", "path")
-    capped.distribution = replace(capped.distribution, correction=Correction(cap=2.0))
-    assert capped.regulariser().factors is None
 
 
 def test_rows_and_known_labels_are_those_of_the_loss():

@@ -8,11 +8,9 @@ from tests.report.synthetic import cell, line, report, row, store, table
 
 import rade
 from rade.commands.demo import Stress, verdicts
-from rade.commands.train import verdicts_of
 from rade.comparison import Run
 from rade.report.judge import HINT, Verdict
 from rade.statistics import fold_ratio, paired
-from rade.train.folder import Summaries
 from rade.train.record import RunRecord
 
 # Validation curves of the ten stored folds of PROTEINS, GCN, at their first, best common and last epoch.
@@ -21,8 +19,9 @@ TABLE = table(line("none", "none"), line("rade-of", "rade-of"), datasets=("prote
 
 
 def rows(curves):
+    rates = {name: [0.0] * 3 for name in "pq"}
     return [
-        row(0.7, run=run, folds=10, done=3, dataset="proteins", method=method, history={"val": curve, "p": [0.0] * 3})
+        row(0.7, run=run, folds=10, done=3, dataset="proteins", method=method, history={"val": curve, **rates})
         for method, found in curves.items()
         for run, curve in enumerate(found)
     ]
@@ -31,7 +30,7 @@ def rows(curves):
 def trained(curves):
     """What `rade train` concludes from these folds."""
     records = [RunRecord.of(one) if isinstance(one, dict) else one for one in rows(curves)]
-    return Summaries({name: [one for one in records if one.settings["method"] == name] for name in curves}, Path())
+    return rade.Comparison.of({name: [one for one in records if one.settings["method"] == name] for name in curves})
 
 
 def reported(curves):
@@ -45,9 +44,8 @@ def compared(curves, ratio):
 
 
 def test_the_folds_of_proteins_have_one_interval():
-    comparison = trained(FOLDS)
-    (told,) = verdicts_of(comparison)
-    assert str(comparison.differences[1]) == str(told.result) == "+0.90 [−1.59, 3.39]"
+    (told,) = trained(FOLDS).differences.values()
+    assert str(told.result) == "+0.90 [−1.59, 3.39]"
     assert reported(FOLDS).result == told.result
     found = compared(FOLDS, fold_ratio(10)).result
     assert (str(found), found.p) == (str(told.result), pytest.approx(told.result.p))
@@ -57,14 +55,13 @@ def test_the_folds_of_proteins_have_one_interval():
 
 def test_equal_differences_have_no_interval_anywhere():
     curves = {"none": [[0.5, 0.6, 0.5]] * 3, "rade-of": [[0.5, 0.7, 0.5]] * 3}
-    comparison = trained(curves)
-    assert str(comparison.differences[1]) == "+10.00"
-    assert comparison.to_json()["summaries"][1]["difference"] == {"mean": pytest.approx(0.1), "low": None, "high": None}
+    (told,) = trained(curves).differences.values()
+    assert str(told.result) == "+10.00"
     seeds = {method: {"clean": tuple(curve[1] for curve in found)} for method, found in curves.items()}
     assert verdicts(Stress(seeds, "accuracy"))[0] == "rade-of against none: +10.0 in every graph: clean"
     sentence = "rade-of is 10.00 points above the plain model in each of 3 seeds; without spread there is no interval."
     assert str(compared(curves, 0.0)) == sentence
-    assert str(verdicts_of(comparison)[0]) == sentence.replace("the plain model", "none").replace("seeds", "folds")
+    assert str(told) == sentence.replace("seeds", "folds")
 
 
 def found(rows, name, kind="plain"):

@@ -70,27 +70,6 @@ class Residual(nn.Module):
         return self.predict(x)
 
 
-class Shared(nn.Module):
-    """One convolution applied twice, in a ModuleDict; the graph comes first, under another name, with options."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = nn.ModuleDict({"in": nn.Linear(FEATURES, 6), "conv": GraphConv(6, 6)})
-        self.layers["out"] = nn.Linear(6, CLASSES)
-
-    def forward(self, links: Tensor, x: Tensor, scale: float = 1.0, *, shift: Tensor | None = None) -> Tensor:
-        x = self.layers["in"](x * scale if shift is None else x * scale + shift)
-        for _ in range(2):
-            x = self.layers["conv"](x, links).tanh()
-        return self.layers["out"](x)
-
-
-def test_hand_written_models():
-    run(seeded(Shared), EDGES, X)
-    run(seeded(Shared), x=X, links=EDGES, scale=0.5)
-    run(seeded(Shared), EDGES, x=X, shift=0.1 * X)
-
-
 def test_frozen_layers():
     """Only the head learns: rates adapt by its gradients alone."""
     net = seeded(lambda: GCN(FEATURES, 6, 2, CLASSES, jk="last"))

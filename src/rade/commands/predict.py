@@ -22,7 +22,7 @@ def predict(
         str | None,
         typer.Option(
             help="P,Q: rates of missing and of spurious edges to undo; P,Q,KIND also says by what edges are "
-            "trusted: features, common-neighbors or degrees; auto: by the validation labels."
+            "trusted: features; auto: by the validation labels."
         ),
     ] = None,
     corrupt: Annotated[

@@ -1,6 +1,6 @@
 """Experiments as data: which cells a table has, how each one is trained, and what the paper printed there.
 
-A table is one TOML file, packaged or a researcher's own; the schema is in docs/experiments.md. Nothing here imports
+A table is one TOML file, packaged or a researcher's own; the schema is in docs/reproduce.md. Nothing here imports
 torch: reports read tables without it, so names of data sets, methods and backbones are checked where they are used.
 """
 
@@ -138,12 +138,6 @@ class Experiment:
             _different(tuple(row.name for row in self.rows))
         except ValueError as error:
             raise ValueError(f"names of rows {error}") from None
-        for row in self.rows:
-            by_dataset = {f"settings.{name}": value for name, value in row.settings.items()}
-            by_dataset |= {f"published.{backbone}": numbers for backbone, numbers in row.published.items()}
-            for name, value in by_dataset.items():
-                if isinstance(value, Mapping):
-                    _known(value, self.datasets, f"row '{row.name}': {name}", "data set")
 
 
 @dataclass(frozen=True)

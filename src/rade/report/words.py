@@ -11,22 +11,13 @@ from rade.report.cells import Cell
 from rade.report.judge import WORDS, Verdict
 from rade.report.runs import Group, Run
 from rade.report.tables import Report, Table
-from rade.statistics import Pair, Spread, number, paired_scores, spread
+from rade.statistics import Pair, Spread, many, number, paired_scores, spread
 from rade.train.record import NEUTRAL
 
 # Commands that differ by the number of their run only are one command, with R in its place.
 _RUN = re.compile(r"(--run)[ =]\d+\b")
 
 Counted = list[tuple[str, int]]
-
-
-def many(count: int, what: str) -> str:
-    """A count with its noun.
-
-    >>> many(1, "run"), many(12000, "run")
-    ('1 run', '12,000 runs')
-    """
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:
@@ -53,9 +44,7 @@ def p_value(value: float | None) -> str:
     >>> p_value(0.0004), p_value(0.04), p_value(None)
     ('< 0.001', '0.040', '–')
     """
-    if value is None:
-        return "–"
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+    return number(value, 3) if value is None or value >= 0.001 else "< 0.001"
 
 
 def seeds(verdict: Verdict) -> str:
@@ -78,7 +67,7 @@ def settings_words(group: Group) -> str:
 
 def summary(report: Report) -> str:
     """How much there is and how comparisons came out; what stands in several tables counts once, by the first."""
-    runs, tables = report.store.runs, report.tables
+    runs, tables = report.stored.runs, report.tables
     text = f"{many(len(runs), 'run')} on {many(len({run.settings['dataset'] for run in runs}), 'data set')}"
     filled, cells = sum(len(table.filled) for table in tables), sum(len(table.cells) for table in tables)
     text += f"; {filled:,} of {cells:,} cells in {many(len(tables), 'table')} have runs." if tables else "."
@@ -90,8 +79,7 @@ def summary(report: Report) -> str:
     if counted:
         found = ", ".join(f"{counted[code]} {words}" for code, words in WORDS.items() if counted[code])
         text += f" RADE and its variants against the plain backbone, {many(counted.total(), 'comparison')}: {found}."
-    text += f" {many(len(report.store.failures), 'run')} failed." if report.store.failures else ""
-    return text + (f" {many(len(report.store.problems), 'file')} could not be used." if report.store.problems else "")
+    return text + (f" {many(len(report.stored.failures), 'run')} failed." if report.stored.failures else "")
 
 
 def sentence(table: Table) -> str:
@@ -137,12 +125,12 @@ def rates(report: Report) -> Iterator[tuple[Cell, Group, str, str]]:
 
 
 def _moves(group: Group) -> bool:
-    curves = [run.curves[name].values for run in group.runs for name in ("p", "q") if name in run.curves]
-    return any(min(values) != max(values) for values in curves)
+    curves = [run.thinned(name).values() for run in group.runs for name in ("p", "q")]
+    return any(min(values) != max(values) for values in curves if values)
 
 
 def _path(group: Group, name: str, form: str) -> str:
-    curves = [run.curves[name].values for run in group.runs if name in run.curves]
+    curves = [list(run.thinned(name).values()) for run in group.runs if name in run.history]
     low, high = (f"{end(values[-1] for values in curves):{form}}" for end in (min, max))
     return f"{curves[0][0]:{form}}, {low if low == high else f'{low}–{high}'}"
 
