@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import replace
 from functools import cached_property, partial, wraps
+from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
 import torch
@@ -20,8 +21,10 @@ from rade.graph.sparse import is_sparse, places, without_autocast
 from rade.moments.base import Coefficients
 from rade.nn.context import Context, Find, Mode
 from rade.nn.edge_values import listed_edges
+from rade.nn.export import is_traced, mean_of_views
 from rade.nn.linear import dense, is_plain, linear, linear_of_sums, linear_part
 from rade.nn.pairs import aggregate_pairs
+from rade.nn.relations import Relations
 from rade.nn.trace import After, Aggregated
 from rade.runtime import ordinary_tensors
 from rade.sums import Messages
@@ -29,7 +32,6 @@ from rade.sums import Messages
 Rows = tuple[Tensor | None, Tensor | None]  # the nodes that sums are wanted for, and those with features; None: all
 EVERYBODY: Rows = (None, None)
 SHORT = (torch.float16, torch.bfloat16)
-EXPORTING = getattr(torch.compiler, "is_exporting", bool)  # PyTorch before 2.7 has no such question
 HOOKS = tuple(
     f"_{what}_forward_{when}hooks"
     for what in ("propagate", "message", "aggregate", "message_and_aggregate", "edge_update")
@@ -77,6 +79,7 @@ class CorrectedConv:
     scores: ClassVar[bool] = False  # whether coefficients are made of features, which must then come of all nodes
     added_weight: float | None = None  # of an added edge, where edges have weights; None: their mean within the graph
     _context: Context | None = None
+    _reverses: Relations = MappingProxyType({})  # of the relations that it aggregates over at once
     _plain: ClassVar[type[MessagePassing]]
     _names: ClassVar[tuple[str, ...]]
 
@@ -215,6 +218,11 @@ class CorrectedConv:
             edge_index = given["edge_index"]
         if rows is not EVERYBODY and context.current is not None:
             context.current.targets = rows[0]
+        if mode != "clean" and is_traced():
+            graph = cast(Any, mean_of_views(type(self).__name__, context, given, mode))
+            if not self.moments_on(graph, given):
+                raise graph.refusal
+            return self._corrected(given, LayerViews(graph, lambda step: graph, linear=False))
         graph = self._graph(context, edge_index, x, mode)
         if graph is not None and self._has_moments(graph, given, context):
             views = context.views_for(cast(Module, self), graph, mode)
@@ -235,19 +243,12 @@ class CorrectedConv:
             return None
         if x.dim() != 2 or edge_index.dtype != torch.long:
             return None
-        traced = torch._C._get_tracing_state() is not None
         if mode == "clean" and context.trace is None:
-            fixed = traced or torch.compiler.is_compiling() or self._option("cached", False)
+            fixed = is_traced() or torch.compiler.is_compiling() or self._option("cached", False)
             if fixed or _against_sums(x):
                 return None
             if not is_sparse(x) and not context.knows(edge_index, x.shape[0]):  # PyG's take no sparse features
                 return None
-        elif traced or EXPORTING():
-            raise RuntimeError(
-                "only PyG's own layers can be traced or exported, as RADE-OF runs them in evaluation: views, and the "
-                "additions that RADE-OFS expects, are found for each graph anew; predict with this model as it is, or "
-                "trace rade.revert(model), which lacks them"
-            )
         return context.graph_of(edge_index, x.shape[0])
 
     def _has_moments(self, graph: Graph, given: dict[str, Any], context: Context) -> bool:
@@ -274,8 +275,8 @@ class CorrectedConv:
     def _corrected(self, given: dict[str, Any], views: LayerViews) -> Any:
         """The layer's output by RADE's sums, in full precision, whatever the caller's autocast says."""
         x = given["x"]
-        if isinstance(x, Tensor) and len(x) != views.nodes:
-            raise ValueError(f"{type(self).__name__} got features of {len(x)} nodes on a graph of {views.nodes}")
+        if isinstance(x, Tensor) and x.shape[0] != views.nodes:
+            raise ValueError(f"{type(self).__name__} got features of {x.shape[0]} nodes on a graph of {views.nodes}")
         given = {**given, "edge_index": views}
         if isinstance(x, Tensor) and torch.is_autocast_enabled(x.device.type):
             with without_autocast(x.device):

@@ -111,9 +111,11 @@ def as_sparse(x: Tensor) -> Tensor:
 
     Features that are made anew for every call, as by dropout, and those that want gradients stay as they are.
     """
+    if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
+        return x
     if x.numel() < MANY or x.requires_grad or x.dim() != 2 or type(x) is not Tensor or x.layout != torch.strided:
         return x
-    if x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64) or torch.compiler.is_compiling():
+    if x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64):
         return x
     return _seen.get((x,), None, _Seen).form(x)
 
