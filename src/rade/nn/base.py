@@ -21,12 +21,12 @@ from rade.graph.sparse import is_sparse, places, without_autocast
 from rade.moments.base import Coefficients
 from rade.nn.context import Context, Find, Mode
 from rade.nn.edge_values import listed_edges
-from rade.nn.export import is_traced, mean_of_views
+from rade.nn.export import mean_of_views
 from rade.nn.linear import dense, is_plain, linear, linear_of_sums, linear_part
 from rade.nn.pairs import aggregate_pairs
 from rade.nn.relations import Relations
 from rade.nn.trace import After, Aggregated
-from rade.runtime import ordinary_tensors
+from rade.runtime import is_traced, ordinary_tensors
 from rade.sums import Messages
 
 Rows = tuple[Tensor | None, Tensor | None]  # the nodes that sums are wanted for, and those with features; None: all
