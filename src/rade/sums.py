@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from rade.graph.graph import Graph
-from rade.graph.sparse import Pattern, places, product
+from rade.graph.sparse import Pattern, places, product, without_autocast
 
 Matrix = tuple[Pattern, Tensor]  # weights [E] or [E, H] on a pattern
 
@@ -267,14 +267,15 @@ class _Apply(torch.autograd.Function):
             if weights.graphs == 1:
                 total.addmm_(left, right.t() @ x)
                 continue
-            for to, by in zip(torch.split(left, 1, 1), torch.split(right, 1, 1)):
+            columns = ((left, right),) if left.shape[1] == 1 else zip(torch.split(left, 1, 1), torch.split(right, 1, 1))
+            for to, by in columns:
                 sums = x.new_zeros(weights.graphs, x.shape[1]).index_add_(0, weights.from_graph, by * x)
                 total.addcmul_(to, sums.index_select(0, weights.to_graph))
         return total
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        with torch.autocast(gradient.device.type, enabled=False):  # as in `without_autocast`
+        with without_autocast(gradient.device):
             return cast(Tensor, _Apply.apply(gradient, ctx.weights.adjoint)), None  # type: ignore[no-untyped-call]
 
 
