@@ -107,7 +107,7 @@ BAD_MODELS: dict[str, tuple[Any, type[Exception], str]] = {
         lambda: torch.nn.Sequential(torch.nn.Linear(8, 3)), ValueError,
         "expected a model built from graph convolutions, but Sequential has none",
     ),
-    "no edges": (lambda: pyg.HypergraphConv(8, 3), ValueError, "no layer of the model takes an edge_index"),
+    "a mesh": (lambda: pyg.MeshCNNConv(8, 3), ValueError, r"need each of their edges \(meshes\)"),
     "wrapped twice": (lambda: adapting(pyg.GCNConv(8, 3)), ValueError, "wrapped in RADE already.*revert"),
     "class": (lambda: Net, TypeError, r"got the class Net: build it, RADE\(Net\(...\)\)"),
     "number": (lambda: 3, TypeError, "a torch.nn.Module, got 3"),

@@ -92,7 +92,8 @@ def _summed_by(conv: Any, combine: Callable[[Any, Any], Tensor], given: dict[str
 
 
 def _sum_by_sum(conv: CorrectedConv, context: Context, given: dict[str, Any]) -> Any:
-    """For layers with edges of several kinds (positive and negative, by relation): views of what each sum gets.
+    """For layers whose edges have several kinds (positive and negative, by relation), another name, or are found by the
+    layer itself (nearest neighbors): views of what each sum gets.
 
     What such a layer hands over for each edge belongs to the clean one, so views of those are without additions.
     """
@@ -104,15 +105,14 @@ def _sum_by_sum(conv: CorrectedConv, context: Context, given: dict[str, Any]) ->
         if not _is_list(edges):
             return clean
         step = next(steps)
-        inputs = {name: value for name, value in aggregate.keywords.items() if name != "size"}
-        of_edges = [name for name, value in inputs.items() if isinstance(value, Tensor) and name.startswith("edge_")]
+        values = _values_of_edges(conv, edges, aggregate)
         parts = _by_relation(conv, edges, given, _sizes(conv, {"x": None, **aggregate.keywords}, edges))
 
         def drawn(number: int) -> Tensor:
             views = [between(*part, (step, k), number, place) for k, (_, *part, place) in enumerate(parts)]
             kept = torch.cat([first + view.positions for (first, *_), view in zip(parts, views)])
-            rows = {name: inputs[name][kept] for name in of_edges}
-            added = views[0].added if len(parts) == 1 and not of_edges else edges[:, :0]
+            rows = {name: value[kept] for name, value in values.items()}
+            added = views[0].added if len(parts) == 1 and not values else edges[:, :0]
             found: Tensor = aggregate(torch.cat([edges[:, kept], added], 1), **rows)
             return found
 
@@ -137,6 +137,13 @@ def _by_relation(conv: Any, edges: Tensor, given: dict[str, Any], sizes: tuple[i
     return parts
 
 
+def _values_of_edges(conv: Any, edges: Tensor, aggregate: Any) -> dict[str, Tensor]:
+    """What a layer hands to `message` for each edge, as it is: PyG gathers the rest, named _i and _j, from nodes."""
+    names = conv.inspector.get_param_names("message")
+    found = {name: value for name, value in aggregate.keywords.items() if name in names and isinstance(value, Tensor)}
+    return {name: value for name, value in found.items() if len(value) == edges.shape[1]}
+
+
 def _is_list(edge_index: Any) -> bool:
     """Whether it is a tensor of pairs, [2, E]."""
     return isinstance(edge_index, Tensor) and edge_index.layout == torch.strided and edge_index.dtype == torch.long
@@ -150,8 +157,7 @@ def _sums_kind(conv: Any, given: dict[str, Any], edges: Any, kind: int, aggregat
     kinds, whole = given.get("edge_type"), given["edge_index"]
     if kinds is None or not conv.__dict__.get("num_relations", 0) > 1 or not _is_list(edges) or edges is whole:
         return False
-    handed = any(name.startswith("edge_") and value is not None for name, value in aggregate.keywords.items())
-    return not handed and torch.equal(edges, whole[:, kinds == kind])
+    return not _values_of_edges(conv, edges, aggregate) and torch.equal(edges, whole[:, kinds == kind])
 
 
 def _drawing(
