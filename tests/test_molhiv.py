@@ -84,4 +84,4 @@ def test_the_real_files():
 def test_the_documented_table_is_that_of_the_stored_runs():
     root = Path(__file__).parents[1]
     rows = list(molhiv.lines(root / "results/studies/molhiv/molhiv.jsonl"))
-    assert molhiv.table(rows) in (root / "docs/models.md").read_text("utf-8")
+    assert molhiv.table(rows) in (root / "docs/layers.md").read_text("utf-8")

@@ -8,9 +8,8 @@ from contextlib import closing
 
 import pytest
 
-from rade.errors import EnvironmentFault
+from rade.errors import EnvironmentFault, RunError
 from rade.experiment.store import Failure, Store, existing, export, open_store, records_below
-from rade.train.errors import RunError
 
 
 @pytest.fixture

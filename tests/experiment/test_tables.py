@@ -14,7 +14,7 @@ from rade.experiment import Published
 from rade.train.protocol import PROTOCOLS
 from rade.train.settings import BACKBONES, METHODS, Settings, resolve
 
-DOCS = Path(__file__).parents[2] / "docs" / "experiments.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reproduce.md"
 TABLES = [experiment.load(name) for name in experiment.names()]
 named = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 # Data sets that a table may name before the catalogue has them.

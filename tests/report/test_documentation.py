@@ -26,7 +26,7 @@ def test_regenerating_the_results_changes_nothing(rade, tmp_path):
 
 def test_a_page_without_its_block_is_refused(tmp_path, monkeypatch):
     (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "reading.md").write_text("no block")
+    (tmp_path / "docs" / "results.md").write_text("no block")
     (tmp_path / "headline.md").write_text("| a |")
     refresh = script("docs/refresh.py")
     monkeypatch.setattr(refresh, "ROOT", tmp_path)

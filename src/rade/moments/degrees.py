@@ -16,7 +16,7 @@ from rade.graph.graph import Graph
 # Which neighbor or non-neighbor is already counted in c.
 EDGE, NONEDGE, LOOP = (1, 0), (0, 1), (0, 0)
 Counted = tuple[float, tuple[int, int]]  # c, and how many neighbors and non-neighbors are counted in it
-NODES, FROM, TO = 128, -4.6, 6.0  # trapezoid nodes in v: relative error below 1e-11 for s ≤ 2 (docs/moments.md)
+NODES, FROM, TO = 128, -4.6, 6.0  # trapezoid nodes in v: relative error below 1e-11 for s ≤ 2 (docs/theory.md)
 STEP = (TO - FROM) / (NODES - 1)
 KEPT = 4  # rates at which integrals are known: a rate step is at those of the training step before it
 

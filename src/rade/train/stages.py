@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 
 from rade import Graph, Rates, sample_view
 from rade.data import Dataset, GraphList, Provenance, Split
-from rade.train.errors import SettingsError
+from rade.errors import SettingsError
 from rade.train.record import origin
 from rade.train.tasks import LOSSES, METRICS, Problem, Task, generator
 
@@ -178,7 +178,7 @@ def labels_of(dataset: Dataset) -> Tensor:
 def split_of(dataset: Dataset, run: int, seed: int) -> Split:
     """The split of one run: fold number `run` where the data set has folds."""
     check_folds(dataset, run + 1)
-    return dataset.split(run, seed) if dataset.folds == 0 else dataset.fold(run)
+    return dataset.split(run, seed)
 
 
 def split_for(dataset: Dataset, settings: Settings, run: int) -> Split:
