@@ -77,6 +77,7 @@ class Pass:
         self.views: dict[Hashable, View] = {}
         self.between: dict[Hashable, tuple[Tensor, Between]] = {}
         self.of_relation: dict[Hashable, View | Between] = {}
+        self.programs: dict[int, Any] = {}  # graphs of plain operations, where a program is made of the model
         self.distributions: dict[Graph, Distribution] = {}
         self.calls: Counter[Module] = Counter()
         self.plain: set[str] = set()  # kinds of layers for whose edges there are neither views nor their mean
