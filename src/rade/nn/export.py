@@ -19,12 +19,9 @@ from rade.moments.normalised import Normalised
 from rade.nn.context import Context, Mode
 from rade.sums import Messages
 
-_exporting = getattr(torch.compiler, "is_exporting", bool)  # PyTorch before 2.7 has no such question
-
-
-def is_traced() -> bool:
-    """Whether a program is being made of the model, by `torch.jit.trace` or `torch.export`."""
-    return torch._C._get_tracing_state() is not None or bool(_exporting())
+# Whether a program is being made of the model: by `torch.jit.trace` a state, by `torch.export` a yes.
+tracing = torch._C._get_tracing_state
+exporting = getattr(torch.compiler, "is_exporting", bool)  # PyTorch before 2.7 has no such question
 
 
 def mean_of_views(layer: str, context: Context, given: dict[str, Any], mode: Mode) -> PlainGraph:
