@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch.testing import assert_close
 from torch_geometric.data import Data
-from torch_geometric.nn import global_add_pool, global_mean_pool
 from torch_geometric.utils import erdos_renyi_graph
 
 import rade
@@ -191,23 +190,6 @@ def test_a_backbone_takes_sparse_features_and_any_adjacency(name, projection, gr
     if projection:
         projected, net.encoder = net.encoder[1].linear(x), torch.nn.Identity()
         assert_close(out, net(projected, graph), rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("name", ["sgc", "gin-lin"])
-def test_linear_backbones_are_linear(name, graph):
-    net = build_backbone(name, 6, 8, 4).double()
-    one, two = torch.randn(2, NODES, FEATURES, dtype=torch.double)
-    zero = net(torch.zeros_like(one), graph)
-    assert_close(net(one + two, graph) - zero, net(one, graph) + net(two, graph) - 2 * zero)
-
-
-@pytest.mark.parametrize(("pool", "pooling"), [("sum", global_add_pool), ("mean", global_mean_pool)])
-def test_pooling_comes_before_the_head(pool, pooling, graph):
-    batch = torch.zeros(NODES, dtype=torch.long)
-    net = build_backbone("gcn", 6, 8, 4, pool=pool)
-    x = torch.randn(NODES, FEATURES)
-    hidden = net.convolutions[1](net.convolutions[0](x, graph).relu(), graph).relu()
-    assert_close(net(x, graph, batch), net.head(pooling(hidden, batch)))
 
 
 def test_the_atom_encoder_is_that_of_ogb():

@@ -59,6 +59,8 @@ def test_folds_have_no_share_and_no_corrupted_test():
     plan = resolve("far-pair", "gcn", "none", train_share=0.5)
     with pytest.raises(SettingsError, match="far-pair is split into folds; train_share is for"):
         split_for(folded, plan, 0)
+    with pytest.raises(SettingsError, match="data set far-pair has 10 folds; ask for at most as many runs"):
+        split_for(folded, resolve("far-pair", "gcn", "none"), 10)
     with pytest.raises(SettingsError, match="far-pair is scored on the validation part of its folds"):
         train_run(folded, resolve("far-pair", "gcn", "none", test_corrupt="0,1"), 0, None)
 
