@@ -7,7 +7,8 @@ views for each of them, at the same input: the steps before it are given to the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from itertools import count
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
@@ -15,11 +16,14 @@ from torch import Tensor
 from rade.graph.graph import Graph
 from rade.nn.context import Context
 from rade.nn.edge_values import impute_added
+from rade.nn.relations import Place, as_reverse_of
+from rade.views import View
 
 if TYPE_CHECKING:
     from rade.nn.base import CorrectedConv
 
 Draw = Callable[[int, int], tuple[Tensor, dict[str, Any]]]  # by step and number: edge_index of a view, values of edges
+OfKind = Callable[[int, int], Tensor]  # by kind of edges and number: edge_index of those alone
 
 
 class _Reached(Exception):
@@ -33,10 +37,11 @@ def aggregate_pairs(conv: CorrectedConv, context: Context, graph: Graph | None, 
     """The layer's output with every sum corrected by a pair of views; PyG's own where it has no edges to draw."""
     if "edge_index" not in conv._names:
         return _sum_by_sum(conv, context, given)
-    draw = _drawing(conv, context, graph, given)
-    if draw is None:
+    drawing = _drawing(conv, context, graph, given)
+    if drawing is None:
         context.note_plain(conv)  # type: ignore[arg-type]
         return conv._plain.forward(conv, **given)
+    draw, of_kind = drawing
     layer: Any = conv
     steps: list[Tensor] = []
     begin = torch.get_rng_state()
@@ -64,17 +69,26 @@ def aggregate_pairs(conv: CorrectedConv, context: Context, graph: Graph | None, 
             layer.__dict__["_paired"] = combine
         raise RuntimeError(f"{type(conv).__name__} takes fewer steps on a view than on its graph")
 
-    def combine(edges: Any, aggregate: Callable[[Any], Tensor]) -> Tensor:
-        clean = aggregate(edges)
-        corrected = clean + sum_on(0) - sum_on(1)
+    def combine(edges: Any, aggregate: Any) -> Tensor:
+        clean: Tensor = aggregate(edges)
+        kind = len(steps)
+        if _sums_kind(conv, given, edges, kind, aggregate):
+            corrected: Tensor = clean + aggregate(of_kind(kind, 0)) - aggregate(of_kind(kind, 1))
+        else:
+            corrected = clean + sum_on(0) - sum_on(1)
         steps.append(corrected)
         return corrected
 
-    layer.__dict__["_paired"] = combine
+    return _summed_by(conv, combine, given)
+
+
+def _summed_by(conv: Any, combine: Callable[[Any, Any], Tensor], given: dict[str, Any]) -> Any:
+    """PyG's own forward, with ``combine`` in the place of every sum."""
+    conv.__dict__["_paired"] = combine
     try:
-        return conv._plain.forward(layer, **given)
+        return conv._plain.forward(conv, **given)
     finally:
-        del layer.__dict__["_paired"]
+        del conv.__dict__["_paired"]
 
 
 def _sum_by_sum(conv: CorrectedConv, context: Context, given: dict[str, Any]) -> Any:
@@ -83,29 +97,44 @@ def _sum_by_sum(conv: CorrectedConv, context: Context, given: dict[str, Any]) ->
     What such a layer hands over for each edge belongs to the clean one, so views of those are without additions.
     """
     layer: Any = conv
+    between, steps = context.between(layer), count()
 
     def combine(edges: Any, aggregate: Any) -> Tensor:
         clean: Tensor = aggregate(edges)
         if not _is_list(edges):
             return clean
+        step = next(steps)
         inputs = {name: value for name, value in aggregate.keywords.items() if name != "size"}
-        sources, targets = _sizes(conv, {"x": None, **aggregate.keywords}, edges)
-        view = context.between(layer, edges, sources, targets)
         of_edges = [name for name, value in inputs.items() if isinstance(value, Tensor) and name.startswith("edge_")]
+        parts = _by_relation(conv, edges, given, _sizes(conv, {"x": None, **aggregate.keywords}, edges))
 
         def drawn(number: int) -> Tensor:
-            kept, added = view(0, number)
+            views = [between(*part, (step, k), number, place) for k, (_, *part, place) in enumerate(parts)]
+            kept = torch.cat([first + view.positions for (first, *_), view in zip(parts, views)])
             rows = {name: inputs[name][kept] for name in of_edges}
-            found: Tensor = aggregate(edges[:, kept] if of_edges else torch.cat([edges[:, kept], added], 1), **rows)
+            added = views[0].added if len(parts) == 1 and not of_edges else edges[:, :0]
+            found: Tensor = aggregate(torch.cat([edges[:, kept], added], 1), **rows)
             return found
 
         return clean + drawn(0) - drawn(1)
 
-    layer.__dict__["_paired"] = combine
-    try:
-        return conv._plain.forward(layer, **given)
-    finally:
-        del layer.__dict__["_paired"]
+    return _summed_by(conv, combine, given)
+
+
+def _by_relation(conv: Any, edges: Tensor, given: dict[str, Any], sizes: tuple[int, int]) -> list[tuple[Any, ...]]:
+    """The relations that a layer sums over at once: position, edges, number of sources and targets, and its reverse."""
+    relations, x = given.get("edge_index_dict", {}), given.get("x_dict", {})
+    own = [name for name, value in relations.items() if value is edges]
+    together = sum(value.shape[1] for value in relations.values() if _is_list(value))
+    if not relations or (not own and edges.shape[1] != together):
+        return [(0, edges, *sizes, None)]
+    parts, first = [], 0
+    for name in own[:1] or relations:
+        back, value = conv._reverses.get(name), relations[name]
+        place = None if back is None else Place((conv, name), (conv, back))
+        parts.append((first, value, len(x[name[0]]), len(x[name[-1]]), place))
+        first += value.shape[1]
+    return parts
 
 
 def _is_list(edge_index: Any) -> bool:
@@ -113,8 +142,22 @@ def _is_list(edge_index: Any) -> bool:
     return isinstance(edge_index, Tensor) and edge_index.layout == torch.strided and edge_index.dtype == torch.long
 
 
-def _drawing(conv: CorrectedConv, context: Context, graph: Graph | None, given: dict[str, Any]) -> Draw | None:
-    """How views of a call's edges are drawn; None where there are none."""
+def _sums_kind(conv: Any, given: dict[str, Any], edges: Any, kind: int, aggregate: Any) -> bool:
+    """Whether a layer sums over the edges of each kind by itself, in their order, as RGCN does, and is at this one.
+
+    Such sums have one input, so a pair of views for each kind serves, and what came before need not be computed again.
+    """
+    kinds, whole = given.get("edge_type"), given["edge_index"]
+    if kinds is None or not conv.__dict__.get("num_relations", 0) > 1 or not _is_list(edges) or edges is whole:
+        return False
+    handed = any(name.startswith("edge_") and value is not None for name, value in aggregate.keywords.items())
+    return not handed and torch.equal(edges, whole[:, kinds == kind])
+
+
+def _drawing(
+    conv: CorrectedConv, context: Context, graph: Graph | None, given: dict[str, Any]
+) -> tuple[Draw, OfKind] | None:
+    """How views of a call's edges are drawn, of all or of one kind; None where there are none."""
     edge_index = given.get("edge_index")
     if not isinstance(edge_index, Tensor) or not _is_list(edge_index):
         return None
@@ -129,21 +172,41 @@ def _drawing(conv: CorrectedConv, context: Context, graph: Graph | None, given: 
         parts = []
     layer: Any = conv
     if not parts:
-        between = context.between(layer, edge_index, sources, targets)
+        between, place = context.between(layer), conv.__dict__.get("_place")
         alone = edge_index.new_zeros(targets)
-        return lambda step, number: _with_added(conv, given, edge_index, [between(step, number)], alone)
+
+        def draw_between(step: int, number: int) -> tuple[Tensor, dict[str, Any]]:
+            at = None if place is None else Place((place.own, step), (place.reverse, step))
+            view = between(edge_index, sources, targets, step, number, at)
+            return _with_added(conv, given, edge_index, [(view.positions, view.added)], alone)
+
+        def all_of_kind(kind: int, number: int) -> Tensor:
+            found, values = draw_between(0, number)
+            return found[:, values["edge_type"] == kind]
+
+        return draw_between, all_of_kind
     finds = [context.views_for(layer, part, "views") for _, part in parts]
+    order = [0] if kinds is None else kinds.unique().tolist()
+    back = {kind: order.index(other) for kind, other in conv._reverses.items() if other in order}
+
+    def part(k: int, step: int, number: int) -> tuple[Tensor, Tensor]:
+        """The edges of the k-th kind that are kept, by position, and those that are added; the first of two tells."""
+        view, reverse = cast(View, finds[k](step, number).view), back.get(order[k], k)
+        if reverse < k:
+            view = as_reverse_of(view, cast(View, finds[reverse](step, number).view))
+        return parts[k][0][view.kept_as_given()], torch.stack([view.added.source, view.added.target])
 
     def draw(step: int, number: int) -> tuple[Tensor, dict[str, Any]]:
-        found = []
-        for (position, _), find in zip(parts, finds):
-            view = find(step, number).view
-            assert view is not None
-            added = torch.stack([view.added.source, view.added.target])
-            found.append((position[view.kept_as_given()], added))
+        found = [part(k, step, number) for k in range(len(parts))]
         return _with_added(conv, given, edge_index, found, parts[0][1].batch)
 
-    return draw
+    def of_kind(kind: int, number: int) -> Tensor:
+        if kind not in order:
+            return edge_index[:, :0]
+        kept, added = part(order.index(kind), 0, number)
+        return torch.cat([edge_index[:, kept], added], 1)
+
+    return draw, of_kind
 
 
 def _sizes(conv: Any, given: dict[str, Any], edge_index: Tensor) -> tuple[int, int]:

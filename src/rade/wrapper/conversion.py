@@ -11,8 +11,10 @@ import torch_geometric.nn as pyg
 from torch.nn import Module
 
 from rade import nn
+from rade.distribution import Reverse
 from rade.nn.base import CorrectedConv, convolutions
 from rade.nn.context import Context
+from rade.nn.relations import name_relations
 
 TWINS: dict[type[Module], type[CorrectedConv]] = {
     pyg.GCNConv: nn.GCNConv,
@@ -112,15 +114,23 @@ def _made(layer: type[Module]) -> CorrectedConv:
 
 
 def attach(model: Module, context: Context | None) -> None:
-    """Tell all layers of a model where their views come from."""
-    for conv in convolutions(model).values():
+    """Tell all layers of a model where their views come from, and which of their relations are each other's reverse."""
+    convs = convolutions(model)
+    if context is not None:
+        try:
+            name_relations(convs, cast(Reverse, context.setting.views.reverse))
+        except ValueError:
+            _restore(model.modules())  # the model stays as it was
+            raise
+    for conv in convs.values():
         conv._context = context
 
 
 def _restore(modules: Iterable[Module]) -> None:
     for module in modules:
         if isinstance(module, CorrectedConv):
-            module.__dict__.pop("_context", None)
+            for name in ("_context", "_place", "_reverses"):
+                module.__dict__.pop(name, None)
             _forget_propagate(module)
             module.__class__ = module._plain
 
