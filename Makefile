@@ -57,7 +57,7 @@ docs: $(VENV)/.docs        ## the documentation as pages: docs/_build/html/index
 	$(BIN)/python docs/check_links.py docs/_build/html
 
 pictures: $(STAMP)         ## draw the pictures of the documentation again
-	for script in views jacobian rates noise diagnose results; do (cd docs/pictures && ../../$(BIN)/python $$script.py) || exit 1; done
+	for script in demo diagnose jacobian moments noise rates results views; do (cd docs/pictures && ../../$(BIN)/python $$script.py) || exit 1; done
 
 notebooks: $(VENV)/.docs   ## write the notebooks from their scripts and execute them
 	$(BIN)/python docs/write_notebooks.py
