@@ -12,6 +12,7 @@ from rade.train import protocol as packaged
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SHORT_DEMO = ["--seeds", "1", "--epochs", "1", "--workers", "1"]
 
 
 def blocks(name, language):
@@ -40,7 +41,7 @@ def test_rade_commands_run_as_typed(short, rade, tmp_path):
     for command in commands("README.md"):
         program, *arguments = shlex.split(command)
         if program == "rade":
-            arguments += ["--graphs", "2"] if arguments == ["demo"] else []  # as typed but for the time it takes
+            arguments += SHORT_DEMO if arguments == ["demo"] else []  # as typed but for the time it takes
             code, out, err = rade(*arguments)
             assert (code, err) == (0, ""), command
             assert out
