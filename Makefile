@@ -18,7 +18,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 setup: $(STAMP)            ## create the environment
 
-demo: $(STAMP)             ## five methods on random graphs, clean and damaged: table, verdict, picture
+demo: $(STAMP)             ## four questions to a GCN with and without RADE: table, sentences, picture
 	$(BIN)/rade demo
 
 check: $(STAMP)            ## lint and types only
@@ -40,7 +40,7 @@ fuzz: $(STAMP)             ## random configurations, command lines, damaged file
 bench: $(STAMP)            ## speed as ratios, on an otherwise idle machine
 	$(BIN)/python benchmarks/speed.py
 
-report: $(STAMP)           ## docs/results.md, the headline table of docs/reading.md, the forest plot, rate rules and noisy graphs from results/
+report: $(STAMP)           ## from results/: its tables, the headline of docs/results.md, the forest plot, rate rules, noisy graphs
 	$(BIN)/rade report results --out report
 	$(BIN)/python docs/refresh.py report
 	cd docs/pictures && ../../$(BIN)/python results.py
@@ -57,7 +57,7 @@ docs: $(VENV)/.docs        ## the documentation as pages: docs/_build/html/index
 	$(BIN)/python docs/check_links.py docs/_build/html
 
 pictures: $(STAMP)         ## draw the pictures of the documentation again
-	for script in views jacobian rates noise diagnose results; do (cd docs/pictures && ../../$(BIN)/python $$script.py) || exit 1; done
+	for script in demo diagnose jacobian moments noise rates results views; do (cd docs/pictures && ../../$(BIN)/python $$script.py) || exit 1; done
 
 notebooks: $(VENV)/.docs   ## write the notebooks from their scripts and execute them
 	$(BIN)/python docs/write_notebooks.py
@@ -76,7 +76,7 @@ OLDEST_TESTS  ?= tests src
 $(OLDEST_VENV)/.ready: pyproject.toml constraints-oldest.txt
 	$(OLDEST_PYTHON) -m venv $(OLDEST_VENV)
 	$(OLDEST_VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints-oldest.txt $(OLDEST_INDEX) \
-		-e ".[ogb,tensorboard,lightning,tune]" pytest pytest-xdist hypothesis nbformat nbclient ipykernel "setuptools>=77" wheel
+		-e ".[ogb,lightning,tune]" pytest pytest-xdist hypothesis nbformat nbclient ipykernel "setuptools>=77" wheel
 	touch $@
 
 test-oldest: $(OLDEST_VENV)/.ready  ## the tests, all but the slow ones, with the lowest promised versions

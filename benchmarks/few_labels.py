@@ -33,7 +33,6 @@ from rade.distribution import Distribution
 from rade.graph.pairs import pattern_of_pairs
 from rade.nn.context import Context
 from rade.train.backbones import build_backbone
-from rade.wrapper.reports import clean_pass
 
 KINDS = {"none": (0.0, 0.0), "drops": (0.5, 0.0), "drops and additions": (0.5, 0.5), "own class": (0.5, 0.5)}
 SHARES = (0.01, 0.05, 0.2, 0.6)
@@ -97,7 +96,8 @@ def run(dataset: str, share: float, kind: str, seed: int) -> dict[str, Any]:
 @torch.no_grad()
 def across(model: rade.RADE, x: Tensor, y: Tensor, graph: rade.Graph) -> dict[str, float]:
     """Shares of noise across a node's class, of dropped neighbors and of added nodes."""
-    clean = clean_pass(model._context, model.wrapped, partial(model.wrapped, x, graph))
+    with model._repeating((x, graph), {}) as call:
+        clean = call.clean()
     messages = clean.messages.messages
     assert isinstance(messages, Tensor)
     messages = messages - messages.mean(1, keepdim=True)  # a common shift of the logits changes nothing

@@ -1,7 +1,7 @@
-"""Wrap PyG's convolutions and the models of `model_list.py`, and say what came of it: the tables of docs/models.md.
+"""Wrap PyG's convolutions and the models of `model_list.py`, and say what came of it: the tables of docs/layers.md.
 
     python -m benchmarks.models            # print the table
-    python -m benchmarks.models --write    # put it into docs/models.md
+    python -m benchmarks.models --write    # put it into docs/layers.md
 
 Nothing may be silently wrong: a model works if its training calls see different views, its losses are finite, its
 rates move (or are constant), and its evaluation equals that of the plain model. A refusal must be a sentence of rade's
@@ -27,7 +27,7 @@ from torch import Tensor, nn
 import rade
 from rade.nn.base import convolutions
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "models.md"
+DOCUMENT = Path(__file__).parents[1] / "docs" / "layers.md"
 BEGIN, END = "<!-- begin: benchmarks/models.py -->", "<!-- end -->"
 STEPS = 3
 VIEWS, FAR = 100, 5.0  # samples of a layer's output, and standard errors: a false alarm once in 100 runs of all layers
@@ -200,7 +200,7 @@ def document(outcomes: list[Outcome], layers: list[LayerOutcome], before: str) -
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Try PyG's convolutions and the models of model_list.py with rade.")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/models.md")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/layers.md")
     asked = parser.parse_args()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,9 +1,9 @@
-"""Which rule should move the rates: the runs of `rade reproduce rules-node rules-graph` as a page and a picture.
+"""Which rule should move the rates: the runs of `rade reproduce rules-node rules-graph` as tables and a picture.
 
-    python benchmarks/rate_rules.py --store results            # docs/rate-rules.md and its two pictures
-    python benchmarks/rate_rules.py --store results --check    # says whether the page is what the store gives
+    python benchmarks/rate_rules.py --store results            # results/studies/rate-rules.md, and docs/figures
+    python benchmarks/rate_rules.py --store results --check    # says whether the file is what the store gives
 
-Runs, pairs and intervals are the report's: what `rade report` puts into the two tables is what stands here.
+Runs, pairs and intervals are the report's: what `rade report` puts into the two tables is shown here.
 """
 
 from __future__ import annotations
@@ -31,16 +31,9 @@ Written by `benchmarks/rate_rules.py` from the runs in `results/` (`rade reprodu
 with a GCN under the released protocol, with independent views. Differences to plain training are paired, in points,
 with 95 % intervals: the test score at the epoch of the best validation score, and the validation score as the mean of
 the last ten epochs, long after it. NoiseRatio starts from 0.5 where nothing else is said; the two numbers of Constant
-are p and ρ, so that `0.5, 0.0` are drops alone. What it means for you stands in [rates](rates.md).
+are p and ρ, so that `0.5, 0.0` are drops alone. [rates.md](../../docs/rates.md) says what follows from it.
 
-:::{image} figures/rate-rules-light.svg
-:class: only-light
-:alt: p over epochs from three starts, by rule and data set
-:::
-:::{image} figures/rate-rules-dark.svg
-:class: only-dark
-:alt: p over epochs from three starts, by rule and data set
-:::
+![p over epochs from three starts, by rule and data set](../../docs/figures/rate-rules-light.svg)
 """
 COLUMNS = ("rule", "runs", "test, best epoch", "validation, last ten epochs", "p at the end")
 
@@ -61,7 +54,7 @@ def read(store: Path) -> Places:
 def ends(cell: Cell) -> str:
     """Where p ended, if it moved."""
     assert cell.filled is not None
-    values = [run.last("p") or 0.0 for run in cell.filled.group.runs]
+    values = [list(run.thinned("p").values())[-1] for run in cell.filled.group.runs]
     low, high = f"{min(values):.2f}", f"{max(values):.2f}"
     return "" if cell.row.method.endswith("-fixed") else low if low == high else f"{low}–{high}"
 
@@ -87,9 +80,8 @@ def drawn(cell: Cell) -> Iterable[tuple[str, list[int], list[float]]]:
     """The rule's name, epochs and the mean of p over runs, as far as all of them came."""
     assert cell.filled is not None
     rule = next((name for name in CURVES if cell.row.name == name or cell.row.name.startswith(f"{name} from")), None)
-    curves = [run.curves["p"] for run in cell.filled.group.runs if "p" in run.curves]
-    if rule and curves:
-        values = [dict(zip(curve.epochs, curve.values)) for curve in curves]
+    values = [run.thinned("p") for run in cell.filled.group.runs if "p" in run.history]
+    if rule and values:
         epochs = sorted(set.intersection(*map(set, values)))
         start = float(cell.filled.group.flat["p"])
         yield rule, [0, *epochs], [start, *(mean(one[epoch] for one in values) for epoch in epochs)]
@@ -120,7 +112,7 @@ def main() -> None:
     parser.add_argument("--store", type=Path, default=ROOT / "results")
     parser.add_argument("--check", action="store_true")
     asked = parser.parse_args()
-    places, file = read(asked.store), ROOT / "docs" / "rate-rules.md"
+    places, file = read(asked.store), ROOT / "results" / "studies" / "rate-rules.md"
     if asked.check:
         raise SystemExit(0 if file.read_text("utf-8") == page(places) else f"{file.name} is not what the store gives")
     file.write_text(page(places), "utf-8")

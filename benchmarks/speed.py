@@ -322,26 +322,22 @@ def sampling(asked: argparse.Namespace) -> Iterator[Row]:
 
 
 def neighbors(asked: argparse.Namespace) -> Iterator[Row]:
-    from rade.data import Sampling, neighbor_loader
+    from rade.data import NeighborLoader
 
     nodes, edges = (2_000, 10_000) if asked.quick else ARXIV
     data = Data(x=torch.rand(nodes, 128), edge_index=random_edges(nodes, edges), num_nodes=nodes)
     now, seeds = clock(asked), 64 if asked.quick else 1_024
-    for both in (True, False):
-        sampling = Sampling(bidirectional=both)
-        loader = neighbor_loader(data, (15, 10, 5), seeds, sampling=sampling, shuffle=True, backend="builtin")
-        spent: dict[str, list[float]] = {"a batch": [], "taking its features": []}
-        batches = iter(loader)
-        for _ in range(4 * asked.repeats):
-            start = now()
-            batch = next(batches)
-            middle = now()
-            data.x.index_select(0, batch.n_id)
-            spent["a batch"].append(middle - start)
-            spent["taking its features"].append(max(now() - middle, 1e-9))
-        way = "both directions" if both else "one direction"
-        where = f"{seeds:,} seeds, fan-outs 15, 10, 5, {way}"
-        yield from compared("neighbors", where, spent, "a batch", "taking its features")
+    spent: dict[str, list[float]] = {"a batch": [], "taking its features": []}
+    batches = iter(NeighborLoader(data, (15, 10, 5), seeds, shuffle=True))
+    for _ in range(4 * asked.repeats):
+        start = now()
+        batch = next(batches)
+        middle = now()
+        data.x.index_select(0, batch.n_id)
+        spent["a batch"].append(middle - start)
+        spent["taking its features"].append(max(now() - middle, 1e-9))
+    where = f"{seeds:,} seeds, fan-outs 15, 10, 5"
+    yield from compared("neighbors", where, spent, "a batch", "taking its features")
 
 
 def scale(asked: argparse.Namespace) -> Iterator[Row]:
@@ -360,7 +356,7 @@ def scale(asked: argparse.Namespace) -> Iterator[Row]:
 
 def citations(asked: argparse.Namespace) -> Iterator[Row]:
     """ogbn-arxiv's real edges, random features and labels: whole, and in sampled neighborhoods."""
-    from rade.data import load, neighbor_loader
+    from rade.data import NeighborLoader, load
 
     dataset = load("arxiv-structure", root=asked.data_root)
     graph, rows = dataset.graphs[0], dataset.split(0).train
@@ -368,7 +364,7 @@ def citations(asked: argparse.Namespace) -> Iterator[Row]:
     whole, parts = Loop(data, "gcn", 256, "gradnorm"), Loop(data, "gcn", 256, "gradnorm")
 
     def sampled() -> None:
-        for part in neighbor_loader(graph, [15, 10], 2_048, rows, backend="builtin"):
+        for part in NeighborLoader(graph, [15, 10], 2_048, rows):
             parts.step(slice(part.batch_size), part.y, part.x, part.edge_index)
 
     for name, run in (("whole", whole.epoch), ("sampled neighborhoods", sampled)):

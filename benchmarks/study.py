@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,9 @@ def add(path: Path, line: dict[str, Any]) -> None:
         file.write(json.dumps(line | origin()) + "\n")
 
 
+@cache
 def origin() -> dict[str, Any]:
-    """What made a line."""
+    """What made a line: asked once, for the code of a process stays what it was when the repository moves on."""
     asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"]
     commit = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
     versions = {"torch": torch.__version__, "torch_geometric": torch_geometric.__version__, "rade": rade.__version__}

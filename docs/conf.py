@@ -67,7 +67,7 @@ def _prepare(app) -> None:
 
 
 def _literally(line: str) -> str:
-    """What stands outside of back-ticks is text: bars and stars mean themselves."""
+    """What is outside of back-ticks is text: bars and stars mean themselves."""
     parts = re.split(r"(``.*?``|`.*?`)", line)
     return "".join(part if part.startswith("`") else re.sub(r"([|*])", r"\\\1", part) for part in parts)
 
@@ -89,6 +89,7 @@ def _linked(app, name, source) -> None:
     for original, page in COPIES.items():
         source[0] = source[0].replace(f"](../{original})", f"]({page})")
     source[0] = re.sub(r"\]\(\.\./examples/(\w+\.ipynb)\)", r"](notebooks/\1)", source[0])
+    source[0] = re.sub(r"\[([^\]]+)\]\(\.\./(results/[^)]+)\)", r"\1 (`\2`)", source[0])  # tables that are no pages
 
 
 def setup(app) -> None:

@@ -1,4 +1,4 @@
-"""Put what `rade report` found in results/ into docs/results.md, and its headline table into docs/reading.md.
+"""Put what `rade report` found in results/ into results/tables.md, and its headline table into docs/results.md.
 
     rade report results --out report --format md
     python docs/refresh.py report
@@ -15,14 +15,13 @@ BLOCK = re.compile(r"(<!-- headline -->\n).*?(<!-- /headline -->)", re.DOTALL)
 
 
 def pages(report: Path) -> dict[Path, str]:
-    """The content that the pages should have, by file."""
-    reading = (ROOT / "docs" / "reading.md").read_text("utf-8")
+    """The content that the page and the tables should have, by file."""
+    page = ROOT / "docs" / "results.md"
     table = (report / "headline.md").read_text("utf-8").strip()
-    with_table, found = BLOCK.subn(lambda match: f"{match[1]}\n{table}\n\n{match[2]}", reading)
+    with_table, found = BLOCK.subn(lambda match: f"{match[1]}\n{table}\n\n{match[2]}", page.read_text("utf-8"))
     if found != 1:
-        raise SystemExit("error: docs/reading.md must hold one block <!-- headline --> ... <!-- /headline -->")
-    results = (report / "results.md").read_text("utf-8")
-    return {ROOT / "docs" / "reading.md": with_table, ROOT / "docs" / "results.md": results}
+        raise SystemExit("error: docs/results.md must hold one block <!-- headline --> ... <!-- /headline -->")
+    return {page: with_table, ROOT / "results" / "tables.md": (report / "results.md").read_text("utf-8")}
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ def main() -> None:
     net = GraphSAGE(dataset.features, 64, num_layers=2, out_channels=dataset.classes, dropout=0.3)
     model = rade.RADE(net, rule=rade.GradNorm(), density=dataset.density)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
-    batches = rade.data.neighbor_loader(data, FANOUTS, BATCH, split.train, shuffle=True, backend="builtin")
+    batches = rade.data.NeighborLoader(data, FANOUTS, BATCH, split.train, shuffle=True)
     for epoch in range(EPOCHS):
         model.train()
         for batch in batches:

@@ -2,7 +2,7 @@
 
 The data are a contextual stochastic block model whose parameters were fixed before anybody looked at results on it
 (`rade.data.csbm`): a new graph for every seed, 20 labels per class. What comes out is printed with an interval, and is
-no promise for your data; `make demo` does the same with more methods and on damaged graphs.
+no promise for your data; `make demo` asks four questions, of other graphs too.
 """
 
 import torch

@@ -85,22 +85,20 @@ LAYERS: dict[str, Callable[[int], Module]] = {
     "transformer": lambda f: pyg.TransformerConv(f, 2, heads=2),
     "cluster": lambda f: pyg.ClusterGCNConv(f, HIDDEN, diag_lambda=0.5),
 }
-WEIGHTED: dict[str, Callable[[int], Module]] = {
-    name: LAYERS[name]
-    for name in (
-        "gcn",
-        "gcn-no-loops",
-        "gcn-sum",
-        "graph-conv",
-        "graph-conv-mean",
-        "sg",
-        "appnp",
-        "lg",
-        "tag",
-        "gated",
-        "arma",
-    )
-}
+TAKE_WEIGHTS = [
+    "gcn",
+    "gcn-no-loops",
+    "gcn-sum",
+    "graph-conv",
+    "graph-conv-mean",
+    "sg",
+    "appnp",
+    "lg",
+    "tag",
+    "gated",
+    "arma",
+]
+WEIGHTED: dict[str, Callable[[int], Module]] = {name: LAYERS[name] for name in TAKE_WEIGHTS}
 ATTRIBUTED: dict[str, Callable[[int], Module]] = {
     "gine": lambda f: pyg.GINEConv(mlp(f), edge_dim=2),
     "gat-edges": lambda f: pyg.GATConv(f, HIDDEN, edge_dim=2),

@@ -1,4 +1,4 @@
-"""`docs/models.md` says what happens to models that people bring; none is silently wrong, no error is obscure."""
+"""`docs/layers.md` says what happens to models that people bring; none is silently wrong, no error is obscure."""
 
 from __future__ import annotations
 

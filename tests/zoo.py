@@ -22,6 +22,8 @@ from torch_geometric.nn import (
 )
 from torch_geometric.utils import to_undirected
 
+import rade
+
 Build = Callable[[int, int], torch.nn.Module]
 
 # Every supported layer, with the options that change its aggregation.
@@ -46,6 +48,7 @@ ATTENTION: dict[str, Build] = {
     "GATConv-no-loops": lambda i, o: GATConv(i, o, add_self_loops=False),
     "GATConv-heads": lambda i, o: GATConv(i, o, heads=2, concat=False),
 }
+EVERY = LAYERS | ATTENTION
 
 
 def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float) -> Tensor:
@@ -56,6 +59,11 @@ def random_edges(nodes: int, edges: int, seed: int = 0) -> Tensor:
     """A simple undirected graph as PyG has it, [2, about 2·edges]."""
     pairs = torch.randint(nodes, (2, edges), generator=torch.Generator().manual_seed(seed))
     return to_undirected(pairs[:, pairs[0] != pairs[1]], num_nodes=nodes)
+
+
+NODES, FEATURES, CLASSES = 40, 8, 3
+X, EDGES, LABELS = normal(NODES, FEATURES), random_edges(NODES, 80), torch.arange(NODES) % CLASSES
+ONE_WAY = EDGES[:, EDGES[0] < EDGES[1]]
 
 
 class Net(torch.nn.Module):
@@ -94,6 +102,17 @@ def seeded(build: Callable[[], torch.nn.Module], seed: int = 0) -> Any:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return build()
+
+
+def wrapped(net: Any = None, variant: str = "of", seed: int = 0, **options: Any) -> Any:
+    """A model in `rade.RADE`, by default two GCN layers, with a generator of its own."""
+    net = seeded(lambda: Net(LAYERS["GCNConv"])) if net is None else net
+    return rade.RADE(net, variant, generator=torch.Generator().manual_seed(seed), **options)
+
+
+def adapting(net: Any = None, variant: str = "of", **options: Any) -> Any:
+    """The same with rates that adapt by the paper's rule, unless another is given."""
+    return wrapped(net, variant, **{"rule": rade.GradNorm(), **options})
 
 
 def training_step(model: Any, *args: Any, labels: Tensor, index: Tensor | None = None, **kwargs: Any) -> Tensor:

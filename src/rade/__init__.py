@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rade.wrapper.module import RADE
     from rade.wrapper.reports import LayerReport, NoiseReport, Uncertainty
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _NAMES = {
     "comparison": ("Comparison", "Training", "compare"),

@@ -1,9 +1,11 @@
-"""The roots of every error that is meant for the user, and the checks that many values share."""
+"""Every error that is meant for the user, each one sentence, and the checks that many values share."""
 
 from __future__ import annotations
 
+import difflib
 import errno
 import sys
+from collections.abc import Iterable
 
 # What the machine refuses, not what the user wrote; a system may lack some of them.
 _MACHINE = (
@@ -23,6 +25,24 @@ class EnvironmentFault(RadeError):
     code = 3
 
 
+class SettingsError(RadeError, ValueError):
+    """A setting that is unknown, out of range, or contradicts another."""
+
+
+class RunError(RadeError):
+    """A run's files are missing, damaged, or belong to other settings."""
+
+
+class Diverged(RunError):
+    """Training ran into numbers that mean nothing."""
+
+    code = 1
+
+
+class Interrupted(RadeError):
+    """Training stopped at the user's request, with its state saved."""
+
+
 def is_machine(error: OSError, writing: bool = False) -> bool:
     """Whether the machine refused, rather than a path being wrong.
 
@@ -34,7 +54,7 @@ def is_machine(error: OSError, writing: bool = False) -> bool:
     return errno.errorcode.get(error.errno or 0) in _MACHINE or (writing and error.errno == errno.ENOENT)
 
 
-def choose(what: str, value: object, allowed: tuple[str, ...]) -> None:
+def choose(what: str, value: object, allowed: tuple[object, ...]) -> None:
     """Refuse a word that is not one of ``allowed``.
 
     >>> choose("sampling", "poisson", ("bernoulli", "fixed"))
@@ -43,6 +63,23 @@ def choose(what: str, value: object, allowed: tuple[str, ...]) -> None:
     """
     if value not in allowed:
         raise ValueError(f"{what} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+
+
+def unknown(what: str, given: str, known: Iterable[str]) -> SettingsError:
+    """The error for a name that does not exist, with the nearest one that does.
+
+    >>> str(unknown("backbone", "gnc", ["gcn", "gin"]))
+    "unknown backbone 'gnc'; did you mean 'gcn'? Known: gcn, gin"
+    """
+    names = list(known)
+    return SettingsError(f"unknown {what} '{given}'{did_you_mean(given, names)} Known: {', '.join(names)}")
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """The end of a sentence about a name that does not exist: the nearest one that does, if there is one."""
+    near = difflib.get_close_matches(given.lower(), list(known), n=3, cutoff=0.5)
+    swapped = [name for name in near if sorted(name) == sorted(given.lower())]
+    return f"; did you mean '{(swapped or near)[0]}'?" if near else "."
 
 
 def outside() -> int:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
 from rade.distribution import Rates, Trust, number
 from rade.graph.graph import Graph
@@ -31,14 +32,14 @@ NEARLY_ALL = 0.99
 @torch.no_grad()
 def estimate_noise(
     model: RADE,
-    *args: Any,
+    *args: object,
     labels: Tensor,
     rows: Tensor,
     shares: Sequence[float] = SHARES,
     drops: Sequence[float] = (0.0,),
     by_edge: bool = True,
     generator: torch.Generator | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> NoiseEstimate:
     """The noise of a graph with which a trained model predicts validation rows best; evaluation passes only.
 
@@ -60,19 +61,28 @@ def estimate_noise(
         )
     if model.training:
         raise RuntimeError("estimate_noise needs a trained model in evaluation mode: call model.eval() first")
-    x, graph = model.inputs(*args, **kwargs)
+    with model._repeating(args, kwargs) as call:
+        graph = call.graph()
+    x = _features(args, kwargs, graph.num_nodes)
     if len(rows) == 0 or (rows.dtype == torch.bool and not bool(rows.any())):
         raise ValueError("rows must hold at least one validation row, got none")
     if len(labels) != graph.num_nodes:
         raise ValueError(f"labels must have one row for each of the {graph.num_nodes} nodes, got {len(labels)}")
     evidence = None
-    if by_edge and x is not None and x.dim() == 2 and x.shape[0] == graph.num_nodes and graph.num_edges > 0:
+    if by_edge and x is not None and graph.num_edges > 0:
         evidence = FeatureEvidence.of(graph, x, generator)
     guesses = []
     for share, drop, by in _candidates(sorted({0.0, *shares}), sorted({0.0, *drops}), evidence):
         logits = model.by(_inference(graph, share, drop, by))(*args, **kwargs)
         guesses.append(Guess(graph, share, drop, by, rightly(logits, labels)[rows]))
     return NoiseEstimate(tuple(guesses), None if evidence is None else evidence.share)
+
+
+def _features(args: tuple[object, ...], kwargs: dict[str, object], nodes: int) -> Tensor | None:
+    """The features of nodes among the arguments of a call: a matrix with a row for each."""
+    given = [value.x if isinstance(value, Data) else value for value in (kwargs.get("x"), *args, *kwargs.values())]
+    matrices = (x for x in given if isinstance(x, Tensor) and x.dim() == 2 and len(x) == nodes)
+    return next((x for x in matrices if x.is_floating_point()), None)
 
 
 def _candidates(
@@ -261,7 +271,7 @@ class FeatureEvidence:
         source = torch.Generator(graph.device).manual_seed(0) if generator is None else generator
         pairs, pattern, entries = _partners(graph, EACH, source), graph.pattern, graph.entries
         joined = torch.stack([pattern.source[entries], pattern.target[entries]])  # both directions are one pair
-        edges, random = graph.on_entries(cosine(x, joined)).double(), cosine(x, pairs).double()
+        edges, random = cosine(x, joined)[graph.edge_of_entry].double(), cosine(x, pairs).double()
         bounds = _bounds(random)
         edge_bins, pair_bins = torch.bucketize(edges, bounds), torch.bucketize(random, bounds)
         f, random_f = (_shares(bins, len(bounds) + 1) for bins in (edge_bins, pair_bins))

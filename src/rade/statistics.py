@@ -1,4 +1,4 @@
-"""Pure statistics of runs that pair up, without torch; `docs/report.md` gives every formula and its source."""
+"""Pure statistics of runs that pair up, without torch; `docs/reproduce.md` gives every formula and its source."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -279,3 +279,12 @@ def signed(value: float | None, digits: int = 2) -> str:
     """
     text = number(value, digits)
     return f"+{text}" if value is not None and float(f"{value:.{digits}f}") > 0 else text
+
+
+def many(count: int, what: str) -> str:
+    """A count with its noun.
+
+    >>> many(1, "run"), many(12000, "run")
+    ('1 run', '12,000 runs')
+    """
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

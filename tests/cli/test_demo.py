@@ -1,76 +1,83 @@
-"""The demo ends with a result, a verdict and a picture, and says nothing that its numbers do not."""
+"""The demo ends with a result, a sentence per question and a picture, and says nothing that its numbers do not."""
 
 import json
 
 import pytest
 
-from rade.commands.demo import CONDITIONS, FAR, METHODS, Stress, verdicts
+from rade.commands.demo import QUESTIONS, Study, sentences
+from rade.commands.questions import far_away, hubs
+
+TITLES = [question.title for question in QUESTIONS]
 
 
-def test_demo_ends_with_a_table_a_verdict_and_a_picture(rade, tmp_path):
-    code, out, err = rade("demo", "--graphs", 2, "--epochs", 2, "--out", "here")
+def test_demo_ends_with_a_table_four_sentences_and_a_picture(rade, tmp_path):
+    code, out, err = rade("demo", "--seeds", 2, "--epochs", 1, "--workers", 1, "--out", "here")
     assert (code, err) == (0, "")
-    for method in METHODS[1:]:
-        assert f"{method} against none: " in out
-    assert "16 differences, judged together" in out
-    assert "picture: here/demo.png" in out
+    lines = out.splitlines()
+    assert [line.split(":")[0] for line in lines[-6:-2]] == TITLES
+    assert "9 differences, judged together" in lines[-2]
+    assert "picture: here/demo.png" in lines[-1]
     assert (tmp_path / "here/demo.png").read_bytes().startswith(b"\x89PNG")
     scores = json.loads((tmp_path / "here/demo.json").read_text())["scores"]
-    assert {method: tuple(of) for method, of in scores.items()} == dict.fromkeys(METHODS, (*CONDITIONS, FAR))
-    assert all(0 < score < 1 for of in scores.values() for values in of.values() for score in values)
+    assert list(scores) == TITLES
+    for question in QUESTIONS:
+        rows = scores[question.title]
+        assert {question.reference, *question.aside} < set(rows)
+        assert all(len(values) == 2 and 0 <= min(values) <= max(values) <= 1 for values in rows.values())
 
 
-def test_demo_for_machines_and_with_a_single_graph(rade):
-    code, out, err = rade("demo", "--graphs", 1, "--epochs", 1, "--json")
+def test_demo_for_machines_with_a_single_seed(rade):
+    code, out, err = rade("demo", "--seeds", 1, "--epochs", 1, "--workers", 1, "--json")
     assert (code, err) == (0, "")
     assert json.loads(out)["metric"] == "accuracy"
 
 
 @pytest.mark.parametrize(
-    ("scores", "word"),
+    ("scores", "words"),
     [
-        ((0.65, 0.751, 0.852), "better"),
-        ((0.55, 0.649, 0.748), "worse"),
-        ((0.5, 0.8, 0.8), "not told apart"),
-        ((0.7, 0.8, 0.9), "+10.0 in every graph"),
+        ((0.65, 0.751, 0.852), "better than plain, +5.1 [4.9, 5.3]"),
+        ((0.55, 0.649, 0.748), "worse than plain, −5.1 [−5.3, −4.9]"),
+        ((0.5, 0.8, 0.8), "not distinguishable from plain, 0.0 [−24.8, 24.8]"),
+        ((0.7, 0.8, 0.9), "+10.0 to plain in each of 3 seeds"),
+        ((0.6, 0.7, 0.8), "as plain in each of 3 seeds"),
     ],
 )
-def test_verdicts_follow_the_interval(scores, word):
-    study = Stress({"none": {"clean": (0.6, 0.7, 0.8)}, "dropout": {"clean": scores}}, "accuracy")
-    assert verdicts(study)[0] == f"dropout against none: {word}: clean"
+def test_sentences_follow_the_interval(scores, words):
+    plain = (0.6, 0.7, 0.8)
+    every = {question.title: {question.reference: plain, "other": scores} for question in QUESTIONS}
+    reference = [question.reference for question in QUESTIONS]
+    said = [f"{title}: other: {words.replace('plain', name)}." for title, name in zip(TITLES, reference)]
+    assert list(sentences(Study(every)))[:4] == said
 
 
-def test_verdicts_are_grouped():
-    plain = {"clean": (0.6, 0.7, 0.8), "far": (0.2, 0.2, 0.2), "near": (0.5, 0.6, 0.7)}
-    other = {"clean": (0.5, 0.8, 0.8), "far": (1.0, 1.0, 1.0), "near": (0.5, 0.7, 0.6)}
-    line = verdicts(Stress({"none": plain, "rade-ofs": other}, "accuracy"))[0]
-    assert line == "rade-ofs against none: +80.0 in every graph: far; not told apart: clean, near"
+def test_only_what_keeps_the_additions_reaches_five_hops_with_two_layers():
+    """Every part has as many rings of each class, so the others are at chance."""
+    found = far_away(seed=0, epochs=60)
+    two = {row: score for row, score in found.items() if "2 layers" in row}
+    assert two == {"plain (2 layers)": 0.2, "RADE-OF (2 layers)": 0.2, "RADE-OFS (2 layers)": 1.0}
 
 
-def test_only_what_keeps_the_additions_hears_five_hops_away(rade):
-    """With two layers nothing else can; every part has as many rings of each class, so the others are at chance."""
-    out = json.loads(rade("demo", "--graphs", 1, "--epochs", 60, "--json")[1])["scores"]
-    assert {method: of[FAR][0] for method, of in out.items()} == {**dict.fromkeys(METHODS, 0.2), "rade-ofs": 1.0}
-
-
-def test_damaged_graphs_are_scored_worse_than_the_clean_one(rade):
-    """What the conditions are for: a model loses accuracy where its graph is damaged."""
-    out = json.loads(rade("demo", "--graphs", 2, "--epochs", 15, "--json")[1])["scores"]["none"]
-    mean = {name: sum(values) for name, values in out.items()}
-    assert max(mean["half missing"], mean["half spurious"]) < mean["clean"]
+def test_the_dense_graph_has_hubs_and_both_directions_of_every_edge():
+    data = hubs(seed=0).graphs[0]
+    degree = data.edge_index[0].bincount(minlength=data.num_nodes)
+    assert 25 < degree.double().mean() < 45
+    assert degree.max() > 5 * degree.median() > 50
+    assert data.is_undirected()
+    assert not data.has_self_loops()
 
 
 def test_demo_looks_at_its_folder_before_it_trains(rade, tmp_path):
     (tmp_path / "file").write_text("")
     code, out, err = rade("demo", "--out", "file")
     assert code in (2, 3)
-    assert "graph 1" not in out
+    assert out == ""
     assert err.startswith("error: ")
     assert len(err.splitlines()) == 1
 
 
-def test_demo_refuses_what_it_cannot_do(rade):
-    code, _, err = rade("demo", "--graphs", 0)
+@pytest.mark.parametrize("option", ["--seeds", "--epochs", "--workers"])
+def test_demo_refuses_what_it_cannot_do(rade, option):
+    code, _, err = rade("demo", option, 0)
     assert code == 2
-    assert "--graphs" in err
+    assert option in err
     assert len(err.splitlines()) == 1

@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 
 from rade import data as data_sets
-from rade.commands.display import Lines
-from rade.train.folder import Summaries, Summary
 
 QUICK = ("--epochs", 2, "--hidden", 8, "--runs", 1)
 
@@ -73,29 +71,3 @@ def test_defects_stay_visible(rade, monkeypatch):
     monkeypatch.setattr(data_sets, "load", broken)
     with pytest.raises(RuntimeError, match="a defect"):
         rade("train", *QUICK)
-
-
-def test_predictions_go_through_a_link(rade, tmp_path):
-    assert rade("train", *QUICK, "--method", "none", "--out", "out")[0] == 0
-    (tmp_path / "link.csv").symlink_to("real.csv")
-    assert rade("predict", "out/none/run-0", "--out", "link.csv")[0] == 0
-    assert (tmp_path / "link.csv").is_symlink()
-    assert (tmp_path / "real.csv").read_text().startswith("node,")
-    assert rade("predict", "out/none/run-0", "--out", "/dev/null")[0] == 0
-
-
-@pytest.mark.parametrize("width", [30, 40, 50, 59, 80, 120])
-@pytest.mark.parametrize("terminal", [True, False])
-def test_scores_are_whole_at_any_width(width, terminal, monkeypatch, capsys, tmp_path):
-    monkeypatch.setenv("COLUMNS", str(width))
-    if terminal:
-        monkeypatch.setenv("FORCE_COLOR", "1")
-        monkeypatch.setenv("TERM", "xterm")  # a dumb one has 80 columns, whatever is said
-    methods, values = ("none", "rade-of-uncorrected"), {(0, 0): 0.81, (0, 1): 0.83}
-    both = [Summary(name, "accuracy", values, "best", 1.0) for name in methods]
-    found = Summaries({}, tmp_path)
-    vars(found)["each"] = both
-    Lines().comparison(found)
-    out = capsys.readouterr().out
-    assert out.count("82.00 ± 1.41") == 2
-    assert ("seconds" in out) == (width >= 80 or not terminal)

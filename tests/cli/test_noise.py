@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from rade.data import load
+from rade.errors import SettingsError
 from rade.train import load_run, resolve
 from rade.train.denoising import check_noise
-from rade.train.errors import SettingsError
 from rade.train.stages import Corruption
 
 QUICK = ("--epochs", 3, "--hidden", 8, "--runs", 1)
@@ -17,8 +17,7 @@ QUICK = ("--epochs", 3, "--hidden", 8, "--runs", 1)
 def test_noise_reaches_the_methods_that_know_it(rade):
     code, out, err = rade("train", *QUICK, "--method", "none,rade-of", "--noise", "0.1,0.0005", "--json")
     assert code == 0
-    assert err.startswith("note: rade-of undid noise")
-    assert err.count("\n") == 1
+    assert "note: rade-of undid noise in the graph and none did not: the difference is that of both" in err
     plain, of = json.loads(out)["settings"]
     assert plain["options"] == {}
     assert (of["options"]["noise_p"], of["options"]["noise_q"]) == (0.1, 0.0005)
@@ -39,7 +38,7 @@ def test_noise_is_found_before_training(rade):
     options = ("--method", "rade-of", "--corrupt", "0,1", "--noise", "auto", "--json")
     code, out, err = rade("train", "--epochs", 30, "--hidden", 16, "--runs", 1, *options)
     assert code == 0
-    assert "noise: up to seven models are trained first, one of them plainly" in err
+    assert "noise: up to four models are trained first, one of them plainly" in err
     assert "changes the validation score of a training by" in err
     assert {"noise_p", "noise_q", "noise_trust"} <= json.loads(out)["settings"][0]["options"].keys()
 
@@ -59,9 +58,8 @@ def test_edges_are_trusted_in_training_and_in_prediction(rade, tmp_path):
     options = ("--method", "rade-of", "--corrupt", "0,1", "--epochs", 12, "--hidden", 16, "--runs", 1)
     assert rade("train", *options, "--noise", "0,0.003,features", "--out", "told")[0] == 0
     assert rade("train", *options, "--noise", "0,0.003", "--out", "alike")[0] == 0
-    told, alike = (
-        json.loads((tmp_path / f"{name}/rade-of/run-0/result.json").read_text()) for name in ("told", "alike")
-    )
+    files = (tmp_path / f"{name}/rade-of/run-0/result.json" for name in ("told", "alike"))
+    told, alike = (json.loads(file.read_text()) for file in files)
     assert told["settings"]["options"]["noise_trust"] == "features"
     assert "noise_trust=features" in told["command"]
     assert told["key"] != alike["key"]
@@ -81,18 +79,9 @@ def test_predictions_are_on_the_graph_of_the_run(rade, tmp_path):
     assert rade("predict", "here/rade-of/run-0", "--out", "own.csv")[0] == 0
     assert rade("predict", "here/rade-of/run-0", "--corrupt", "0,2", "--out", "same.csv")[0] == 0
     assert (tmp_path / "own.csv").read_text() == (tmp_path / "same.csv").read_text()
-    assert rade("predict", "here/rade-of/run-0", "--dataset", "csbm", "--out", "named.csv")[0] == 0
-    assert (tmp_path / "own.csv").read_text() == (tmp_path / "named.csv").read_text()
     code, _, err = rade("predict", "here/rade-of/run-0", "--corrupt", "0,0", "--out", "clean.csv")
     assert code == 2
     assert "noise of p = 0 and q = 0.012 leaves no real edge" in err
-    assert "Traceback" not in err
-
-
-def test_a_comparison_of_told_and_untold_methods_says_so(rade):
-    code, _, err = rade("train", *QUICK, "--method", "none,rade-of", "--noise", "0,0.0005")
-    assert code == 0
-    assert "note: rade-of undid noise in the graph and none did not: the difference is that of both" in err
 
 
 @pytest.mark.parametrize("method", ["none", "rade-ofs"])
@@ -105,33 +94,6 @@ def test_prediction_undoes_noise(rade, tmp_path, method):
         assert ("noise:" in err) == bool(noise)
     plain, zero = ((tmp_path / f"{name}.csv").read_text() for name in ("plain", "zero"))
     assert plain == zero
-    assert (tmp_path / "auto.csv").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (("--noise", "1"), "noise is P,Q, the rates of missing and of spurious edges"),
-        (("--noise", "0,2"), "noise is P,Q"),
-        (("--noise", "0,0.001,colour"), "or auto; got '0,0.001,colour'"),
-        (("--noise", "0,0.001,features", "--batch-size", 64), "noise is undone on the whole graph: leave batch_size"),
-        (("--noise", "0,0.001", "--batch-size", 64), "noise is undone on the whole graph: leave batch_size at 0"),
-        (("--noise", "auto", "--batch-size", 64), "noise is undone on the whole graph: leave batch_size at 0"),
-        (("--noise", "0,0.001,features", "--set", "test_corrupt=0,1"), "test_corrupt tests on another"),
-        (("--noise", "0,0.5"), "leaves no real edge: p + q must be smaller than 1, and q smaller than the density"),
-        (("--corrupt", "2,1"), "dropped edges must lie in [0, 1), got 2"),
-        (("--corrupt", "x"), "a corruption is DROP,ADD or DROP,ADD,SEED"),
-        (("--noise", "0,0.001", "--method", "none"), "noise_p is no option of none"),
-        (("--noise", "auto", "--method", "none"), "none cannot be told of noise in training, RADE can"),
-    ],
-)
-def test_bad_noise_is_a_sentence(rade, options, sentence):
-    code, _, err = rade("train", "--epochs", 1, "--method", "rade-of", *options)
-    if "none" in options:
-        code, _, err = rade("train", "--epochs", 1, *options)
-    assert code == 2
-    assert sentence in err
-    assert "Traceback" not in err
 
 
 def test_many_graphs_have_no_edges_to_trust():

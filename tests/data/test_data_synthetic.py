@@ -34,7 +34,6 @@ def test_csbm_follows_its_arguments():
     centres = torch.stack([data.x[data.y == label].mean(dim=0) for label in range(4)])
     # The mean of 1000 points misses its centre by less than 0.25 in 20 dimensions.
     assert float((centres.norm(dim=1) - 3.0).abs().max()) < 0.25
-    assert float((data.x - centres[data.y]).std()) == pytest.approx(1.0, abs=0.02)
     assert torch.bincount(data.y[dataset.split(0).train]).tolist() == [20] * 4
 
 
@@ -45,15 +44,14 @@ def test_generators_are_seeded_simple_and_split_into_disjoint_parts(name: str):
     x, same, different = (d.graphs[0].x.to_dense() for d in (dataset, again, other))
     assert torch.equal(x, same)
     assert not (torch.equal(x, different) and torch.equal(dataset.graphs[0].edge_index, other.graphs[0].edge_index))
-    for graph in (dataset.graphs[0], dataset.graphs[-1]):
-        assert is_undirected(graph.edge_index, num_nodes=graph.num_nodes)
-        assert not contains_self_loops(graph.edge_index)
-        assert graph.is_coalesced()
+    graph = dataset.graphs[-1]
+    assert is_undirected(graph.edge_index, num_nodes=graph.num_nodes)
+    assert not contains_self_loops(graph.edge_index)
+    assert graph.is_coalesced()
     parts = list(vars(dataset.split(0)).values())
     assert torch.cat(parts).unique().numel() == sum(part.numel() for part in parts)
     assert all(torch.equal(a, b) for a, b in zip(parts, vars(again.split(5, seed=9)).values()))
     assert dataset.provenance.options.items() >= SIZES[name].items()
-    assert dataset.folds == 0
 
 
 @pytest.mark.parametrize("name", SIZES)
@@ -63,8 +61,7 @@ def test_the_catalogue_states_the_default_sizes(name: str):
     data = graphs[0] if dataset.level == "node" else graphs.batch(torch.arange(len(graphs)))
     assert (len(graphs), data.num_nodes, data.edge_index.size(1) // 2) == (entry.graphs, entry.nodes, entry.edges)
     assert (dataset.features, dataset.classes, dataset.level) == (entry.features, entry.classes, entry.level)
-    split = dataset.split(0)
-    assert entry.split.split()[1] == "/".join(str(part.numel()) for part in vars(split).values())
+    assert entry.split.split()[1] == "/".join(str(part.numel()) for part in vars(dataset.split(0)).values())
 
 
 @pytest.mark.parametrize(
@@ -72,8 +69,8 @@ def test_the_catalogue_states_the_default_sizes(name: str):
     [
         ("csbm", {"nodes": 20}, "csbm needs nodes ≥"),
         ("csbm", {"homophily": 1.5}, "homophily in"),
-        ("csbm", {"labelled": 0}, "whole number of at least 1, got 0"),
         ("csbm", {"labelled": 2.5}, "whole number of at least 1, got 2.5"),
+        ("csbm", {"size": 3}, "csbm has no option size; its options are nodes"),
         ("ring-transfer", {"size": 2}, "size ≥ 3"),
         ("tree-neighbors-match", {"depth": 0}, "1 ≤ depth ≤ 8"),
         ("far-pair", {"length": 2}, "length ≥ 3"),
@@ -84,26 +81,16 @@ def test_impossible_sizes_are_explained(name: str, options: dict, sentence: str)
         rade.data.load(name, **options)
 
 
-def test_rings_and_trees_are_told_apart_by_batch():
-    for dataset, size in ((rade.data.ring_transfer(9, 5), 5), (rade.data.tree_neighbors_match(9, 2), 7)):
-        data = dataset.graphs[0]
-        assert torch.equal(data.batch, torch.arange(9).repeat_interleave(size))
-        assert torch.equal(data.batch[data.edge_index[0]], data.batch[data.edge_index[1]])
-        assert bool((torch.cat(list(vars(dataset.split(0)).values())) % size == 0).all())
-        edges = data.edge_index.size(1) / 2 / 9
-        assert dataset.density == pytest.approx(edges / (size * (size - 1) / 2))
-
-
 def test_the_root_of_a_tree_wants_the_value_of_the_leaf_with_its_key():
     depth, trees = 3, 50
-    dataset = rade.data.tree_neighbors_match(trees, depth)
+    data = rade.data.tree_neighbors_match(trees, depth).graphs[0]
     leaves = 2**depth
-    x = dataset.graphs[0].x.view(trees, 2 * leaves - 1, -1)
+    x = data.x.view(trees, 2 * leaves - 1, -1)
     keys, values = x[:, leaves - 1 :, :leaves].argmax(dim=2), x[:, leaves - 1 :, leaves:-1].argmax(dim=2)
     wanted = x[:, 0, :leaves].argmax(dim=1)
-    label = values[keys == wanted[:, None]]
-    assert torch.equal(dataset.graphs[0].y.view(trees, -1)[:, 0], label)
+    assert torch.equal(data.y.view(trees, -1)[:, 0], values[keys == wanted[:, None]])
     assert all(sorted(row) == list(range(leaves)) for row in [*keys.tolist(), *values.tolist()])
+    assert torch.equal(data.batch[data.edge_index[0]], data.batch[data.edge_index[1]])
 
 
 @pytest.mark.parametrize("size", [6, 9])
@@ -112,6 +99,8 @@ def test_the_class_of_a_ring_is_half_way_round_from_the_node_that_must_name_it(s
     x, y = dataset.graphs[0].x.view(20, size, -1), dataset.graphs[0].y.view(20, size)
     assert torch.equal(x[:, :, :4].sum(2).nonzero()[:, 1], torch.full((20,), size // 2))
     assert torch.equal(x[:, size // 2, :4].argmax(1), y[:, 0])
+    assert torch.equal(dataset.graphs[0].batch, torch.arange(20).repeat_interleave(size))
+    assert dataset.density == pytest.approx(2 / (size - 1))
 
 
 def test_the_label_of_a_far_pair_is_the_sum_of_its_ends_and_either_alone_says_nothing():
@@ -119,6 +108,5 @@ def test_the_label_of_a_far_pair_is_the_sum_of_its_ends_and_either_alone_says_no
     data = rade.data.far_pair(graphs=4000, length=8, pendants=4, classes=3).graphs.batch(torch.arange(4000))
     left, right = data.x.view(4000, 12, 4)[:, [0, 7], :3].argmax(dim=2).T
     assert torch.equal((left + right) % 3, data.y)
-    for end in (left, right):
-        counts = torch.bincount(3 * end + data.y, minlength=9)
-        assert float((counts - 4000 / 9).abs().max()) < 5 * math.sqrt(4000 / 9 * 8 / 9)
+    counts = torch.bincount(3 * left + data.y, minlength=9)
+    assert float((counts - 4000 / 9).abs().max()) < 5 * math.sqrt(4000 / 9 * 8 / 9)

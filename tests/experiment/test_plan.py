@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from rade.data import DataError
+from rade.errors import SettingsError
 from rade.experiment.grid import Grid
 from rade.experiment.plan import Facts, Wish, plan, select
 from rade.experiment.table import cells, read
-from rade.train.errors import SettingsError
 
 ORIGIN = {"name": "csbm", "files": {}, "options": {}}
 

@@ -1,15 +1,17 @@
-"""A rate step asks for the passes that its rule needs, and what the readout doubts of them."""
+"""Rates as buffers, read once for each change; and a rate step, which makes the passes that its rule needs."""
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
-from rates_problem import DENSITY, C, Problem, normal
-from torch.nn.functional import cross_entropy, mse_loss, nll_loss
+from rates_problem import DENSITY, GRAPHS, C, Problem, normal, undirected
+from torch.nn.functional import cross_entropy
 
-from rade.distribution import Variant
+from rade.distribution import Rates, Variant
 from rade.rates.rate_step import Passes, rate_step
-from rade.rates.readout import FIRST_STEPS, Labelled, Readout
+from rade.rates.readout import Labelled
 from rade.rates.rules import Constant, GradNorm, NoiseRatio, Rule, Seen
 from rade.rates.state import RateState
 
@@ -82,62 +84,62 @@ def test_noise_is_that_of_the_labelled_rows():
         run(problem, NoiseRatio(), Labelled(), trained[:2])
 
 
-LOSSES = {
-    "cross-entropy": (lambda z: cross_entropy(z, LABELS, label_smoothing=0.1), False),
-    "weighted": (lambda z: cross_entropy(z, LABELS, torch.tensor([1.0, 2.0, 5.0]).to(z)), False),
-    "squares": (lambda z: mse_loss(z, torch.ones_like(z)), True),
-    "links": (lambda z: (z[0] * z[1]).sum(), True),
-}
+def test_rates_are_converted_once_for_each_change(monkeypatch):
+    """By whatever way a buffer changes; evaluation always looks, since ``.data`` counts no change."""
+    found, tolist = [], torch.Tensor.tolist
+    monkeypatch.setattr(torch.Tensor, "tolist", lambda tensor: (found.append(tensor), tolist(tensor))[1])
+    state, graph = RateState(Constant(0.2, 0.5), None), GRAPHS["path"]
+    for _ in range(3):
+        state.see(graph)
+        assert state.rates_at(graph.density) == Rates(0.2, 0.5 * graph.density)
+    assert len(found) == 2  # before the density was known, and after
+    with torch.no_grad():
+        state.p.fill_(0.3)
+    assert [state.rates.p, state.rates.p] == [0.3, 0.3]
+    assert len(found) == 3
+    state.load_state_dict(RateState(Constant(0.4, 0.5), 0.5).state_dict())
+    assert [state.rates, state.rates] == [Rates(0.4, 0.25)] * 2
+    assert len(found) == 4
+    state.eval().p.data.fill_(0.1)
+    assert state.rates.p == 0.1
+    with torch.inference_mode():
+        made = RateState(Constant(0.3, 0.5), 0.5).eval()
+    assert made.rates_for(graph).p == 0.3  # its tensors count no changes at all
 
 
-@pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_loss_that_is_none_of_classes_is_doubted_in_the_first_steps(name, dtype):
-    loss, doubted = LOSSES[name]
-    logits = normal(4, C).to(dtype).requires_grad_()
-    (gradient,) = torch.autograd.grad(loss(logits), logits)
-    sentence = Readout().doubt(logits, gradient, step=0)
-    assert (sentence is not None) == doubted
-    assert not doubted or "does not treat the model's outputs as class logits" in sentence
-    others = (Readout(task="multiclass"), Readout(task="regression"), Readout(loss=lambda z, rows: z.sum()))
-    assert not any(readout.doubt(logits, gradient, step=0) for readout in others)
-    assert Readout().doubt(logits, gradient, step=FIRST_STEPS) is None
-    assert Readout().doubt(None, None, step=0) is None
+def test_the_density_is_that_of_the_first_graph_unless_given():
+    state, first, other = RateState(Constant(0.2, 0.5), None), GRAPHS["batch"], GRAPHS["near-clique"]
+    assert state.rates.q == 0.0
+    assert "density=unknown until the first graph" in str(state)
+    assert state.rates_at(0.4).q == 0.2
+    for graph in (first, other):
+        state.see(graph)
+        assert state.rates_at(0.4).q == pytest.approx(0.5 * first.density)
+    assert RateState(Constant(0.2, 3.0), 0.9).rates.q == 1.0
+    state.reset()
+    assert math.isnan(float(state.density))
+    with pytest.raises(ValueError, match=r"density must lie in \[0, 1\], got 1.5"):
+        RateState(Constant(), 1.5)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_a_loss_that_has_vanished_is_not_doubted(dtype):
-    """Nothing but rounding is left of its gradients; log-probabilities are told by their values."""
-    logits = (18.0 * torch.eye(C)[LABELS] + 0.1 * normal(4, C)).to(dtype).requires_grad_()
-    (gradient,) = torch.autograd.grad(cross_entropy(logits, LABELS), logits)
-    assert Readout().doubt(logits, gradient + torch.finfo(dtype).eps / 4, step=0) is None
-    log = normal(4, C).log_softmax(1).requires_grad_()
-    (gradient,) = torch.autograd.grad(nll_loss(log, LABELS), log)
-    assert Readout().doubt(log, gradient, step=0) is None
+def test_larger_graphs_than_in_training_get_as_many_additions_per_node():
+    state, small, large = RateState(Constant(0.2, 0.5), 0.4), GRAPHS["path"], undirected([(0, 1)], 8)
+    assert state.rates_for(large).q == 0.2  # nothing was counted
+    state.count(small)
+    assert state.rates_for(small).q == 0.2
+    assert state.rates_for(large).q == pytest.approx(0.2 * 4 / 8)
+    state.count(large)
+    assert float(state.nodes) == 6.0
+    assert state.rates_for(GRAPHS["batch"]).q == 0.2  # graphs of a batch keep q
+    state.count(GRAPHS["batch"])
+    state.count(small)
+    assert math.isnan(float(state.nodes))
+    assert state.rates_for(large).q == 0.2
 
 
-def test_what_logits_and_rows_cannot_be():
-    graph, logits = Problem("sum", "batch").graph, normal(6, C)
-    assert Readout(task="binary").scores(logits[:, 0], graph).shape == (6, 1)
-    for readout, given, sentence in (
-        (Readout(), logits[:2], r"expected logits for 6 nodes, got 2 rows; say how nodes are pooled"),
-        (Readout(pool="sum"), logits, "expected logits for 2 graphs, got 6 rows"),
-        (Readout(), logits[:, 0], "one logit per row has no classes"),
-        (Readout(), logits.softmax(1), r"outputs are probabilities \(each row sums to 1\)"),
-    ):
-        with pytest.raises(ValueError, match=sentence):
-            readout.scores(given, graph)
-    for rows, sentence in (
-        (torch.tensor([0, 6]), "must lie between 0 and 5, got 6"),
-        (torch.tensor([], dtype=torch.long), "at least one row"),
-        (torch.ones(5, dtype=torch.bool), r"an entry for each of the 6 rows, got \[5\]"),
-        (torch.tensor([0.0]), "a vector of int64 ids or a bool mask"),
-    ):
-        with pytest.raises(ValueError, match=sentence):
-            Labelled(rows).chosen(6, logits.device)
-    with pytest.raises(ValueError, match=r"known must be broadcastable to the logits' \[6, 3\], got \[6, 2\]"):
-        Labelled(known=torch.ones(6, 2)).masked(logits)
-    with pytest.raises(TypeError, match=r"must be rows .* or a rade.Labelled, got list"):
-        Labelled.of([0, 1])
-    with pytest.raises(ValueError, match="task must be one of"):
-        Readout(task="classes")
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_rates_keep_their_precision_when_the_model_is_cast(dtype):
+    state = RateState(Constant(0.123456789, 0.3), 0.1)
+    assert state.to(dtype).rates.p == 0.123456789
+    assert {buffer.dtype for buffer in state.buffers()} == {torch.float64}
+    assert state.to("meta").p.device.type == "meta"

@@ -12,18 +12,26 @@ import torch
 from torch.testing import assert_close
 
 from rade.commands.predict import decide, table
-from rade.data.splits import FixedSplit, Split
+from rade.data.splits import FixedSplit
 from rade.errors import EnvironmentFault
 from rade.train import Interrupted, Method, RunError, SettingsError, load_run, resolve, train_run
 from rade.train import run as run_module
-from rade.train.files import load_tensors, save_tensors
-from rade.train.folder import train_all
+from rade.train.folder import refuse_to_lose
 from rade.train.methods import METHODS, NamedMethod
 from rade.train.record import RunRecord
 from rade.train.run import Keeping
+from rade.train.stages import problem_of
 from rade.train.tasks import accuracy
 
 COMPARED = ("none", "dropout", "drop-edge", "drop-node", "drop-message", "rade-of", "rade-ofs")
+SAMPLED = {"batch_size": 30, "fanouts": (5, 5), "epochs": 3}
+PLATEAU = {"optimizer": "adamw", "schedule": "plateau", "epochs": 60, "patience": 0}
+RESUMED = [
+    *(("papers", method, {}) for method in COMPARED),
+    *((data, method, more) for data, more in (("paths", {}), ("papers", SAMPLED)) for method in ("none", "rade-ofs")),
+    ("papers", "none", PLATEAU),
+    ("papers", "none", {**PLATEAU, "optimizer": "adam", "schedule": "step"}),
+]
 
 
 def same(result):
@@ -34,48 +42,31 @@ def same(result):
 def stopping_after(epochs):
     """A request to stop, made during the given epoch."""
     asked = iter([False] * (epochs - 1) + [True])
-    return lambda: next(asked)
+    return Keeping(stop_asked=lambda: next(asked))
 
 
-@pytest.fixture
-def quick():
-    return lambda method="none", **overrides: resolve("csbm", "gcn", method, **({"epochs": 6, "hidden": 8} | overrides))
+def quick(method="none", **overrides):
+    return resolve("csbm", "gcn", method, **({"epochs": 6, "hidden": 8} | overrides))
 
 
-@pytest.fixture
-def quick_graphs():
-    return lambda method="none", **overrides: resolve(
-        "far-pair", "gin", method, **({"epochs": 3, "hidden": 8, "layers": 2, "batch_size": 32} | overrides)
-    )
+def quick_graphs(method="none", **overrides):
+    small = {"epochs": 3, "hidden": 8, "layers": 2, "batch_size": 32}
+    return resolve("far-pair", "gin", method, **(small | overrides))
 
 
-@pytest.mark.parametrize("method", COMPARED)
-def test_a_seed_gives_the_same_numbers_twice(method, papers, quick, tmp_path):
-    one, two = (train_run(papers, quick(method), 0, tmp_path / name) for name in "ab")
-    assert same(one) == same(two)
-    assert one.history["loss"][-1] < one.history["loss"][0]
-    other = train_run(papers, quick(method), 1, tmp_path / "c")
-    assert other.history["loss"] != one.history["loss"]
-
-
-@pytest.mark.parametrize("method", COMPARED)
-def test_an_interrupted_run_resumes_to_the_same_numbers(method, papers, quick, tmp_path):
-    whole = train_run(papers, quick(method), 0, tmp_path / "whole")
-    with pytest.raises(Interrupted, match=r"stopped after epoch 4, state saved in .*checkpoint.pt"):
-        train_run(papers, quick(method), 0, tmp_path / "parts", keeping=Keeping(stop_asked=stopping_after(4)))
-    parts = train_run(papers, quick(method), 0, tmp_path / "parts", resume=True)
+@pytest.mark.parametrize(("data", "method", "more"), RESUMED)
+def test_an_interrupted_run_resumes_to_the_same_numbers(data, method, more, request, tmp_path):
+    dataset = request.getfixturevalue(data)
+    settings = quick(method, **more) if data == "papers" else quick_graphs(method, **more)
+    whole = train_run(dataset, settings, 0, tmp_path / "whole", keeping=Keeping(every=1))
+    assert sorted(path.name for path in (tmp_path / "whole").iterdir()) == ["model.pt", "result.json"]
+    with pytest.raises(Interrupted, match=r"stopped after epoch \d+, state saved in .*checkpoint.pt"):
+        train_run(dataset, settings, 0, tmp_path / "parts", keeping=stopping_after(settings.epochs - 1))
+    parts = train_run(dataset, settings, 0, tmp_path / "parts", resume=True)
     assert same(parts) == same(whole)
     assert not (tmp_path / "parts" / "checkpoint.pt").exists()
-    one, other = (load_run(tmp_path / name).predict(papers) for name in ("whole", "parts"))
+    one, other = (load_run(tmp_path / name).predict(dataset) for name in ("whole", "parts"))
     assert_close(one, other, rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("method", ["none", "drop-edge", "rade-of", "rade-ofs"])
-def test_graph_batches_train_and_resume(method, paths, quick_graphs, tmp_path):
-    whole = train_run(paths, quick_graphs(method), 0, tmp_path / "whole")
-    with pytest.raises(Interrupted):
-        train_run(paths, quick_graphs(method), 0, tmp_path / "parts", keeping=Keeping(stop_asked=stopping_after(2)))
-    assert same(train_run(paths, quick_graphs(method), 0, tmp_path / "parts", resume=True)) == same(whole)
 
 
 @pytest.mark.parametrize("backbone", ["gcn", "gin", "gat"])
@@ -89,46 +80,24 @@ def test_molecules_with_missing_labels_train(method, backbone, molecules, tmp_pa
     assert load_run(tmp_path).predict(molecules).shape == (100, 3)
 
 
-@pytest.mark.parametrize("method", ["none", "drop-edge", "rade-of", "rade-ofs"])
-def test_neighbor_batches_train_and_resume(method, papers, quick, tmp_path):
-    settings = quick(method, batch_size=30, fanouts=(5, 5), epochs=3)
-    whole = train_run(papers, settings, 0, tmp_path / "whole")
-    with pytest.raises(Interrupted):
-        train_run(papers, settings, 0, tmp_path / "parts", keeping=Keeping(stop_asked=stopping_after(2)))
-    assert same(train_run(papers, settings, 0, tmp_path / "parts", resume=True)) == same(whole)
-
-
-def test_a_finished_run_is_not_repeated(papers, quick, tmp_path):
+def test_a_finished_run_is_not_repeated(papers, tmp_path):
     first = train_run(papers, quick(), 0, tmp_path)
-    assert train_run(papers, quick(), 0, tmp_path, resume=True).timing == first.timing
+    assert train_run(papers, quick(threads=1), 0, tmp_path, resume=True).timing == first.timing
     assert train_run(papers, quick(), 0, tmp_path).timing != first.timing
+    assert train_run(papers, quick(), 1, tmp_path / "other").history["loss"] != first.history["loss"]
 
 
-def test_resuming_with_other_settings_is_refused(papers, quick, tmp_path):
+def test_resuming_with_other_settings_is_refused(papers, tmp_path):
     train_run(papers, quick(), 0, tmp_path / "done")
     with pytest.raises(RunError, match=r"result.json was made with epochs = 6, not 9; repeat those settings"):
         train_run(papers, quick(epochs=9), 0, tmp_path / "done", resume=True)
     with pytest.raises(Interrupted):
-        train_run(papers, quick(), 0, tmp_path / "open", keeping=Keeping(stop_asked=stopping_after(2)))
+        train_run(papers, quick(), 0, tmp_path / "open", keeping=stopping_after(2))
     with pytest.raises(RunError, match=r"checkpoint.pt was made with hidden = 8, not 16"):
         train_run(papers, quick(hidden=16), 0, tmp_path / "open", resume=True)
 
 
-@pytest.mark.parametrize("damage", [b"", b"nonsense", "half", "other"])
-def test_a_damaged_checkpoint_is_a_sentence(damage, papers, quick, tmp_path):
-    with pytest.raises(Interrupted):
-        train_run(papers, quick(), 0, tmp_path, keeping=Keeping(stop_asked=stopping_after(2)))
-    path = tmp_path / "checkpoint.pt"
-    content = path.read_bytes()
-    if damage == "other":
-        torch.save({"something": 1}, path)
-    else:
-        path.write_bytes(content[: len(content) // 2] if damage == "half" else damage)
-    with pytest.raises(RunError, match=r"checkpoint.pt is (damaged or )?not a (file|checkpoint) of rade; delete it"):
-        train_run(papers, quick(), 0, tmp_path, resume=True)
-
-
-def test_a_checkpoint_cannot_run_code(papers, quick, tmp_path):
+def test_a_checkpoint_cannot_run_code(papers, tmp_path):
     class Attack:
         def __reduce__(self):
             return (print, ("executed",))
@@ -138,12 +107,7 @@ def test_a_checkpoint_cannot_run_code(papers, quick, tmp_path):
         train_run(papers, quick(), 0, tmp_path, resume=True)
 
 
-def test_no_temporary_file_is_left(papers, quick, tmp_path):
-    train_run(papers, quick(), 0, tmp_path, keeping=Keeping(every=1))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.pt", "result.json"]
-
-
-def test_the_result_tells_how_it_was_made(papers, quick, tmp_path):
+def test_the_result_tells_how_it_was_made(papers, tmp_path):
     returned = train_run(papers, quick("rade-of"), 2, tmp_path)
     result = RunRecord.from_json((tmp_path / "result.json").read_bytes())
     assert result == returned
@@ -158,53 +122,21 @@ def test_the_result_tells_how_it_was_made(papers, quick, tmp_path):
     assert result.best_epoch == 1 + result.history["val"].index(result.val)
 
 
-def test_early_stopping_counts_from_the_best_epoch(papers, quick, tmp_path):
+def test_early_stopping_counts_from_the_best_epoch(papers, tmp_path):
     result = train_run(papers, quick(epochs=200, patience=3, lr=0.05), 0, tmp_path)
     assert result.epochs == result.best_epoch + 3 < 200
 
 
-def test_a_loss_that_is_no_number_stops_with_a_sentence(papers, quick, tmp_path):
-    with pytest.raises(RunError, match=r"the (validation )?loss became (nan|inf) in epoch .*; a smaller --lr may help"):
-        train_run(papers, quick(lr=1e30, epochs=20), 0, tmp_path)
-
-
 @pytest.mark.parametrize("part", ["train", "val", "test"])
-def test_a_data_set_without_a_part_is_a_sentence(part, papers, quick, tmp_path):
-    split = papers.split(0)
-    broken = replace(papers, splits=FixedSplit(replace(split, **{part: torch.tensor([], dtype=torch.long)})))
-    assert isinstance(broken.split(0), Split)
+def test_a_data_set_without_a_part_is_a_sentence(part, papers, tmp_path):
+    broken = replace(papers, splits=FixedSplit(replace(papers.split(0), **{part: torch.tensor([]).long()})))
     name = {"val": "validation"}.get(part, part)
     with pytest.raises(SettingsError, match=f"data set csbm has no {name} part in this split"):
         train_run(broken, quick(), 0, tmp_path)
 
 
-def test_graph_level_training_needs_a_batch_size(paths, quick_graphs, tmp_path):
-    with pytest.raises(SettingsError, match=r"training on graphs needs a batch size of at least 1, got 0"):
-        train_run(paths, quick_graphs(batch_size=0), 0, tmp_path)
-
-
-def test_fan_outs_must_match_the_layers(papers, quick, tmp_path):
-    with pytest.raises(SettingsError, match=r"2 layers need as many fan-outs, got \[5\]; set --fanouts"):
-        train_run(papers, quick(batch_size=30, fanouts=(5,)), 0, tmp_path)
-
-
-def test_an_unwritable_folder_is_a_sentence(papers, quick, tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match=r"cannot write to .*file/out: Not a directory; choose another folder"):
-        train_run(papers, quick(), 0, tmp_path / "file" / "out")
-
-
-@pytest.mark.parametrize(("optimizer", "schedule"), [("adam", "step"), ("adamw", "plateau")])
-def test_schedules_resume(optimizer, schedule, papers, quick, tmp_path):
-    settings = quick(optimizer=optimizer, schedule=schedule, epochs=60, patience=0)
-    whole = train_run(papers, settings, 0, tmp_path / "whole")
-    with pytest.raises(Interrupted):
-        train_run(papers, settings, 0, tmp_path / "parts", keeping=Keeping(stop_asked=stopping_after(52)))
-    assert same(train_run(papers, settings, 0, tmp_path / "parts", resume=True)) == same(whole)
-
-
 @pytest.mark.parametrize("killed_at", ["save_model", "write_whole"])
-def test_killed_between_the_files_the_run_is_still_unfinished(killed_at, papers, quick, tmp_path, monkeypatch):
+def test_killed_between_the_files_the_run_is_still_unfinished(killed_at, papers, tmp_path, monkeypatch):
     """No checkpoint was due: the last state is saved before files are exchanged, and what is there stays till then."""
 
     def killed(*arguments):
@@ -218,7 +150,7 @@ def test_killed_between_the_files_the_run_is_still_unfinished(killed_at, papers,
     monkeypatch.undo()
     assert json.loads((folder / "result.json").read_text())["history"] == first.history
     with pytest.raises(RunError, match="holds an unfinished run; --resume continues it"):
-        train_all(papers, [old], range(1), tmp_path)
+        refuse_to_lose(tmp_path, old, range(1), problem_of(papers, old))
     train_run(papers, new, 0, folder, resume=True)
     assert load_run(folder).settings.hidden == 4
     assert json.loads((folder / "result.json").read_text())["settings"]["hidden"] == 4
@@ -226,7 +158,7 @@ def test_killed_between_the_files_the_run_is_still_unfinished(killed_at, papers,
 
 
 @pytest.mark.parametrize("file", ["checkpoint.pt", "model.pt", "result.json"])
-def test_a_disk_that_fills_up_is_a_sentence_and_nothing_is_left(file, papers, quick, tmp_path, monkeypatch):
+def test_a_disk_that_fills_up_is_a_sentence_and_nothing_is_left(file, papers, tmp_path, monkeypatch):
     """The disk is full for one of the files; once there is room the run goes on from its checkpoint."""
     real = os.replace
 
@@ -256,7 +188,7 @@ def test_predictions_have_the_score_of_the_best_epoch(method, papers, tmp_path):
     assert abs(sum(float(rows[0][f"probability_{c}"]) for c in range(5)) - 1) < 1e-5
 
 
-def test_predictions_for_graphs_and_by_sampled_neighborhoods(papers, paths, quick, quick_graphs, tmp_path):
+def test_predictions_for_graphs_and_by_sampled_neighborhoods(papers, paths, tmp_path):
     result = train_run(paths, quick_graphs("rade-ofs"), 0, tmp_path / "graphs")
     logits, test = load_run(tmp_path / "graphs").predict(paths), paths.split(0).test
     assert accuracy(logits[test], torch.cat([paths.graphs[int(i)].y for i in test])) == result.test
@@ -266,21 +198,6 @@ def test_predictions_for_graphs_and_by_sampled_neighborhoods(papers, paths, quic
     assert_close(trained.predict(papers), trained.predict(papers), rtol=0, atol=0)
     with pytest.raises(RunError, match=r"trained on csbm \(level: node\) and cannot be used on far-pair"):
         trained.predict(paths)
-
-
-def test_a_folder_without_a_sound_model_is_a_sentence(papers, quick, tmp_path):
-    with pytest.raises(RunError, match=r"there is no file .*model.pt; is this the folder of a finished run"):
-        load_run(tmp_path)
-    train_run(papers, quick(), 0, tmp_path)
-    saved = load_tensors(tmp_path / "model.pt")
-    weights = [name for name, value in saved["state"].items() if value.is_floating_point()]
-    saved["state"][weights[0]].fill_(torch.nan)
-    save_tensors(tmp_path / "model.pt", saved)
-    with pytest.raises(RunError, match=r"model.pt holds weights that are not finite and cannot predict; train"):
-        load_run(tmp_path)
-    (tmp_path / "model.pt").write_bytes(b"nonsense")
-    with pytest.raises(RunError, match=r"model.pt is damaged or not a file of rade"):
-        load_run(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -308,8 +225,8 @@ class Small(Method):
         return self.weight * logits.square().mean()
 
 
-def test_a_term_of_the_method_is_part_of_the_loss(papers, quick, tmp_path, monkeypatch):
-    monkeypatch.setitem(METHODS, "small", NamedMethod(Small(), ""))
+def test_a_term_of_the_method_is_part_of_the_loss(papers, tmp_path, monkeypatch):
+    monkeypatch.setitem(METHODS, "small", NamedMethod(Small()))
     losses = {}
     for name, options in {"none": {}, "weak": {"weight": 0.0}, "strong": {}}.items():
         settings = quick("none" if name == "none" else "small", epochs=2, **options)

@@ -8,7 +8,7 @@ from rade.data import names
 from rade.train import SettingsError, resolve
 from rade.train.methods import METHODS
 from rade.train.protocol import PROTOCOLS, protocol
-from rade.train.settings import make_order, parse_assignment, read_config
+from rade.train.settings import make_order, parse_assignment
 
 
 def test_every_data_set_has_a_protocol():
@@ -19,12 +19,9 @@ def test_every_data_set_has_a_protocol():
     ("dataset", "backbone", "expected"),
     [
         ("cora", "gcn", {"hidden": 512, "epochs": 500, "patience": 100, "batch_size": 0, "layers": 2}),
-        ("cora", "gat", {"hidden": 256}),
-        ("pubmed", "sgc", {"hidden": 512}),
         ("cs", "gin-lin", {"hidden": 256, "epochs": 1500}),
         ("ogbn-arxiv", "gin", {"batch_size": 2048, "eval_batch_size": 4096, "fanouts": (15, 10), "epochs": 2000}),
         ("mutag", "gin", {"batch_size": 32, "pool": "sum", "layers": 4, "schedule": "step", "patience": 0}),
-        ("proteins", "gat", {"hidden": 64, "batch_size": 16, "epochs": 350}),
         ("ogbg-molhiv", "gat", {"hidden": 300, "batch_size": 32, "pool": "mean", "layers": 5}),
         ("peptides-func", "gcn", {"optimizer": "adamw", "schedule": "plateau", "batch_size": 128}),
     ],
@@ -38,12 +35,10 @@ def test_protocol_values(dataset, backbone, expected):
     ("dataset", "method", "options"),
     [
         ("cora", "dropout", {"rate": 0.7}),
-        ("imdb-m", "drop-node", {"rate": 0.8}),
         ("cora", "rade-of", {"p": 0.5, "rho": 0.5, "penalty": 1.0, "rate_lr": 0.001, "share_view": True}),
         ("mutag", "rade-ofs", {"p": 0.5, "rho": 0.5, "penalty": 0.1, "rate_lr": 0.001, "share_view": True}),
         ("cora", "rade-of-drop", {"p": 0.5, "penalty": 1.0, "rate_lr": 0.001, "share_view": True}),
         ("cora", "rade-of-fixed", {"p": 0.5, "rho": 0.5, "share_view": True}),
-        ("cora", "rade-of-layered", {"p": 0.5, "rho": 0.5, "penalty": 1.0, "rate_lr": 0.001}),
         ("cora", "none", {}),
     ],
 )
@@ -64,9 +59,7 @@ def test_every_data_set_resolves_for_every_method(source):
     ("dataset", "fields", "options"),
     [
         ("cora", {"projection": True, "lr": 0.001, "hidden": 512}, {"share_view": False, "data_gradient": "clean"}),
-        ("computer", {"patience": 500}, {}),
         ("mutag", {"projection": False, "lr": 0.01, "batch_size": 16}, {"adapt_every": "epoch", "max_p": 0.9}),
-        ("mutag", {}, {"share_view": True, "data_gradient": "clean", "penalty": 0.1}),
         ("ogbg-molhiv", {"lr": 0.001, "batch_size": 32, "patience": 0}, {"adapt_every": "epoch"}),
     ],
 )
@@ -85,57 +78,6 @@ def test_the_released_protocol_is_the_default():
     assert "--set nu=0.2" in resolve("csbm", method="rade-of", rule="noise-ratio", nu=0.2).command(0, 1)
 
 
-@pytest.mark.parametrize(
-    ("asked", "sentence"),
-    [
-        ({"backbone": "gnc"}, "unknown backbone 'gnc'; did you mean 'gcn'"),
-        ({"method": "rade-off"}, "unknown method 'rade-off'; did you mean 'rade-of'"),
-        ({"dataset": "coar"}, "unknown data set 'coar'; did you mean 'cora'"),
-        ({"epochs": 0}, "epochs must be greater than or equal to 1, got 0"),
-        ({"hidden": -3}, "hidden must be greater than or equal to 1, got -3"),
-        ({"lr": 0.0}, "lr must be greater than 0, got 0.0"),
-        ({"runs": 0}, "runs must be a whole number of at least 1, got 0"),
-        ({"run": -1}, "run must be a whole number from 0 to [0-9]+, got -1"),
-        ({"run": 1, "runs": 2}, "run and runs contradict each other"),
-        ({"optimizer": "sgd"}, "optimizer must be 'adam' or 'adamw', got 'sgd'"),
-        ({"device": "cuda:99"}, "device must name a device that PyTorch can use here, got 'cuda:99'"),
-        ({"epohcs": 3}, "unknown setting 'epohcs'; did you mean 'epochs'"),
-        ({"method": "none", "p": 0.3}, "p is no option of none; it belongs to rade-of"),
-        ({"method": "rade-of-drop", "rho": 0.3}, "rho is no option of rade-of-drop; it belongs to rade-of"),
-        ({"method": "rade-of", "rate": 0.3}, "rate is no option of rade-of; it belongs to dropout, drop-edge"),
-        ({"method": "drop-edge", "rate": 1.0}, r"the drop rate must lie in \[0, 1\), got 1.0"),
-        ({"method": "rade-of", "p": 1.0}, r"drop rate p must lie in \[0, 1\), got 1.0"),
-        ({"method": "rade-of", "moments": "rough"}, "moments must be one of .*, got 'rough'"),
-        ({"backbone": ["gcn"]}, r"backbone must be one name, got \['gcn'\]"),
-        ({"layers": 2.5}, "layers must be a valid integer, got a number with a fractional part, got 2.5"),
-        ({"fanouts": "5,5"}, "fanouts are for neighbor sampling on one graph"),
-        ({"dataset": "far-pair", "fanouts": "3,3,3,3,3"}, "fanouts are for neighbor sampling on one graph"),
-        ({"method": "none", "adaptive": False}, "fixed_rates is no option of none; it belongs to rade-of"),
-        ({"method": "rade-of", "adaptive": "no"}, "adaptive must be true or false, got 'no'"),
-        ({"protocol": 1}, "protocol must be one name, got 1"),
-        ({"protocl": "released"}, "unknown setting 'protocl'; did you mean 'protocol'"),
-        ({"method": "rade-of-fixed", "adapt_every": "epoch"}, "adapt_every is no option of rade-of-fixed"),
-        ({"method": "rade-of", "max_p": "high"}, "max_p must be a number, got 'high'"),
-        ({"method": "rade-of", "p": True}, "p must be a number, got True"),
-        ({"method": "rade-of", "share_view": 1}, "share_view must be true or false, got 1"),
-        ({"method": "rade-of", "rho": -1.0}, "rho = q/density must be a finite number of at least 0, got -1"),
-        ({"protocol": "relased"}, "unknown protocol 'relased'; did you mean 'released'"),
-        ({"method": "rade-of", "adapt_every": "run"}, "adapt_every must be one of 'batch', 'epoch', got 'run'"),
-        ({"method": "rade-of", "max_p": 1.0}, r"max_p must lie in \[0, 0.999999\], got 1.0"),
-        ({"method": "rade-of", "max_p": 0.4}, "the first drop rate p must be at most max_p = 0.4, got 0.5"),
-        ({"adaptive": False, "max_p": 0.9}, "fixed rates and max_p contradict each other"),
-        ({"adaptive": False, "penalty": 0.5}, "fixed rates and penalty contradict each other"),
-        ({"method": "rade-of", "views": 3}, 'views are those of an ensemble: say inference = "ensemble" as well'),
-        ({"method": "drop-edge", "views": 3}, "views is no option of drop-edge; it belongs to rade, rade-of"),
-        ({"method": "rade-of", "inference": "median"}, "inference must be one of 'expected', 'ensemble', got 'median'"),
-        ({"fanouts": "5,5", "batch_size": 0}, "fanouts and a batch size of 0 contradict each other"),
-    ],
-)
-def test_what_cannot_be_meant_is_a_sentence(asked, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        make_order(asked)
-
-
 def test_whole_numbers_stay_whole():
     options = make_order({"method": "rade-of,", "inference": "ensemble", "views": 3}).settings[0].options
     assert (options["views"], type(options["views"])) == (3, int)
@@ -149,25 +91,10 @@ def test_an_option_reaches_the_methods_that_have_it():
     assert order.runs == 2
 
 
-def test_config_files(tmp_path):
-    good, bad = tmp_path / "good.toml", tmp_path / "bad.toml"
-    good.write_text('dataset = "cora"\nmethod = ["none", "rade-of"]\nepochs = 7\nshare_view = false\n')
-    bad.write_text("epochs = = 3")
-    order = make_order(read_config(good))
-    assert order.settings[1].epochs == 7
-    assert order.settings[1].options["share_view"] is False
-    with pytest.raises(SettingsError, match=r"bad.toml is not valid TOML"):
-        read_config(bad)
-    with pytest.raises(SettingsError, match=r"cannot read .*missing.toml: No such file"):
-        read_config(tmp_path / "missing.toml")
-
-
 def test_assignments():
     assert parse_assignment("adaptive=False") == {"adaptive": False}
     assert parse_assignment("views=3") == {"views": 3}
     assert parse_assignment("rate-lr=0.01") == {"rate_lr": 0.01}
-    with pytest.raises(SettingsError, match=r"--set expects NAME=VALUE, got 'rate'"):
-        parse_assignment("rate")
 
 
 OWN = """
@@ -196,7 +123,6 @@ def test_a_method_of_ones_own_is_named_by_its_module(tmp_path, monkeypatch):
     assert "--method own_methods:Smooth" in order.settings[1].command(0, 1)
     for name, sentence in {
         "own_methods:Missing": "cannot be imported: module 'own_methods' has no attribute 'Missing'",
-        "no_such_module:x": "cannot be imported: No module named 'no_such_module'",
         "own_methods:dataclass": "must be a rade.train.Method, got function",
     }.items():
         with pytest.raises(SettingsError, match=sentence):

@@ -9,104 +9,75 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a process of its own, which pytest tells no path
 
 import rade
-from adapting import adapting
 from own_rule import Slow
 from zoo import LAYERS, Net, normal, random_edges, seeded
 
-STEPS = 5
 
-
-def inputs(part: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def inputs(part: int) -> tuple[Tensor, Tensor, Tensor]:
     """Ranks hold graphs of different size and density."""
     nodes = 30 + 10 * part
     return normal(nodes, 8, seed=part), random_edges(nodes, 60 + 40 * part, seed=part), torch.arange(nodes) % 3
 
 
-def train(layer: str, part: int) -> dict[str, Any]:
-    """Five steps under DDP, then a checkpoint of rank 0 that every rank resumes."""
-    x, edges, y = inputs(part)
-    torch.manual_seed(0)
-    model = adapting(seeded(lambda: Net(LAYERS[layer])), views=rade.Views(shared=True))
-    net = DistributedDataParallel(model)
+def model_of(rule: rade.Rule, **options: Any) -> rade.RADE:
+    torch.manual_seed(0)  # the generator is taken from it, and from the rank
+    return rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rule, **options)
+
+
+def trained(model: rade.RADE, part: int, follow: bool) -> list[list[float]]:
+    """Rates, and what the rule remembers, after each of four steps under DDP."""
+    (x, edges, y), net, found = inputs(part), DistributedDataParallel(model), []
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
-    views: list[rade.View] = []
-    draw = model._context.draw
-    model._context.draw = lambda distribution: views.append(draw(distribution)) or views[-1]  # type: ignore
-    trajectory = []
-    for _ in range(STEPS):
-        net.train()
+    if follow:
+        model.follow(optimizer)
+    for _ in range(4):
         optimizer.zero_grad()
-        cross_entropy(net(x, edges), y).backward()
+        cross_entropy(net.train()(x, edges), y).backward()
         optimizer.step()
-        model.adapt(x, edges)
-        trajectory.append([float(model.rates.p), float(model.rates.q)])
+        if not follow:
+            model.adapt(x, edges)
+        memory = model.rate_state.average if isinstance(model.rade.rule, Slow) else model.rate_state.first[0]
+        found.append([model.rates.p, model.rates.q, float(memory)])
+    return found
+
+
+def resumed(model: rade.RADE) -> list[list[int]]:
+    """The next view of one graph, after every rank has loaded the state of rank 0."""
     state = [model.state_dict()]
     dist.broadcast_object_list(state, src=0)
     model.load_state_dict(state[0])
-    resumed = [rade.sample_view(rade.Graph.from_edge_index(inputs(0)[1], 30), model.rates, model._context.generator)]
-    return {
-        "trajectory": trajectory,
-        "density": float(model.rate_state.density),
-        "weights": [float(p.sum()) for p in model.parameters()],
-        "views": [int(view.kept.sum()) for view in views],
-        "resumed": resumed[0].edge_index.tolist(),
-    }
+    graph = rade.Graph.from_edge_index(inputs(0)[1], 30)
+    return rade.sample_view(graph, model.rates, model._context.generator).edge_index.tolist()
 
 
 def same_data() -> list[float]:
     """Equal data on both ranks and no views in G_data: the average over ranks is what one process computes."""
-    x, edges, y = inputs(0)
-    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), rule=rade.GradNorm(data_gradient="clean"))
+    (x, edges, y), model = inputs(0), model_of(rade.GradNorm(data_gradient="clean"))
     for _ in range(3):
         model.adapt(x, edges, labelled=rade.Labelled(loss=lambda logits: cross_entropy(logits, y)))
     return [float(value) for value in model.rate_state.first]
 
 
-def own_rule(rank: int) -> list[float]:
-    """A user's rule with memory: three steps on different data; the average and the rates after each."""
-    x, edges, y = inputs(rank)
-    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), rule=Slow())
-    net = DistributedDataParallel(model)
-    found: list[float] = []
-    for _ in range(3):
-        net.zero_grad()
-        cross_entropy(net(x, edges), y).backward()
-        model.adapt(x, edges)
-        found += [float(model.rate_state.average), model.rates.p, model.rates.q]
-    return found
-
-
-def followed(rank: int) -> list[float]:
-    """`follow` under DDP: the loop has no line for the rates."""
-    x, edges, y = inputs(rank)
-    model = adapting(seeded(lambda: Net(LAYERS["GCNConv"])))
-    net = DistributedDataParallel(model)
-    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
-    model.follow(optimizer)
-    found: list[float] = []
-    for _ in range(3):
-        optimizer.zero_grad()
-        cross_entropy(net(x, edges)[:20], y[:20]).backward()
-        optimizer.step()
-        found += [model.rates.p, model.rates.q]
-    return found
-
-
 def main(folder: Path) -> None:
     dist.init_process_group("gloo")
-    rank = dist.get_rank()
-    found = {layer: train(layer, rank) for layer in ("GCNConv",)}
-    result = {**found, "same": same_data()}
-    result["own rule"], result["followed"] = own_rule(rank), followed(rank)
-    torch.manual_seed(0)
-    first = adapting(seeded(lambda: Net(LAYERS["GCNConv"])))
-    result["seeds"] = first._context.generator.initial_seed()
+    rank, model = dist.get_rank(), model_of(rade.GradNorm(), views=rade.Views(shared=True))
+    result = {
+        "seed": model._context.generator.initial_seed(),
+        "adapted": trained(model, rank, follow=False),
+        "density": float(model.rate_state.density),
+        "weights": [float(parameter.detach().sum()) for parameter in model.parameters()],
+        "resumed": resumed(model),
+        "followed": trained(model_of(rade.GradNorm()), rank, follow=True),
+        "own rule": trained(model_of(Slow()), rank, follow=False),
+        "same": same_data(),
+    }
     (folder / f"{rank}.json").write_text(json.dumps(result))
     dist.destroy_process_group()
 

@@ -3,82 +3,72 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
 from torch_geometric.nn import EdgeConv, SAGEConv, TransformerConv
 
 import rade
-from zoo import LAYERS, Net, normal, random_edges
+from zoo import EDGES, LAYERS, Net, X, normal, random_edges
 
 
-def test_check_tells_of_few_labels():
-    x, edges = normal(200, 8), random_edges(200, 400)
-    for labelled in (torch.arange(9), torch.arange(200) < 9):
-        found = rade.check(Net(LAYERS["GCNConv"]), x, edges, labelled=labelled)
-        assert found.works
-        assert "only 4.5% of the rows are labelled and edges are added" in str(found)
-    assert "40 of 200 rows" in str(rade.check(Net(LAYERS["GCNConv"]), x, edges, labelled=torch.arange(40)))
-    value = rade.Labelled(torch.arange(40))
-    assert "40 of 200 rows" in str(rade.check(Net(LAYERS["GCNConv"]), x, edges, labelled=value))
-    wrong = rade.check(Net(LAYERS["GCNConv"]), x, edges, labelled=[1, 2])
-    assert not wrong.works
-    assert "labelled must be rows (int64 ids or a bool mask) or a rade.Labelled, got list" in str(wrong)
-    assert "labelled" not in str(rade.check(Net(LAYERS["GCNConv"]), x, edges))
+class Shares(Net):
+    def forward(self, x, edge_index):
+        return super().forward(x, edge_index).softmax(1)
 
 
-def test_check_tells_probabilities_and_marks_what_should_be_known():
-    class Shares(Net):
-        def forward(self, x, edge_index):
-            return super().forward(x, edge_index).softmax(1)
-
-    x, edges = normal(200, 8), random_edges(200, 400)
-    for net, known in ((Shares, True), (Net, False)):
-        found = rade.check(net(LAYERS["GCNConv"]), x, edges)
-        (line,) = (line for line in found.lines if line.what == "output")
-        assert found.works
-        assert ("rows are probabilities" in line.found) == known
-        assert line.mark == ("??" if known else "ok")
-    few = rade.check(Net(LAYERS["GCNConv"]), x, edges, labelled=torch.arange(9))
-    assert [line.what for line in few.lines if line.mark == "??"] == ["labels"]
+def gcn(kind: type[Net] = Net) -> Net:
+    return kind(LAYERS["GCNConv"])
 
 
-@pytest.mark.parametrize(
-    ("layer", "option"),
-    [(partial(SAGEConv, normalize=True), "normalize=True"), (partial(TransformerConv, beta=True), "beta=True")],
-)
-def test_what_is_not_linear_in_its_sum_is_told(layer, option):
-    """Views keep the expectation of sums, and neither of their length nor of a gate."""
-    x, edges = normal(40, 8), random_edges(40, 80)
-    found = rade.check(Net(layer), x, edges)
-    assert found.works
-    assert f"only its sum keeps the expectation ({option} is not linear in it)" in str(found)
-    assert "keeps the expectation" not in str(rade.check(Net(layer.func), x, edges))
-    spread = rade.RADE(Net(layer)).uncertainty(x, edges, views=4)
-    assert f"{layer.func.__name__}({option}) is not linear" in spread.note
-    assert torch.equal(spread.std, spread.sampled_std)
+LARGE = (normal(200, 8), random_edges(200, 400))
+FEW = "only 4.5% of the rows are labelled and edges are added"
+LENGTH, GATE = partial(SAGEConv, normalize=True), partial(TransformerConv, beta=True)
+# A model, its arguments, those of `check`, the mark and the sentence, or None where it is not to be found.
+TOLD: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any], str | None, str]] = {
+    "few labels": (gcn, LARGE, {"labelled": torch.arange(9)}, "??", FEW),
+    "few, by a mask": (gcn, LARGE, {"labelled": torch.arange(200) < 9}, "??", FEW),
+    "labels": (gcn, LARGE, {"labelled": torch.arange(40)}, "ok", "40 of 200 rows"),
+    "Labelled": (gcn, LARGE, {"labelled": rade.Labelled(torch.arange(40))}, "ok", "40 of 200 rows"),
+    "a list": (gcn, LARGE, {"labelled": [1, 2]}, "!!", "or a rade.Labelled, got list"),
+    "no labels": (gcn, LARGE, {}, None, "labelled"),
+    "probabilities": (lambda: gcn(Shares), LARGE, {}, "??", "rows are probabilities"),
+    "logits": (gcn, LARGE, {}, None, "rows are probabilities"),
+    "length": (lambda: Net(LENGTH), (X, EDGES), {}, "??", "only its sum keeps the expectation (normalize=True is not"),
+    "gate": (lambda: Net(GATE), (X, EDGES), {}, "??", "only its sum keeps the expectation (beta=True is not linear"),
+    "linear": (lambda: Net(SAGEConv), (X, EDGES), {}, None, "keeps the expectation"),
+    "max": (lambda: SAGEConv(8, 3, aggr="max"), (X, EDGES), {}, "ok", "by pairs of views (MaxAggregation is no"),
+    "mean": (lambda: SAGEConv(8, 3), (X, EDGES), {}, "ok", "by moments"),
+    "RADE-OFS": (
+        lambda: EdgeConv(torch.nn.Linear(16, 3)), (X, EDGES), {"options": {"variant": "ofs"}}, "!!", "use RADE-OF, "
+    ),
+    "adapts": (gcn, (X, EDGES), {"options": {"rule": rade.GradNorm()}}, "ok", "GradNorm adapts them; a step costs"),
+    "no moments": (lambda: EdgeConv(torch.nn.Linear(16, 3)), (X, EDGES), {}, "ok", "they stay as they are; with"),
+}  # fmt: skip
 
 
-def test_check_says_how_each_layer_is_corrected_and_why():
-    x, edges = normal(40, 8), random_edges(40, 80)
-    told = str(rade.check(SAGEConv(8, 3, aggr="max"), x, edges))
-    assert "layer (top)" in told
-    assert "SAGEConv: by pairs of views (MaxAggregation is no weighted sum with moments)" in told
-    assert "by moments" in str(rade.check(SAGEConv(8, 3), x, edges))
-    edge = rade.check(EdgeConv(torch.nn.Linear(16, 3)), x, edges)
-    assert edge.works
-    assert not edge.adapts
-    refused = rade.check(EdgeConv(torch.nn.Linear(16, 3)), x, edges, options={"variant": "ofs"})
-    assert not refused.works
-    assert "use RADE-OF, variant='of'" in str(refused)
-
-
-def test_check_leaves_the_model_and_the_seed_alone():
-    net, state = Net(LAYERS["GCNConv"]), torch.get_rng_state()
+@pytest.mark.parametrize("name", TOLD)
+def test_what_is_told_and_that_the_model_and_the_seed_are_left_alone(name):
+    build, args, options, mark, sentence = TOLD[name]
+    net, state = build(), torch.get_rng_state()
     classes = [type(module) for module in net.modules()]
-    found = rade.check(net, normal(40, 8), random_edges(40, 80), options={"rule": rade.GradNorm()})
-    assert found.works
-    assert found.adapts
+    found = rade.check(net, *args, **options)
+    marks = [line.mark for line in found.lines if sentence in line.found]
+    assert marks[:1] == ([] if mark is None else [mark])
+    assert found.works == (mark != "!!")
+    assert f"{mark}  " in str(found) or mark is None
+    assert found.asdict()["works"] == found.works
+    assert found.adapts == (name not in ("a list", "probabilities", "gate", "max", "RADE-OFS", "no moments")), str(
+        found
+    )
     assert torch.equal(torch.get_rng_state(), state)
     assert [type(module) for module in net.modules()] == classes
     assert all(parameter.grad is None for parameter in net.parameters())
+
+
+@pytest.mark.parametrize("layer", [LENGTH, GATE], ids=["length", "gate"])
+def test_what_is_not_linear_has_no_closed_form(layer):
+    spread = rade.RADE(Net(layer)).uncertainty(X, EDGES, views=4)
+    assert "is not linear" in spread.note
+    assert torch.equal(spread.std, spread.sampled_std)

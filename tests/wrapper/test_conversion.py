@@ -1,4 +1,4 @@
-"""Module surgery: what conversion keeps, what it refuses, and the way back."""
+"""Module surgery: what conversion keeps, and the way back."""
 
 from __future__ import annotations
 
@@ -9,38 +9,27 @@ import torch
 import torch_geometric.nn as pyg
 
 import rade
-from rade.moments.normalised import Normalised
+from rade import nn
+from rade.moments import Normalised
 from rade.wrapper.conversion import TWINS
-from zoo import ATTENTION, LAYERS, Net, normal, random_edges, seeded
-
-X, EDGES = normal(20, 8), random_edges(20, 40)
-EVERY = {**LAYERS, **ATTENTION}
+from zoo import EDGES, EVERY, LABELS, LAYERS, Net, X, adapting, seeded, training_step
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_conversion_keeps_the_model(name):
-    """The same object, parameters, keys and numbers on a plain edge_index; only the layers' classes differ."""
+def test_conversion_keeps_the_model_and_reverting_gives_it_back(name):
+    """The same object, parameters, keys and numbers; only the layers' classes differ, and only in between."""
     net = seeded(lambda: Net(EVERY[name])).eval()
     parameters, keys, expected = list(net.parameters()), list(net.state_dict()), net(X, EDGES)
-    converted = rade.convert(net)
-    assert converted is net
-    assert all(a is b for a, b in zip(parameters, converted.parameters()))
-    assert list(converted.state_dict()) == keys
-    assert torch.equal(converted(X, EDGES), expected)
-    assert all(type(conv).__module__.startswith("rade.nn") for conv in net.convs)
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_reverting_gives_the_plain_model_back(name):
-    """PyG's own classes again, the same numbers, and the way there and back may be repeated."""
-    net = seeded(lambda: Net(EVERY[name])).eval()
-    classes, expected = [type(module) for module in net.modules()], net(X, EDGES)
-    for _ in range(2):
-        assert rade.revert(rade.RADE(net)) is net
+    classes = [type(module) for module in net.modules()]
+    for there, back in ((rade.convert, rade.revert), (rade.RADE, rade.revert)):
+        converted = there(net)
+        assert all(type(conv).__module__.startswith("rade.nn") for conv in net.convs)
+        assert all(a is b for a, b in zip(parameters, converted.parameters()))
+        assert list(net.state_dict()) == keys
+        assert torch.equal(net(X, EDGES), expected)
+        assert back(converted) is net
         assert [type(module) for module in net.modules()] == classes
         assert torch.equal(net(X, EDGES), expected)
-    assert rade.revert(rade.convert(net)) is net
-    assert [type(module) for module in net.modules()] == classes
 
 
 def test_revert_keeps_a_model_that_has_a_part_called_wrapped():
@@ -56,12 +45,10 @@ def test_revert_keeps_a_model_that_has_a_part_called_wrapped():
 
 def test_hooks_and_wrapped_weights_stay():
     """Forward hooks fire, spectral norm keeps working."""
-    net = seeded(lambda: Net(LAYERS["GCNConv"]))
-    calls: list[int] = []
+    net, calls = seeded(lambda: Net(LAYERS["GCNConv"])), []
     net.convs[0].register_forward_hook(lambda *_: calls.append(1))
     torch.nn.utils.parametrizations.spectral_norm(net.head)
-    model = rade.RADE(net).train()
-    model(X, EDGES).sum().backward()
+    rade.RADE(net).train()(X, EDGES).sum().backward()
     assert calls == [1]
     assert net.head.parametrizations.weight.original.grad is not None
 
@@ -69,6 +56,34 @@ def test_hooks_and_wrapped_weights_stay():
 def test_every_layer_with_moments_is_exported():
     assert {twin.__name__ for twin in TWINS.values()} <= set(rade.nn.__all__)
     assert all(twin.__name__ == layer.__name__ for layer, twin in TWINS.items())
+
+
+class Mine(pyg.MessagePassing):
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        return self.propagate(edge_index, x=x)
+
+
+class Ones(Normalised):
+    def __init__(self, graph: rade.Graph, dtype: torch.dtype) -> None:
+        super().__init__(graph, dtype, 0.0, 0.0)
+
+
+class Twin(rade.nn.CorrectedConv, Mine):
+    pass
+
+
+def test_a_layer_is_registered_with_its_coefficients_or_a_twin(monkeypatch):
+    """Copies find the class again, which is made of both."""
+    for by in (Mine, Ones(rade.Graph.from_edge_index(EDGES), torch.float), int):
+        with pytest.raises(TypeError, match=r"a rade\.moments\.Coefficients, or with a class that derives from"):
+            rade.register(Mine, by)
+    with pytest.raises(TypeError, match="Twin needs a method coefficients of its own"):
+        rade.register(Mine, Twin)
+    monkeypatch.setitem(TWINS, Mine, nn.SimpleConv)  # undone at the end
+    rade.register(Mine, Ones)
+    model = copy.deepcopy(rade.RADE(Mine(), "ofs"))
+    assert not torch.equal(model.train()(X, EDGES), model(X, EDGES))
+    assert "by moments" in str(rade.check(Mine(), X, EDGES))
 
 
 class Mixed(torch.nn.Module):
@@ -86,46 +101,15 @@ class Mixed(torch.nn.Module):
 
 
 def test_layers_without_moments_stand_beside_those_with():
-    """They draw pairs of views; rates adapt by the last layer, which has moments."""
+    """They draw pairs of views; rates adapt by the last layer, which has moments. Copies find their class again."""
     net = seeded(Mixed)
-    plain = copy.deepcopy(net).eval()
-    model = rade.RADE(net, rule=rade.GradNorm())
-    torch.nn.functional.cross_entropy(model.train()(X, EDGES), torch.arange(20) % 3).backward()
+    plain, model = copy.deepcopy(net).eval(), adapting(net)
+    training_step(model, X, EDGES, labels=LABELS)
     model.adapt(X, EDGES)
     assert int(model.rate_state.steps) == 1
-    torch.testing.assert_close(model.eval()(X, EDGES), plain(X, EDGES))
-    copied = copy.deepcopy(model)
+    copied = copy.deepcopy(model).eval()
     assert type(copied.wrapped.other) is type(net.other)
-    torch.testing.assert_close(copied(X, EDGES), plain(X, EDGES))
+    for one in (model.eval(), copied):
+        torch.testing.assert_close(one(X, EDGES), plain(X, EDGES))
     assert rade.revert(model) is net
     assert type(net.other) is pyg.FeaStConv
-
-
-def test_register_takes_a_layer_of_ones_own():
-    """A twin with coefficients, whose sums are PyG's own on the graph and unbiased on views."""
-
-    class Mine(pyg.MessagePassing):
-        def __init__(self) -> None:
-            super().__init__(aggr="sum")
-            self.lin = torch.nn.Linear(8, 3)
-
-        def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
-            return self.propagate(edge_index, x=self.lin(x))
-
-    class Twin(rade.nn.CorrectedConv, Mine):
-        def coefficients(self, graph, x):
-            return Normalised.sum(graph, x.dtype)
-
-    with pytest.raises(TypeError, match=r"must derive from rade\.nn\.CorrectedConv and from Mine"):
-        rade.register(Mine, Mine)
-    rade.register(Mine, Twin)
-    try:
-        plain = seeded(Mine)
-        model = rade.RADE(copy.deepcopy(plain), "ofs", generator=torch.Generator().manual_seed(0))
-        with torch.no_grad():
-            drawn = torch.stack([model.train()(X, EDGES) for _ in range(500)]).double()
-            away = (drawn.mean(0) - model.eval()(X, EDGES)) / (drawn.std(0) / 500**0.5)
-        assert float(away.abs().max()) < 5
-        torch.testing.assert_close(rade.revert(copy.deepcopy(model.wrapped))(X, EDGES), plain(X, EDGES))
-    finally:
-        del TWINS[Mine]

@@ -1,4 +1,4 @@
-"""Predicting at other rates: for a call, or for good."""
+"""Predicting: at other rates, by an ensemble, and on graphs that are noisy themselves."""
 
 from __future__ import annotations
 
@@ -8,88 +8,148 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch_geometric.nn import GATConv
 
 import rade
-from zoo import LAYERS, Net, normal, random_edges, seeded, training_step
+from rade.correction import Adjacency
+from rade.distribution import Distribution, Rates, Trust
+from rade.moments.normalised import Normalised
+from rade.testing import GRAPHS
+from rade.testing.oracle import AllViews, adjacency, one_hot
+from zoo import EDGES, LABELS, LAYERS, NODES, Net, X, adapting, random_edges, seeded, training_step, wrapped
 
-NODES = 30
-X, EDGES = normal(NODES, 8), random_edges(NODES, 60)
-LABELS = torch.arange(NODES) % 3
 GRAPH = rade.Graph.from_edge_index(EDGES, NODES)
 
 
-def trained(name: str = "GCNConv", variant: str = "ofs", **options: Any) -> rade.RADE:
-    net = seeded(lambda: Net(LAYERS[name]))
-    model = rade.RADE(net, variant, generator=torch.Generator().manual_seed(0), **options)
+def trained(variant: str = "ofs", **options: Any) -> rade.RADE:
+    model = wrapped(variant=variant, **options)
     training_step(model, X, EDGES, labels=LABELS)
     model.adapt(X, EDGES)
     return model.eval()
 
 
-def test_at_the_models_own_rates_nothing_changes():
-    model = trained()
-    assert torch.equal(model.by(rade.Expected(rates=model.rates))(X, EDGES), model(X, EDGES))
-
-
-class OneSum(torch.nn.Module):
-    """A single linear layer of sums: what additions contribute is proportional to q."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = LAYERS["GINConv"](8, 3)
-
-    def forward(self, x: Tensor, edge_index: Any) -> Tensor:
-        return self.conv(x, edge_index)
-
-
 def test_additions_of_ofs_scale_with_q():
-    model = rade.RADE(seeded(OneSum).double(), "ofs", density=GRAPH.density).eval()
+    """A single linear layer of sums: what additions contribute is q times the messages of all strangers."""
+    model = wrapped(seeded(lambda: LAYERS["GINConv"](8, 3)).double(), "ofs", density=GRAPH.density).eval()
     x = X.double()
     clean = rade.revert(copy.deepcopy(model.wrapped))(x, EDGES)
     added = model(x, EDGES) - clean
     half = model.by(rade.Expected(rates=model.rates.scaled(0.5)))(x, EDGES) - clean
     torch.testing.assert_close(half, 0.5 * added)
-    torch.testing.assert_close(model.by(rade.Expected(rates=rade.Rates(0.9, model.rates.q)))(x, EDGES) - clean, added)
+    torch.testing.assert_close(model.by(rade.Expected(rates=Rates(0.9, model.rates.q)))(x, EDGES) - clean, added)
     others = 1.0 - torch.eye(NODES).double()
     others[EDGES[1], EDGES[0]] = 0.0
-    messages = x @ model.wrapped.conv.nn.weight.t()
-    torch.testing.assert_close(added, model.rates.q * others @ messages)
+    torch.testing.assert_close(added, model.rates.q * others @ (x @ model.wrapped.nn.weight.t()))
 
 
-def test_of_is_clean_at_any_rates():
-    model = trained(variant="of")
-    assert torch.equal(model.by(rade.Expected(rates=rade.Rates(0.9, 0.5)))(X, EDGES), model(X, EDGES))
-
-
-def test_rates_of_an_inference_last():
-    """`Expected(rates=...)` predicts at them; training, rate steps and `at` have their own."""
+def test_rates_of_an_inference():
+    """`Expected(rates=...)` predicts at them; training and rate steps have their own; RADE-OF is clean at any."""
     model = trained()
     twice = rade.Expected(rates=model.rates.scaled(2.0))
     other = trained(inference=twice)
     assert other.rates == model.rates
-    torch.testing.assert_close(other(X, EDGES), model.by(rade.Expected(rates=twice.rates))(X, EDGES))
-    torch.testing.assert_close(other.by(rade.Expected(rates=model.rates))(X, EDGES), model(X, EDGES))
+    torch.testing.assert_close(other(X, EDGES), model.by(twice)(X, EDGES))
+    assert torch.equal(other.by(rade.Expected(rates=model.rates))(X, EDGES), model(X, EDGES))
     assert torch.equal(*(m.train()(X, EDGES) for m in (model, other)))
+    with pytest.raises(RuntimeError, match=r"model.by\(inference\) is for evaluation: call model.eval\(\) first"):
+        model.by(twice)(X, EDGES)
+    clean = trained("of")
+    assert torch.equal(clean.by(rade.Expected(rates=Rates(0.9, 0.5)))(X, EDGES), clean(X, EDGES))
 
 
 def test_an_ensemble_draws_at_its_rates():
-    still = rade.Ensemble(size=2, rates=rade.Rates(0.0, 0.0))
-    model = trained(variant="of", inference=still)
-    torch.testing.assert_close(model(X, EDGES), model.wrapped(X, GRAPH))
-    assert not torch.allclose(model.by(rade.Ensemble(2, rates=rade.Rates(0.5, 0.1)))(X, EDGES), model(X, EDGES))
-
-
-def test_at_is_refused_in_training():
-    model = trained().train()
-    with pytest.raises(RuntimeError, match=r"model.by\(inference\) is for evaluation: call model.eval\(\) first"):
-        model.by(rade.Expected(rates=rade.Rates(0.1)))(X, EDGES)
-
-
-EXPECTED = rade.Views(sampling="expected")
+    still = trained("of", inference=rade.Ensemble(size=2, rates=Rates(0.0, 0.0)))
+    torch.testing.assert_close(still(X, EDGES), still.wrapped(X, GRAPH))
+    assert not torch.allclose(still.by(rade.Ensemble(2, rates=Rates(0.5, 0.1)))(X, EDGES), still(X, EDGES))
 
 
 def test_who_trains_on_the_mean_can_still_look_at_views():
-    model = trained(variant="ofs", rule=rade.Constant(0.5, 0.5), views=EXPECTED)
+    model = trained(rule=rade.Constant(0.5, 0.5), views=rade.Views(sampling="expected"))
     assert model.uncertainty(X, EDGES, views=8).sampled_std.max() > 0
     assert model.noise_report(X, EDGES, views=8).sampled > 0
     assert not torch.equal(model.by(rade.Ensemble(2))(X, EDGES), model(X, EDGES))
+
+
+# ---- noisy graphs ---------------------------------------------------------------------------------------------------
+
+NOISE, NONE = Rates(0.15, 0.1), Rates(0.0, 0.0)
+AGGREGATORS = {"sum": Normalised.sum, "mean": Normalised.mean_of, "symmetric": Normalised.symmetric}
+
+
+class Noisy:
+    """All noisy versions of a clean graph, as one batch of graphs, with their probabilities."""
+
+    def __init__(self, clean: rade.Graph, noise: Rates) -> None:
+        self.clean, self.noise, self.views = clean, noise, AllViews(Distribution(clean, noise))
+        base = self.views.copies
+        self.graph = rade.Graph.from_edge_index(self.views.view.edge_index, base.num_nodes, base.batch)
+        n, pattern = clean.num_nodes, self.graph.pattern
+        self.real = adjacency(clean)[pattern.target % n, pattern.source % n]
+
+    def away(self, make: Any, noise: Rates, trust: Trust = Trust()) -> Tensor:  # noqa: B008 - a frozen value
+        """The mean matrix of an aggregation that takes the graph to be as noisy as that, less the clean one, [n, n]."""
+        eye = one_hot(self.clean)
+        found = Distribution(self.graph, NONE, noise=noise, trust=trust)
+        out = Adjacency(self.graph, found).aggregate(make(self.graph, torch.double), self.views.repeat(eye))
+        mean = self.views.mean(out.view(self.views.count, *eye.shape))
+        return mean - Adjacency(self.clean).aggregate(make(self.clean, torch.double), eye)
+
+
+@pytest.mark.parametrize("noise", [NOISE, Rates(0.0, 0.2), Rates(0.4, 0.0)], ids=str)
+@pytest.mark.parametrize("name", ["path", "star", "near-clique", "two-components", "batch"])
+def test_denoised_sums_are_unbiased(name, noise):
+    """Also where real edges weigh 0.8 and spurious ones 0.3."""
+    noisy = Noisy(GRAPHS[name], noise)
+    trust = Trust(0.3 + 0.5 * noisy.real.double(), spurious=0.3, real=0.8)
+    assert float(noisy.away(Normalised.sum, noise).abs().max()) < 1e-10
+    assert float(noisy.away(Normalised.sum, noise, trust).abs().max()) < 1e-10
+    assert float(noisy.away(Normalised.sum, NONE).abs().max()) > 0.05
+
+
+@pytest.mark.parametrize("make", AGGREGATORS.values(), ids=list(AGGREGATORS))
+@pytest.mark.parametrize("name", ["path", "cycle-chord", "batch"])
+def test_denoised_means_are_nearer_to_the_clean_one_than_plain(make, name):
+    """Normalisations leave a bias, which is smaller."""
+    noisy = Noisy(GRAPHS[name], NOISE)
+    assert noisy.away(make, NOISE).square().mean() < noisy.away(make, NONE).square().mean()
+
+
+def still(name: str = "GCNConv", **options: Any) -> rade.RADE:
+    """At rates 0 the only view is the graph."""
+    return wrapped(seeded(lambda: Net(LAYERS[name])), rule=rade.Constant(0.0, 0.0), **options).eval()
+
+
+@pytest.mark.parametrize("trusting", [False, True], ids=["all alike", "trust"])
+@pytest.mark.parametrize("name", ["GCNConv", "GINConv", "SAGEConv", "GraphConv"])
+def test_training_and_inference_know_the_noise_of_the_data(name, trusting):
+    weights = 0.5 + 0.5 * (torch.arange(GRAPH.pattern.size) % 3 > 0)
+    wanted = rade.Denoised(Rates(0.1, 0.02), *[Trust(weights, spurious=0.6, real=0.9)] * trusting)
+    model, expected = still(name, noise=wanted), still(name).by(wanted)(X, EDGES)
+    for found in (model(X, EDGES), model.train()(X, EDGES), still(name, inference=wanted)(X, EDGES)):
+        torch.testing.assert_close(found, expected)
+    plain = still(name)
+    assert not torch.allclose(expected, plain(X, EDGES))
+    assert torch.equal(plain.by(rade.Denoised())(X, EDGES), plain(X, EDGES))
+    if trusting:
+        with pytest.raises(ValueError, match="trust was found for another graph"):
+            model(X, random_edges(40, 90))
+
+
+def test_attention_keeps_its_dropout_in_training_on_the_mean():
+    net, views = seeded(lambda: Net(lambda i, o: GATConv(i, o, dropout=0.6))), rade.Views(sampling="expected")
+    noisy = wrapped(net, "ofs", rule=rade.Constant(0.2, 0.2), views=views, noise=Rates(0.0, 0.01)).train()
+    assert not torch.equal(noisy(X, EDGES), noisy(X, EDGES))
+    assert torch.equal(noisy.eval()(X, EDGES), noisy(X, EDGES))
+
+
+@pytest.mark.parametrize(
+    ("noise", "kind", "sentence"),
+    [
+        (Rates(0.7, 0.3), ValueError, r"must add up to less than 1, got p = 0.7 and q = 0.3"),
+        (Rates(0.0, 0.5), ValueError, "leaves no real edge in a graph of density"),
+        (0.1, TypeError, r"noise must be a rade.Rates or a rade.Denoised, got 0.1"),
+    ],
+)
+def test_bad_noise_is_refused_in_a_sentence(noise, kind, sentence):
+    with pytest.raises(kind, match=sentence):
+        adapting(noise=noise).eval()(X, EDGES)

@@ -1,4 +1,7 @@
-"""Other people's models, wrapped without edits: train, adapt, evaluate, and predict what they predicted before."""
+"""Other people's models, wrapped without edits: they train, adapt, and predict what they predicted before.
+
+Attributes, methods, arguments and outputs are the model's; a linear layer inside may be more than a weight.
+"""
 
 from __future__ import annotations
 
@@ -7,48 +10,28 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
-from torch.nn.functional import elu
-from torch_geometric.nn import (
-    GAT,
-    GCN,
-    GIN,
-    GATConv,
-    GCNConv,
-    GraphConv,
-    GraphSAGE,
-    JumpingKnowledge,
-    SAGEConv,
-    Sequential,
-)
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.nn.utils import parametrizations, prune, spectral_norm
+from torch_geometric.nn import GAT, GCN, GIN, GATConv, GCNConv, GINConv, GraphConv, GraphSAGE, SAGEConv, SGConv, TAGConv
 
-from adapting import adapting
+import rade
 from rade.nn.trace import Trace, evaluating, following, head_matrix
-from zoo import normal, random_edges, seeded
-
-NODES, FEATURES, CLASSES = 40, 8, 3
-X, EDGES = normal(NODES, FEATURES), random_edges(NODES, 80)
-LABELS = torch.arange(NODES) % CLASSES
-JUMPS = [None, "last", "cat", "max", "lstm"]
+from zoo import CLASSES, EDGES, FEATURES, LABELS, LAYERS, NODES, Net, X, adapting, seeded, wrapped
 
 
-def run(
-    net: torch.nn.Module, *args: Any, rows: int = NODES, labels: Tensor = LABELS, options: Any = None, **kwargs: Any
-) -> Any:
+def run(net: nn.Module, *args: Any, **kwargs: Any) -> Any:
     """Two training steps with a rate step each, evaluation before and after: shapes, gradients, rates, equal logits."""
-    plain = copy.deepcopy(net).eval()
-    model = adapting(net, **(options or {}))
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    plain, model = copy.deepcopy(net).eval(), adapting(net)
+    optimizer, rates = torch.optim.Adam(model.parameters(), lr=1e-2), model.rates
     with torch.no_grad():
         torch.testing.assert_close(model.eval()(*args, **kwargs), plain(*args, **kwargs), rtol=1e-4, atol=1e-5)
-    rates = model.rates
     for _ in range(2):
-        loss = torch.nn.functional.cross_entropy(model.train()(*args, **kwargs), labels)
         optimizer.zero_grad()
-        loss.backward()
+        cross_entropy(model.train()(*args, **kwargs), LABELS).backward()
         optimizer.step()
         clean = model.adapt(*args, **kwargs)
-        assert clean.shape == (rows, CLASSES)
+        assert clean.shape == (NODES, CLASSES)
         assert not clean.requires_grad
         assert all(torch.isfinite(p.grad).all() for p in net.parameters() if p.grad is not None)
     assert model.rates.p != rates.p
@@ -59,17 +42,11 @@ def run(
     return model
 
 
-@pytest.mark.parametrize("jump", JUMPS)
+@pytest.mark.parametrize("jump", [None, "last", "cat", "max", "lstm"])
+@pytest.mark.parametrize("norm", [None, "batch_norm", "layer_norm"])
 @pytest.mark.parametrize("kind", [GCN, GraphSAGE, GIN, GAT])
-def test_models_of_pyg_with_every_jumping_knowledge(kind, jump):
-    run(seeded(lambda: kind(FEATURES, 6, 3, CLASSES, dropout=0.3, jk=jump)), X, EDGES)
-
-
-@pytest.mark.parametrize("jump", [None, "cat", "max"])
-@pytest.mark.parametrize("norm", ["batch_norm", "layer_norm"])
-@pytest.mark.parametrize("kind", [GCN, GraphSAGE, GIN, GAT])
-def test_models_of_pyg_with_norms(kind, norm, jump):
-    net = seeded(lambda: kind(FEATURES, 6, 2, CLASSES, norm=norm, act_first=True, jk=jump))
+def test_models_of_pyg(kind, norm, jump):
+    net = seeded(lambda: kind(FEATURES, 6, 2, CLASSES, dropout=0.3, norm=norm, act_first=norm is not None, jk=jump))
     if kind is GIN and norm == "layer_norm":  # inside the convolution, where rate control must pass through it
         with pytest.raises(ValueError, match="cannot push messages through LayerNorm"):
             run(net, X, EDGES)
@@ -77,56 +54,15 @@ def test_models_of_pyg_with_norms(kind, norm, jump):
         run(net, X, EDGES)
 
 
-def test_models_of_pyg_with_their_own_options():
-    """Several heads, trained ε, sums, a projection, one layer."""
-    for build in (
-        lambda: GAT(FEATURES, 8, 2, CLASSES, heads=4),
-        lambda: GAT(FEATURES, 8, 2, CLASSES, heads=2, concat=False, add_self_loops=False),
-        lambda: GIN(FEATURES, 6, 2, CLASSES, train_eps=True),
-        lambda: GraphSAGE(FEATURES, 6, 2, CLASSES, aggr="sum", project=True),
-        lambda: GCN(FEATURES, 6, 1, CLASSES),
-        lambda: GCN(FEATURES, 6, 2, CLASSES, bias=False),
-    ):
-        run(seeded(build), X, EDGES)
-
-
-def test_sequential_of_pyg():
-    def build() -> Any:
-        layers = [
-            (GCNConv(FEATURES, 6), "x, edge_index -> h1"),
-            torch.nn.ReLU(inplace=True),
-            (GCNConv(6, 6), "h1, edge_index -> h2"),
-            (lambda h1, h2: [h1, h2], "h1, h2 -> hs"),
-            (JumpingKnowledge("cat", 6, 2), "hs -> h"),
-            torch.nn.Linear(12, CLASSES),
-        ]
-        return Sequential("x, edge_index", layers)
-
-    run(seeded(build), X, EDGES)
-
-
-class Inductive(torch.nn.Module):
-    """PyG's ppi.py: attention beside a linear skip at every layer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv1, self.lin1 = GATConv(FEATURES, 4, heads=2), torch.nn.Linear(FEATURES, 8)
-        self.conv2, self.lin2 = GATConv(8, CLASSES, heads=3, concat=False), torch.nn.Linear(8, CLASSES)
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        x = elu(self.conv1(x, edge_index) + self.lin1(x))
-        return self.conv2(x, edge_index) + self.lin2(x)
-
-
-class Residual(torch.nn.Module):
-    """Hand-written: lists of layers, skips of equal width on either side of the convolution, norms, a head."""
+class Residual(nn.Module):
+    """Lists of layers, skips of equal width on either side of the convolution, norms, a head."""
 
     def __init__(self, width: int = FEATURES, layers: int = 3) -> None:
         super().__init__()
-        self.convs = torch.nn.ModuleList([SAGEConv(width, width) for _ in range(layers)])
-        self.skips = torch.nn.ModuleList([torch.nn.Linear(width, width) for _ in range(layers)])
-        self.norms = torch.nn.ModuleList([torch.nn.BatchNorm1d(width) for _ in range(layers)])
-        self.predict = torch.nn.Linear(width, CLASSES)
+        self.convs = nn.ModuleList([SAGEConv(width, width) for _ in range(layers)])
+        self.skips = nn.ModuleList([nn.Linear(width, width) for _ in range(layers)])
+        self.norms = nn.ModuleList([nn.BatchNorm1d(width) for _ in range(layers)])
+        self.predict = nn.Linear(width, CLASSES)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         for conv, skip, norm in zip(self.convs, self.skips, self.norms):
@@ -134,24 +70,11 @@ class Residual(torch.nn.Module):
         return self.predict(x)
 
 
-class Shared(torch.nn.Module):
-    """One convolution applied twice, in a ModuleDict."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = torch.nn.ModuleDict({"in": torch.nn.Linear(FEATURES, 6), "conv": GraphConv(6, 6)})
-        self.layers["out"] = torch.nn.Linear(6, CLASSES)
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        x = self.layers["in"](x)
-        for _ in range(2):
-            x = self.layers["conv"](x, edge_index).tanh()
-        return self.layers["out"](x)
-
-
-@pytest.mark.parametrize("kind", [Inductive, Residual, Shared])
-def test_hand_written_models(kind):
-    run(seeded(kind), X, EDGES)
+def test_frozen_layers():
+    """Only the head learns: rates adapt by its gradients alone."""
+    net = seeded(lambda: GCN(FEATURES, 6, 2, CLASSES, jk="last"))
+    net.convs.requires_grad_(False)
+    run(net, X, EDGES)
 
 
 def test_skip_connections_do_not_enter_the_head():
@@ -159,37 +82,205 @@ def test_skip_connections_do_not_enter_the_head():
     net = seeded(Residual)
     net.norms[-1].running_var.uniform_(0.5, 2.0)
     model = run(net, X, EDGES)
-    trace = Trace()
+    trace, norm = Trace(), net.norms[-1]
     with evaluating(net), model._context.using(trace, mode="clean"), following(net, trace):
         net(X, EDGES)
-    found = head_matrix(net, trace, CLASSES, None)
-    norm = net.norms[-1]
     expected = net.predict.weight * (norm.weight / (norm.running_var + norm.eps).sqrt())
-    torch.testing.assert_close(found, expected.detach())
+    torch.testing.assert_close(head_matrix(net, trace, CLASSES, None), expected.detach())
 
 
-class AnyOrder(torch.nn.Module):
-    """The graph first, under another name, with options that a caller may or may not give."""
+# ---- attributes, methods, arguments, outputs ------------------------------------------------------------------------
+
+NAMES = ("variant", "noise", "generator", "views", "rule", "correction", "readout", "density", "graph", "methods")
+
+
+class Crowded(nn.Module):
+    """Uses names for itself that RADE's settings have, too, and methods beside forward."""
+
+    dimension = 6
 
     def __init__(self) -> None:
         super().__init__()
-        self.conv = SAGEConv(FEATURES, 6)
-        self.lin = torch.nn.Linear(6, CLASSES)
+        self.conv1, self.conv2, self.head = GCNConv(8, 6), GCNConv(6, 6), nn.Linear(6, 3)
+        for name in NAMES:
+            setattr(self, name, f"its own {name}")
 
-    def forward(self, links: Tensor, x: Tensor, scale: float = 1.0, *, shift: Tensor | None = None) -> Tensor:
-        x = x * scale if shift is None else x * scale + shift
-        return self.lin(self.conv(x, links).relu())
+    def encode(self, x: Tensor, edge_index: Any) -> Tensor:
+        return self.conv2(self.conv1(x, edge_index).relu(), edge_index)
+
+    def decode(self, z: Tensor, pairs: Tensor) -> Tensor:
+        return (z[pairs[0]] * z[pairs[1]]).sum(-1)
+
+    def forward(self, x: Tensor, edge_index: Any) -> Tensor:
+        return self.head(self.encode(x, edge_index))
+
+    def inference(self, x: Tensor, edge_index: Any) -> Tensor:
+        return self(x, edge_index) + 1.0
 
 
-def test_arguments_in_any_order_and_by_keyword():
-    run(seeded(AnyOrder), EDGES, X)
-    run(seeded(AnyOrder), x=X, links=EDGES, scale=0.5)
-    run(seeded(AnyOrder), EDGES, x=X, shift=normal(NODES, FEATURES, seed=3))
-    run(seeded(lambda: GCN(FEATURES, 6, 2, CLASSES)), edge_index=EDGES, x=X)
+def test_what_the_model_has_is_not_hidden():
+    model = wrapped(Crowded())
+    for name in NAMES:
+        assert getattr(model, name) == getattr(model.wrapped, name) == f"its own {name}"
+        setattr(model, name, "another")
+        assert getattr(model.wrapped, name) == "another"
+        delattr(model, name)
+        assert not hasattr(model.wrapped, name)
+    assert model.conv1 is model.wrapped.conv1
+    assert model.dimension == 6
+    assert model.decode(X, EDGES).shape == (EDGES.shape[1],)
+    with pytest.raises(AttributeError, match="'Crowded' object has no attribute 'conv3'"):
+        _ = model.conv3
 
 
-def test_frozen_layers_and_parameters():
-    """Only the head learns: rates adapt by its gradients alone."""
-    net = seeded(lambda: GCN(FEATURES, 6, 2, CLASSES, jk="last"))
-    net.convs.requires_grad_(False)
-    run(net, X, EDGES)
+def test_what_is_set_on_the_wrapper_is_set_where_it_is_read():
+    model = wrapped(Crowded()).eval()
+    model.head = nn.Linear(6, 10)
+    assert model(X, EDGES).shape == (NODES, 10)
+    assert not [name for name, _ in model.named_parameters() if name.startswith("head")]
+    model.note = "mine"
+    assert "note" in model.__dict__
+    model.encode = "not the method"
+    assert callable(model.wrapped.encode)
+
+
+@pytest.mark.parametrize("method", ["inference", "encode"])
+def test_methods_of_the_model_run_on_views(method):
+    """PyG's SAGE examples call `model.inference(...)`, its autoencoders `encode`."""
+    plain = seeded(Crowded)
+    model = wrapped(copy.deepcopy(plain))
+    one, other = (getattr(model.train(), method)(X, EDGES) for _ in range(2))
+    assert not torch.equal(one, other)
+    torch.testing.assert_close(getattr(model.eval(), method)(X, EDGES), getattr(plain, method)(X, EDGES))
+
+
+def test_outputs_of_several_parts():
+    class Both(Net):
+        def forward(self, x: Tensor, edge_index: Any) -> tuple[Tensor, Tensor]:
+            hidden = self.convs[0](x, edge_index)
+            return self.head(self.convs[1](hidden.relu(), edge_index)), hidden
+
+    model = adapting(seeded(lambda: Both(LAYERS["GCNConv"]))).train()
+    logits, hidden = model(X, EDGES)
+    (cross_entropy(logits[:20], LABELS[:20]) + 0.1 * hidden.square().mean()).backward()
+    model.adapt()
+    assert int(model.rate_state.steps) == 1
+    many = wrapped(rade.revert(model), inference=rade.Ensemble(3)).eval()
+    assert [part.shape for part in many(X, EDGES)] == [(NODES, 3), (NODES, 6)]
+
+    class Named(Net):
+        def forward(self, x: Tensor, edge_index: Any) -> dict[str, Tensor]:
+            return {"logits": super().forward(x, edge_index)}
+
+    model = adapting(seeded(lambda: Named(LAYERS["GCNConv"]))).train()
+    cross_entropy(model(X, EDGES)["logits"], LABELS).backward()
+    with pytest.raises(ValueError, match=r"expected logits, or a tuple whose first entry they are.*got dict"):
+        model.adapt(X, EDGES)
+
+
+class Greedy(Net):
+    """Takes arguments by names that `adapt` might keep for itself."""
+
+    def __init__(self) -> None:
+        super().__init__(GCNConv)
+        self.seen: list[tuple[Any, ...]] = []
+
+    def forward(
+        self, x: Tensor, edge_index: Any, mask: Any = None, index: int = 0, *, loss: str = "", share: float = 1.0
+    ) -> Tensor:
+        self.seen.append((index, loss, share))
+        return super().forward(x if mask is None else x * mask[:, None], edge_index)
+
+
+def test_arguments_arrive_everywhere():
+    net, mask = seeded(Greedy), torch.arange(NODES) > 4
+    model, rest = wrapped(net), {"loss": "mine", "share": 0.25}
+    for args, named in (((X, EDGES, mask, 3), rest), ((X, EDGES), {"mask": mask, "index": 3, **rest})):
+        cross_entropy(model.train()(*args, **named), LABELS).backward()
+        clean = model.adapt(*args, labelled=torch.arange(10), **named)
+        torch.testing.assert_close(model.eval()(*args, **named), clean)
+        model.explain(*args, **named)
+        model.by(rade.Expected(rates=rade.Rates(0.1)))(*args, **named)
+    assert net.seen == [(3, "mine", 0.25)] * 10
+    with torch.no_grad():
+        assert not torch.allclose(clean, model(X, EDGES))  # the mask makes a difference
+
+
+# ---- linear layers that are more than a weight ----------------------------------------------------------------------
+
+WIDE, NARROW = FEATURES, 6
+
+
+class Adapter(nn.Linear):
+    """Low-rank additions to a weight that is not trained."""
+
+    def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
+        super().__init__(inputs, outputs, bias)
+        self.down, self.up = nn.Linear(inputs, 2, bias=False), nn.Linear(2, outputs, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) + self.up(self.down(x))
+
+
+def replaced(layer: nn.Module) -> nn.Module:
+    before = layer.forward
+    layer.forward = lambda x: 3 * before(x)
+    return layer
+
+
+def hooked(layer: nn.Module) -> nn.Module:
+    layer.register_forward_hook(lambda module, args, out: 2 * out)
+    return layer
+
+
+CHANGES = {
+    "adapter": lambda layer: Adapter(WIDE, NARROW, layer.bias is not None),
+    "hook": hooked,
+    "forward of its own": replaced,
+    "scripted": torch.jit.script,
+    "pruned": lambda layer: prune.l1_unstructured(layer, "weight", 0.5),
+    "spectral norm": spectral_norm,
+    "parametrized": parametrizations.weight_norm,
+}
+PLACES = {
+    "GCNConv": (lambda: GCNConv(WIDE, NARROW), "lin"),
+    "SAGEConv": (lambda: SAGEConv(WIDE, NARROW), "lin_l"),
+    "GraphConv": (lambda: GraphConv(WIDE, NARROW), "lin_rel"),
+    "SGConv": (lambda: SGConv(WIDE, NARROW, K=2), "lin"),
+    "GATConv": (lambda: GATConv(WIDE, NARROW), "lin"),
+    "TAGConv": (lambda: TAGConv(WIDE, NARROW, K=2), "lins.0"),
+    "GINConv": (lambda: GINConv(nn.Sequential(nn.Linear(WIDE, NARROW), nn.ReLU(), nn.Linear(NARROW, NARROW))), "nn.0"),
+}
+
+
+def changed(place: str, change: str) -> nn.Module:
+    build, path = PLACES[place]
+    conv = build()
+    parent, _, name = path.rpartition(".")
+    owner = conv.get_submodule(parent)
+    setattr(owner, name, CHANGES[change](getattr(owner, name)))
+    return conv
+
+
+def gradients(model: nn.Module) -> dict[str, Tensor]:
+    cross_entropy(model.train()(X, EDGES), LABELS).backward()
+    return {name.removeprefix("wrapped."): parameter.grad for name, parameter in model.named_parameters()}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("place", PLACES)
+def test_what_a_layer_does_is_done(place, change):
+    """In training at rates of 0, where a view is the graph; at inference, dense and sparse; and by a rate step."""
+    plain, net = (seeded(lambda: changed(place, change)) for _ in range(2))
+    model = wrapped(net, rule=rade.Constant(0.0, 0.0))
+    expected, found = gradients(plain), gradients(model)
+    for name in expected.keys() | found.keys():
+        assert float((found[name] - expected[name]).abs().max()) < 3e-3 * float(1e-3 + expected[name].abs().max()), name
+    model.eval(), plain.eval()
+    for given in (X, (X * (X > 1)).to_sparse_csr()):
+        torch.testing.assert_close(model(given, EDGES), plain(given.to_dense(), EDGES), rtol=1e-4, atol=1e-5)
+    if change in ("adapter", "hook", "pruned"):
+        model = wrapped(seeded(lambda: changed(place, change)), rule=rade.GradNorm(lr=0.1))
+        cross_entropy(model.train()(X, EDGES), LABELS).backward()
+        model.adapt(X, EDGES)
+        assert 0.1 > abs(model.rates.p - 0.5) > 0.09

@@ -14,16 +14,10 @@ from torch.nn.functional import (
     nll_loss,
 )
 from torch_geometric.data import Batch, Data
-from torch_geometric.nn import GCNConv
 
 import rade
-from adapting import adapting
 from rade.wrapper.warn import looks_like_a_batch
-from zoo import LAYERS, Net, normal, random_edges, seeded
-
-NODES = 40
-X, EDGES = normal(NODES, 8), random_edges(NODES, 120)
-LABELS = torch.arange(NODES) % 3
+from zoo import EDGES, LABELS, LAYERS, NODES, Net, X, adapting, normal, random_edges
 
 
 def batch_of(count: int = 5) -> Batch:
@@ -32,19 +26,15 @@ def batch_of(count: int = 5) -> Batch:
     )
 
 
-def wrapped(**options: Any) -> rade.RADE:
-    return adapting(seeded(lambda: Net(LAYERS["GCNConv"])), **options)
-
-
 def test_a_batch_without_its_vector_is_noticed_once():
     data = batch_of()
-    model = wrapped().train()
+    model = adapting().train()
     with pytest.warns(UserWarning, match=r"looks like a batch: 5 blocks.*argument named batch"):
         model(data.x, data.edge_index)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model(data.x, data.edge_index)
-        wrapped().train()(X, EDGES)
+        adapting().train()(X, EDGES)
 
 
 def test_what_looks_like_a_batch():
@@ -98,7 +88,7 @@ def test_probabilities_of_a_sigmoid_are_noticed():
 def test_few_labels_and_constant_additions(rho, labelled, expected):
     """Said by the second training call, which knows what the first loss reached."""
     x, edges = normal(200, 8), random_edges(200, 400)
-    model = wrapped(rule=rade.Constant(0.2, rho))
+    model = adapting(rule=rade.Constant(0.2, rho))
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         for _ in range(3):
@@ -107,7 +97,7 @@ def test_few_labels_and_constant_additions(rho, labelled, expected):
 
 
 def test_rates_that_nobody_moves_are_noticed():
-    model = adapting(Net(LAYERS["GCNConv"]))
+    model = adapting()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         for _ in range(55):
@@ -122,40 +112,8 @@ def test_rates_that_nobody_moves_are_noticed():
     assert model._meeting.warnings._unfollowed == 0
 
 
-def test_batches_may_wait_an_epoch_for_their_rate_step(monkeypatch):
-    model = adapting(Net(LAYERS["GCNConv"]))
-    batches = [random_edges(len(X), 30, seed=seed) for seed in range(2)]
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        for step in range(60):
-            cross_entropy(model.train()(X, batches[step % 2]), LABELS).backward()
-        assert not [one for one in said if "and no rate step" in str(one.message)]
-        monkeypatch.setattr("rade.wrapper.warn.LONG_EPOCH", 62)
-        for step in range(4):
-            cross_entropy(model.train()(X, batches[step % 2]), LABELS).backward()
-    assert len([one for one in said if "62 training calls and no rate step" in str(one.message)]) == 1
-
-
-def two_graphs() -> rade.Graph:
-    batch = torch.arange(2).repeat_interleave(NODES)
-    return rade.Graph.from_edge_index(torch.cat([EDGES, EDGES + NODES], 1), 2 * NODES, batch)
-
-
-@pytest.mark.parametrize("single_first", [True, False])
-def test_after_training_on_batches_a_graph_gets_as_much_alone_as_in_a_batch(single_first):
-    """The last batch of an epoch may hold one graph."""
-    model = rade.RADE(seeded(lambda: GCNConv(8, 3)), "ofs", rule=rade.Constant(0.5, 1.0))
-    x, small = normal(12, 8), rade.Graph.from_edge_index(random_edges(12, 20), 12)
-    calls = [(x, small), (torch.cat([X, X]), two_graphs())]
-    for features, graph in calls if single_first else reversed(calls):
-        model.train()(features, graph)
-    alone = model.eval()(X, rade.Graph.from_edge_index(EDGES, NODES))
-    together = model(torch.cat([X, X]), two_graphs())
-    torch.testing.assert_close(alone, together[:NODES])
-
-
 def test_a_first_graph_of_another_density_is_told():
-    model = wrapped().train()
+    model = adapting().train()
     triangle = torch.tensor([[0, 1, 2, 0, 1, 2], [1, 2, 0, 2, 0, 1]])
     model(normal(3, 8), triangle)
     with pytest.warns(UserWarning, match="follows from the density that was given, or from that of the first"):

@@ -3,9 +3,12 @@
 import json as jsonlib
 from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from rade.data.fetching import Imported
 
 app = typer.Typer(no_args_is_help=False)
 
@@ -25,22 +28,13 @@ def datasets(context: typer.Context, data_root: DataRoot = None, json: Json = Fa
 
         rade datasets import ../mirror
     """
-    if context.invoked_subcommand is not None:
-        context.obj = (data_root, json)  # options before the subcommand hold for it as well
-    else:
-        _show(data_root, json)
-
-
-@app.command("list")
-def list_datasets(context: typer.Context, data_root: DataRoot = None, json: Json = False) -> None:
-    """The same as `rade datasets` alone.
-
-    Examples:
-
-        rade datasets list --json
-    """
-    before = context.obj
-    _show(data_root or before[0], json or before[1])
+    context.obj = (data_root, json)  # options before the subcommand hold for it as well
+    if context.invoked_subcommand is None:
+        rows = describe(data_root)
+        if json:
+            typer.echo(jsonlib.dumps(rows, indent=1, ensure_ascii=False))
+        else:
+            _print_table(rows)
 
 
 @app.command("import")
@@ -59,25 +53,28 @@ def import_datasets(
 
         rade datasets import ../mirror cora mutag --data-root ~/data
     """
-    from rade.data import DataError, import_mirror
+    from rade.data import DataError, import_mirror, resolve
 
     before = context.obj
     results = import_mirror(folder, data_root or before[0], names or ())
     if json or before[1]:
         typer.echo(jsonlib.dumps([vars(result) for result in results], indent=1, ensure_ascii=False))
     else:
-        _print_import(results)
-    failed = [r for r in results if r.state == "refused" or (names and r.state == "missing" and not r.optional)]
+        asked = [resolve(name).name for name in names or ()] or [result.dataset for result in results]
+        for name in dict.fromkeys(asked):
+            typer.echo(f"{name}: {_counted([result for result in results if result.dataset == name])}")
+    failed = [result for result in results if result.state == "refused" or (names and result.state == "missing")]
     if failed:
         raise DataError("; ".join(result.reason for result in failed))
 
 
-def _show(data_root: Path | None, json: bool) -> None:
-    rows = describe(data_root)
-    if json:
-        typer.echo(jsonlib.dumps(rows, indent=1, ensure_ascii=False))
-    else:
-        _print_table(rows)
+def _counted(results: list["Imported"]) -> str:
+    """What became of the files of one data set."""
+    paths = {state: [result.path for result in results if result.state == state] for state in ("missing", "refused")}
+    there = sum(result.state == "present" for result in results)
+    done = len(results) - there - sum(map(len, paths.values()))
+    named = (f"; {state}: {', '.join(found)}" for state, found in paths.items() if found)
+    return f"{done} imported, {there} already there" + "".join(named) if results else "generated, needs no file"
 
 
 def describe(data_root: Path | None) -> list[dict[str, Any]]:
@@ -92,7 +89,7 @@ def describe(data_root: Path | None) -> list[dict[str, Any]]:
         missing = missing_files(entry.name, root)
         absent = len(missing) == len(required_files(entry.name))
         state = "embedded" if entry.embedded else "ready" if not missing else "absent" if absent else "incomplete"
-        facts = {key: value for key, value in vars(entry).items() if key not in ("family", "folder", "url", "content")}
+        facts = {key: value for key, value in vars(entry).items() if key not in ("family", "folder", "url")}
         folder = None if entry.embedded else str(root / entry.folder)
         rows.append(facts | {"state": state, "files": folder, "missing": [file.path for file in missing]})
     return rows
@@ -115,9 +112,9 @@ def _table(rows: list[dict[str, Any]], hidden: Collection[str]) -> Any:
     """All columns but the hidden ones; lines are not broken, except those of the files."""
     from rich.table import Table
 
-    columns = ["name", "level", "graphs", "nodes", "edges", "features", "classes", "metric", "split", "files"]
-    numbers = {"graphs", "nodes", "edges", "features", "classes"}
-    shown = [column for column in (*columns, "licence", "source") if column not in hidden]
+    numbers = ("graphs", "nodes", "edges", "features", "classes")
+    columns = ("name", "level", *numbers, "metric", "split", "files", "licence", "source")
+    shown = [column for column in columns if column not in hidden]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in shown:
         justify: Any = "right" if column in numbers else "left"
@@ -133,19 +130,3 @@ def _files(row: dict[str, Any]) -> str:
     if row["state"] == "incomplete":
         return "missing " + ", ".join(Path(path).name for path in row["missing"])
     return {"embedded": "generated", "absent": "not here", "ready": row["files"]}[str(row["state"])] or ""
-
-
-def _print_import(results: list[Any]) -> None:
-    lines: dict[str, list[Any]] = {}
-    for result in results:
-        lines.setdefault(result.dataset, []).append(result)
-    for name, mine in lines.items():
-        if mine[0].state == "generated":
-            typer.echo(f"{name}: {mine[0].reason}")
-            continue
-        count = {state: sum(r.state == state for r in mine) for state in ("imported", "present")}
-        line = f"{name}: {count['imported']} imported, {count['present']} already there"
-        for state in ("missing", "refused"):
-            paths = [r.path for r in mine if r.state == state and not (state == "missing" and r.optional)]
-            line += f"; {state}: {', '.join(paths)}" if paths else ""
-        typer.echo(line)

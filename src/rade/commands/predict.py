@@ -22,7 +22,7 @@ def predict(
         str | None,
         typer.Option(
             help="P,Q: rates of missing and of spurious edges to undo; P,Q,KIND also says by what edges are "
-            "trusted: features, common-neighbors or degrees; auto: by the validation labels."
+            "trusted: features; auto: by the validation labels."
         ),
     ] = None,
     corrupt: Annotated[
@@ -46,9 +46,9 @@ def predict(
     import json as format
 
     from rade.data import load
+    from rade.errors import RunError
     from rade.train import load_run
     from rade.train.denoising import check_noise, denoised
-    from rade.train.errors import RunError
     from rade.train.files import write_whole
     from rade.train.stages import Corruption
 

@@ -56,19 +56,14 @@ def report(
         _check_datasets(asked, {run.settings["dataset"] for run in stored.runs}, experiments)
         stored, experiments = only(stored, experiments, asked)
     if not stored.runs and not stored.failures and not stored.diagnoses:
-        why = f" ({stored.problems[0].name} {stored.problems[0].reason})" if stored.problems else ""
         way = "rade results STORE merge FOLDER takes in what rade train --out FOLDER left"
-        raise RadeError(f"{store} holds no finished run{f' on {datasets}' if asked else ''}{why}; {way}")
+        raise RadeError(f"{store} holds no finished run{f' on {datasets}' if asked else ''}; {way}")
     found = build(stored, experiments, title)
     files = write(found, out, formats)
     if json:
-        listed = [vars(problem) for problem in stored.problems]
-        names = [str(file) for file in files]
-        document = {"runs": len(stored.runs), "failures": stored.failures, "files": names, "problems": listed}
+        document = {"runs": len(stored.runs), "failures": stored.failures, "files": [str(file) for file in files]}
         typer.echo(jsonlib.dumps({**document, "summary": summary(found)}, indent=1, ensure_ascii=False))
         return
-    for problem in stored.problems:
-        typer.echo(f"skipped {problem.name}: {problem.reason}", err=True)
     typer.echo(summary(found))
     typer.echo(f"in {out}: {', '.join(file.name for file in files)}")
 
@@ -79,7 +74,7 @@ def _names(text: str) -> list[str]:
 
 def _check_datasets(asked: list[str], stored: set[str], experiments: list[Any]) -> None:
     """Refuse a name that neither the store nor a table knows."""
-    from rade.train.errors import unknown
+    from rade.errors import unknown
 
     known = sorted(stored | {name for experiment in experiments for name in experiment.datasets})
     for name in asked:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,22 +11,26 @@ import typer
 if TYPE_CHECKING:  # at run time where they are needed: help and bad options do not wait for PyTorch
     from rade.commands.display import Display
     from rade.data import Dataset
-    from rade.report.judge import Verdict
-    from rade.train.folder import Results, Summaries
+    from rade.train.record import RunRecord
+    from rade.train.run import Keeping
     from rade.train.settings import Order, Settings
 
+Results = dict[str, list["RunRecord"]]  # by method
 _METHODS = (
     "none, dropout, drop-edge, drop-node, drop-message, virtual-node, rade-of, rade-ofs, or another form: "
     "rade (as rade.RADE is by default), rade-of-fixed, rade-of-noise, rade-of-uncorrected, rade-of-drop, rade-of-add, "
-    "rade-of-delta, rade-of-sampled, rade-of-layered (and rade-ofs-…), or module:object for a rade.train.Method of "
-    "your own."
+    "rade-of-delta, rade-of-layered (and rade-ofs-…), or module:object for a rade.train.Method of your own."
+)
+# Options that are settings of the same name.
+_SETTINGS = (
+    *("dataset", "backbone", "method", "protocol", "runs", "run", "epochs", "patience", "hidden", "layers", "lr"),
+    *("batch_size", "fanouts", "rate", "p", "rho", "penalty", "corrupt", "seed", "threads", "device"),
 )
 
 
 def train(
-    dataset: Annotated[
-        str | None, typer.Option(help="Data set (default csbm); `rade datasets list` shows all.")
-    ] = None,
+    context: typer.Context,
+    dataset: Annotated[str | None, typer.Option(help="Data set (default csbm); `rade datasets` shows all.")] = None,
     backbone: Annotated[str | None, typer.Option(help="gcn (default), gin, gat, sgc, gin-lin or sage.")] = None,
     method: Annotated[list[str] | None, typer.Option(help=f"Repeat it, or separate by commas: {_METHODS}")] = None,
     protocol: Annotated[
@@ -54,7 +58,7 @@ def train(
         str | None,
         typer.Option(
             help="P,Q: rates at which the graph has lost real edges and gained spurious ones; P,Q,KIND also "
-            "says by what edges are trusted: features, common-neighbors or degrees; auto finds out by validation."
+            "says by what edges are trusted: features; auto finds out by validation."
         ),
     ] = None,
     corrupt: Annotated[
@@ -77,7 +81,6 @@ def train(
         bool, typer.Option("--overwrite", help="Replace unfinished runs and results of other settings in --out.")
     ] = False,
     checkpoint_every: Annotated[int, typer.Option(min=1, max=10**9, help="Epochs between checkpoints.")] = 50,
-    tensorboard: Annotated[Path | None, typer.Option(help="Also write TensorBoard logs to this folder.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
     """Train and compare methods on one data set; settings not given follow the released protocol.
@@ -99,85 +102,99 @@ def train(
 
         torchrun --nproc-per-node 2 -m rade train --dataset ogbg-molhiv --method rade-of
     """
-    given = {
-        "dataset": dataset, "backbone": backbone, "method": method or None, "protocol": protocol, "runs": runs,
-        "run": run, "epochs": epochs,
-        "patience": patience, "hidden": hidden, "layers": layers, "lr": lr, "batch_size": batch_size,
-        "fanouts": fanouts, "rate": rate, "p": p, "rho": rho, "penalty": penalty,
-        "adaptive": False if fixed_rates else None, "seed": seed, "threads": threads, "device": device,
-        "corrupt": corrupt,
-    }  # fmt: skip
+    from rade.errors import SettingsError
+    from rade.train.settings import parse_assignment, read_config
+
     if resume and overwrite:
-        from rade.train.errors import SettingsError
-
         raise SettingsError("--resume and --overwrite contradict each other: one keeps what is there, one replaces it")
-    from rade.train.settings import make_order, parse_assignment, read_config
-
     asked: dict[str, Any] = read_config(config) if config else {}
     for text in set_ or []:
         asked |= parse_assignment(text)
-    asked |= {name: value for name, value in given.items() if value is not None}
-
-    def order(**found: Any) -> Order:
-        return make_order(asked | found)
-
+    asked |= {name: context.params[name] for name in _SETTINGS if context.params[name] not in (None, ())}
+    asked |= {"adaptive": False} if fixed_rates else {}
     existing = "resume" if resume else "overwrite" if overwrite else "refuse"
-    _execute(order, noise, data_root, out, existing, checkpoint_every, tensorboard, json)
+    _execute(asked, noise, data_root, out, existing, checkpoint_every, json)
 
 
 def _execute(
-    order: Callable[..., Order],
+    asked: dict[str, Any],
     noise: str | None,
     data_root: Path | None,
     out: Path | None,
-    existing: Any,
+    existing: str,
     every: int,
-    tensorboard: Path | None,
     json: bool,
 ) -> None:
     """Plan, train, compare, report; on a signal say how to go on and leave with its code."""
-    from rade.commands.display import choose_display
-    from rade.commands.tensorboard import TensorBoard
+    from rade.commands.display import Display
     from rade.data import load
+    from rade.errors import Interrupted
+    from rade.runtime import rank
     from rade.train.denoising import check_noise, parse_noise
-    from rade.train.errors import Interrupted
-    from rade.train.folder import train_all
     from rade.train.process import processes, stop_on_signal
     from rade.train.protocol import PROTOCOLS
     from rade.train.run import Keeping
+    from rade.train.settings import make_order
     from rade.train.stages import corrupted
 
-    asked = order(**({} if noise in (None, "auto") else parse_noise(noise or "")))
-    first = asked.settings[0]
-    suffix = "" if asked.protocol == PROTOCOLS[0] else f"-{asked.protocol}"
+    order = make_order(asked | ({} if noise in (None, "auto") else parse_noise(noise or "")))
+    first = order.settings[0]
+    suffix = "" if order.protocol == PROTOCOLS[0] else f"-{order.protocol}"
     out = out or Path("runs") / f"{first.dataset}-{first.backbone}{suffix}"
-    with processes() as process, stop_on_signal() as stop_asked:
-        display = choose_display(json, process)
-        logs = [TensorBoard(tensorboard)] if tensorboard and process.rank == 0 else []
+    with processes(), stop_on_signal() as stop_asked:
+        display = Display(quiet=json or rank() > 0)
         dataset = corrupted(load(first.dataset, data_root), first)
         if noise is not None:
-            _check_knows_noise(asked)
+            _check_knows_noise(order)
         if noise == "auto":
-            asked = order(**_estimated(dataset, first, display.visible))
-        for settings in asked.settings:
+            order = make_order(asked | _estimated(dataset, first))
+        for settings in order.settings:
             check_noise(dataset, settings)
-        display.plan(asked, dataset, out)
-        runs, keeping = range(asked.first, asked.first + asked.runs), Keeping(every, stop_asked, process)
+        display.plan(order, dataset, out)
         try:
-            with display:
-                found = train_all(
-                    dataset, asked.settings, runs, out, existing=existing, watchers=[display, *logs], keeping=keeping
-                )
+            with display.bar:
+                results = _train_all(dataset, order, out, existing, Keeping(every, stop_asked), display)
         except Interrupted as stopped:
-            if process.rank == 0:
+            if rank() == 0:
                 typer.echo(f"{stopped}; the same command with --resume continues", err=True)
             raise typer.Exit(stop_asked.code) from None
-        _report(asked, found, display, json)
+        if rank() == 0:
+            _report(order, results, out, json)
+
+
+def _train_all(dataset: Dataset, order: Order, out: Path, existing: str, keeping: Keeping, display: Display) -> Results:
+    """Every method on every run, below `out`, where nobody else may write meanwhile.
+
+    existing: what becomes of unfinished runs and results of other settings: refuse, resume or overwrite.
+    """
+    import torch
+
+    from rade.train.folder import holding, refuse_to_lose, run_folder
+    from rade.train.run import train_run
+    from rade.train.stages import check_folds, problem_of
+
+    runs = range(order.first, order.first + order.runs)
+    problems = [problem_of(dataset, settings) for settings in order.settings]
+    check_folds(dataset, runs[-1] + 1)
+    results: Results = {settings.method: [] for settings in order.settings}
+    with holding(out):
+        for settings, problem in zip(order.settings, problems):
+            if existing == "refuse":
+                refuse_to_lose(out, settings, runs, problem)
+        for settings, run in product(order.settings, runs):
+            if settings.threads:
+                torch.set_num_threads(settings.threads)
+            display.begin(settings, run)
+            folder, kept = run_folder(out, settings.method, run), existing == "resume"
+            result = train_run(dataset, settings, run, folder, resume=kept, observe=display.epoch, keeping=keeping)
+            results[settings.method].append(result)
+            display.end(result)
+    return results
 
 
 def _check_knows_noise(order: Order) -> None:
     """Refuse noise where no method could be told of it, before anything is trained."""
-    from rade.train.errors import SettingsError
+    from rade.errors import SettingsError
     from rade.train.methods import find_method
 
     names = [settings.method for settings in order.settings]
@@ -188,67 +205,66 @@ def _check_knows_noise(order: Order) -> None:
         )
 
 
-def _estimated(dataset: Dataset, settings: Settings, visible: bool) -> dict[str, Any]:
-    """The noise by up to seven models, trained first."""
-    from rade.train.denoising import pilot
+def _estimated(dataset: Dataset, settings: Settings) -> dict[str, Any]:
+    """The noise by a few models, trained first."""
+    from rade.runtime import rank
+    from rade.train.denoising import check_estimable, pilot
 
-    if visible:
-        typer.echo("noise: up to seven models are trained first, one of them plainly", err=True)
+    check_estimable(dataset, settings)
+    if rank() == 0:
+        typer.echo("noise: up to four models are trained first, one of them plainly", err=True)
     found = pilot(dataset, settings)
-    if visible:
+    if rank() == 0:
         typer.echo(f"noise: {found}", err=True)
     return found.options
 
 
-def _report(order: Order, found: Summaries, display: Display, json: bool) -> None:
+def _report(order: Order, results: Results, out: Path, json: bool) -> None:
+    """Leave `summary.json` and `curves.png`; say what came out, and what to know about it."""
     import json as format
 
-    if json and display.visible:
-        settings = [settings.model_dump(mode="json") for settings in order.settings]
-        typer.echo(format.dumps({"settings": settings, "runs": order.runs, **found.to_json()}, indent=1))
+    from rade.comparison.outcome import Comparison
+    from rade.train.files import save_json, write_whole
+    from rade.train.folder import curves_figure
+
+    found, picture, figure = Comparison.of(results), out / "curves.png", curves_figure(results)
+    settings = [settings.model_dump(mode="json") for settings in order.settings]
+    document = {"settings": settings, "folder": str(out), "picture": str(picture), **found.asdict()}
+    save_json(out / "summary.json", document)
+    write_whole(picture, lambda file: figure.savefig(file, format="png", dpi=120))
+    if json:
+        typer.echo(format.dumps(document, indent=1))
     else:
-        display.comparison(found)
-        for verdict in verdicts_of(found) if display.visible else ():
-            typer.echo(str(verdict))
-    if display.visible:
-        for line in unlike(order):
-            typer.echo(f"note: {line}", err=True)
-        for line in warnings_of(found.results):
-            typer.echo(f"warning: {line}", err=True)
-        for line in notes_of(found.results):
-            typer.echo(f"note: {line}", err=True)
+        typer.echo(f"{found}\ncurves: {picture}\nresults: {out}/METHOD/run-N/result.json")
+    for line in notes_of(order, results):
+        typer.echo(line, err=True)
 
 
-def verdicts_of(found: Summaries) -> tuple[Verdict, ...]:
-    """Every other method against the first, as one family."""
-    from rade.report.judge import correct, judge
-
-    first, *others = found.each
-    verdicts = [judge(one.method, first.method, one.scores, first.scores, first.folds) for one in others]
-    return correct([one for one in verdicts if one is not None])
-
-
-def unlike(order: Order) -> list[str]:
-    """That some methods were told of noise and others were not."""
+def notes_of(order: Order, results: Results) -> list[str]:
+    """What a user should know about runs that ended well."""
+    lines = []
     told = [one.method for one in order.settings if one.options.get("noise_p") or one.options.get("noise_q")]
     others = [settings.method for settings in order.settings if settings.method not in told]
-    if not told or not others:
-        return []
-    return [
-        f"{', '.join(told)} undid noise in the graph and {', '.join(others)} did not: the difference is that of both; "
-        "rade-of-fixed --p 0 --rho 0 undoes noise alone"
-    ]
-
-
-def warnings_of(results: Results) -> list[str]:
-    """What a user should know about runs that ended well: rates that could not adapt."""
-    return [
-        f"{method} run {result.run}: {result.skipped} rate steps were not finite and were left out, so the rates "
-        "adapted less than they should; a smaller --lr or another first --p may help"
-        for method, runs in results.items()
-        for result in runs
-        if result.skipped
-    ]
+    if told and others:
+        lines.append(
+            f"note: {', '.join(told)} undid noise in the graph and {', '.join(others)} did not: the difference is that "
+            "of both; rade-of-fixed --p 0 --rho 0 undoes noise alone"
+        )
+    for method, runs in results.items():
+        for run in runs:
+            if run.skipped:
+                lines.append(
+                    f"warning: {method} run {run.run}: {run.skipped} rate steps were not finite and were left out, so "
+                    "the rates adapted less than they should; a smaller --lr or another first --p may help"
+                )
+        for rate, reason in _FELL.items():
+            paths = [run.history[rate] for run in runs]
+            fell = sum(path[-1] == 0 < max(path) for path in paths)
+            if fell:
+                lines.append(
+                    f"note: {method}: {rate} fell to 0 in {fell} of {len(runs)} runs: {reason} (docs/rates.md)"
+                )
+    return lines
 
 
 _FELL = {
@@ -257,15 +273,3 @@ _FELL = {
     "q": "the noise's gradient stayed above the data's, or the penalty on additions was all that was left; a smaller "
     "--set penalty=..., or the method rade-of-fixed, keeps some",
 }
-
-
-def notes_of(results: Results) -> list[str]:
-    """What a user may wonder about: rates that began above 0 and adapted down to it."""
-    lines = []
-    for method, runs in results.items():
-        for rate, reason in _FELL.items():
-            paths = [run.history[rate] for run in runs]
-            fell = sum(path[-1] == 0 < max(path) for path in paths)
-            if fell:
-                lines.append(f"{method}: {rate} fell to 0 in {fell} of {len(paths)} runs: {reason} (docs/rates.md)")
-    return lines

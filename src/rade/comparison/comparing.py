@@ -21,16 +21,14 @@ from torch.nn import Module
 from rade.comparison.identity import described, identity
 from rade.comparison.outcome import PLAIN, Comparison, Run
 from rade.comparison.problems import OwnProblem, Training, problem_of, with_task
-from rade.errors import outside
+from rade.errors import RunError, outside
 from rade.experiment.grid import Outcome, attempt, run_all
 from rade.experiment.store import Store
 from rade.statistics import number
 from rade.train.batches import batches_of
-from rade.train.errors import RunError
 from rade.train.learner import Calling, Context, Method, OwnLearner, Step
 from rade.train.methods import METHODS as NAMED
 from rade.train.methods import RandomAddDrop, find_method, make
-from rade.train.process import Solo
 from rade.train.record import RunRecord
 from rade.train.run import run_key, train
 from rade.train.settings import Plan
@@ -286,7 +284,7 @@ class Work:
 
     @cached_property
     def _first_step(self) -> Step:
-        batches = batches_of(self.problem, self.problem.split(0), self.plan(("", 0)), 0, Solo(), by_rows=False)
+        batches = batches_of(self.problem, self.problem.split(0), self.plan(("", 0)), 0, by_rows=False)
         return next(iter(batches.training(0)))
 
     def outcomes(self, jobs: Sequence[Job], workers: int, notes: list[str]) -> Iterator[Outcome[Job, RunRecord]]:

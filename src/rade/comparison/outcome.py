@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from rade.report.judge import Verdict, correct, judge
 from rade.report.words import duration, mean_std, p_value
-from rade.statistics import Spread, signed, spread
+from rade.statistics import Spread, best_common_epoch, signed, spread
 from rade.train.record import RunRecord
 
 PLAIN = "none"
@@ -44,10 +44,6 @@ class Run:
         rates = (last["p"][-1], last["q"][-1])
         return Run(record.settings["method"], record.seed, *scores, *rates, record.timing.seconds)
 
-    def asdict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -58,6 +54,7 @@ class Comparison:
         metric: the score, in a word.
         reference: the method that all others are compared with: "none", or the first where it is missing.
         ratio: test over training items of random splits of the same graphs, 0 else (Nadeau and Bengio's correction).
+        folds: how many the data set has, where runs are folds.
         notes: what a reader should know: runs that failed, why there was one process.
         baselines: methods that are there to compare with, not asked about; the verdict leaves them out.
     """
@@ -68,6 +65,23 @@ class Comparison:
     ratio: float = 0.0
     notes: tuple[str, ...] = ()
     baselines: tuple[str, ...] = ()
+    folds: int = 0
+
+    @staticmethod
+    def of(results: Mapping[str, Sequence[RunRecord]]) -> Comparison:
+        """The runs of `rade train` by method, the first being the reference.
+
+        Folds are scored at the same epoch, the best of their mean validation curve: the protocol of the TU sets.
+        """
+        first, runs = next(iter(results.values()))[0], list[Run]()
+        for records in results.values():
+            found = [Run.of(record) for record in records]
+            if first.folds:
+                epoch, scores = best_common_epoch([record.history["val"] for record in records])
+                found = [replace(run, test=score, best_epoch=epoch) for run, score in zip(found, scores)]
+            runs += found
+        notes = ("Scores are those of the best epoch of the fold-averaged validation curve.",) if first.folds else ()
+        return Comparison(tuple(runs), first.metric, next(iter(results)), notes=notes, folds=first.folds)
 
     @cached_property
     def methods(self) -> tuple[str, ...]:
@@ -90,9 +104,9 @@ class Comparison:
         """Every other method against the reference, on the seeds that both have, in points; ``str`` is a sentence."""
         fractions: dict[str, dict[tuple[int, int], float]] = {}
         for run in self.runs:
-            fractions.setdefault(run.method, {})[run.seed, 0] = run.test
-        base = fractions[self.reference]
-        pairs = {name: judge(name, self._against, fractions[name], base, 0, self.ratio) for name in self.methods[1:]}
+            fractions.setdefault(run.method, {})[0, run.seed] = run.test
+        rest = (fractions[self.reference], self.folds, self.ratio)
+        pairs = {name: judge(name, self._against, fractions[name], *rest) for name in self.methods[1:]}
         found = {name: one for name, one in pairs.items() if one is not None}
         return dict(zip(found, correct(list(found.values())), strict=True))
 
@@ -103,7 +117,7 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """One sentence for each method that was asked about; for baselines where there are no others."""
-        if not self.differences:
+        if not self.differences and len(self.methods) > 1:
             return "No two methods share a seed, so there is nothing to compare."
         asked = [one for method, one in self.differences.items() if method not in self.baselines]
         return "\n".join(map(str, asked or self.differences.values()))
@@ -111,9 +125,10 @@ class Comparison:
     def table(self) -> str:
         """One line per method: score, difference with its interval, p after Holm, rates at the end, time for a run."""
         head = ("method", self.metric, f"against {self.reference}", "95 % interval", "p", "rates p, q", "a run")
-        lines = [head, *(self._line(method) for method in self.methods)]
-        widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-        return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
+        columns = [column for column in zip(head, *map(self._line, self.methods)) if any(column[1:])]
+        widths = [max(map(len, column)) for column in columns]
+        lines = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths)) for line in zip(*columns))
+        return "\n".join(line.rstrip() for line in lines)
 
     def _line(self, method: str) -> tuple[str, ...]:
         runs = [run for run in self.runs if run.method == method]
@@ -128,7 +143,7 @@ class Comparison:
         return (method, mean_std(self.spread(method)), *gap, rates, duration(last[2]))
 
     def __str__(self) -> str:
-        return "\n".join([self.table(), self.verdict, *self.notes])
+        return "\n".join(filter(None, [self.table(), self.verdict, *self.notes]))
 
     def plot(self) -> Any:
         """A matplotlib figure: every run's difference to the reference, the mean and its 95 % interval."""
@@ -156,14 +171,16 @@ class Comparison:
             import pandas
         except ImportError:
             raise ImportError("to_pandas needs pandas, which is not installed: pip install pandas") from None
-        return pandas.DataFrame([run.asdict() for run in self.runs])
+        return pandas.DataFrame([asdict(run) for run in self.runs])
 
     def asdict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
+        spreads = {method: self.spread(method) for method in self.methods}
+        scores = {method: {"mean": found.mean, "std": found.std} for method, found in spreads.items()}
         gaps = {method: _plain(one) for method, one in self.differences.items()}
-        runs = [run.asdict() for run in self.runs]
+        runs = [asdict(run) for run in self.runs]
         rest = {"reference": self.reference, "differences": gaps, "verdict": self.verdict, "notes": list(self.notes)}
-        return {"metric": self.metric, "runs": runs, **rest}
+        return {"metric": self.metric, "scores": scores, "runs": runs, **rest}
 
 
 def _plain(one: Verdict) -> dict[str, Any]:

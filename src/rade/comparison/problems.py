@@ -19,11 +19,10 @@ from torch_geometric.data import Data
 from rade.comparison.identity import described
 from rade.data import Dataset, Split
 from rade.data.splits import RandomSplit
-from rade.errors import choose
+from rade.errors import choose, unknown
 from rade.graph.graph import node_count
 from rade.rates.readout import Pool
 from rade.rates.readout import Task as TaskName
-from rade.train.errors import unknown
 from rade.train.stages import split_of
 from rade.train.tasks import LOSSES, METRICS, Loss, Metric, Problem, Task, generator
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from rade.data.fetching import import_mirror
     from rade.data.files import data_root
     from rade.data.loading import load
-    from rade.data.neighbor import Sampling, mean_batch_nodes, neighbor_loader
+    from rade.data.neighbor import NeighborLoader, mean_batch_nodes
     from rade.data.splits import FixedSplit, RandomSplit, Split, Splits, StratifiedFolds
     from rade.data.synthetic import Clouds, Words, csbm, far_pair, ring_transfer, tree_neighbors_match
 
@@ -21,16 +21,16 @@ _HOMES = {
     "fetching": ("import_mirror",),
     "files": ("data_root",),
     "loading": ("load",),
-    "neighbor": ("Sampling", "mean_batch_nodes", "neighbor_loader"),
+    "neighbor": ("NeighborLoader", "mean_batch_nodes"),
     "splits": ("FixedSplit", "RandomSplit", "Split", "Splits", "StratifiedFolds"),
     "synthetic": ("Clouds", "Words", "csbm", "far_pair", "ring_transfer", "tree_neighbors_match"),
 }
 _HOME = {name: f"rade.data.{module}" for module, members in _HOMES.items() for name in members}
 
 __all__ = [
-    "Clouds", "DataError", "Dataset", "Entry", "FixedSplit", "GraphList", "Provenance", "RandomSplit", "Sampling",
-    "Split", "Splits", "StratifiedFolds", "Words", "csbm", "data_root", "far_pair", "import_mirror", "load",
-    "mean_batch_nodes", "names", "neighbor_loader", "resolve", "ring_transfer", "tree_neighbors_match",
+    "Clouds", "DataError", "Dataset", "Entry", "FixedSplit", "GraphList", "NeighborLoader", "Provenance",
+    "RandomSplit", "Split", "Splits", "StratifiedFolds", "Words", "csbm", "data_root", "far_pair", "import_mirror",
+    "load", "mean_batch_nodes", "names", "resolve", "ring_transfer", "tree_neighbors_match",
 ]  # fmt: skip
 
 

@@ -48,7 +48,6 @@ class Entry:
     source: str
     licence: str
     url: str = ""  # of each file, or of an archive and, after #, the member in it
-    content: str = ""  # digest of labels, degrees and splits
     encoder: Encoder = "none"
 
     @property

@@ -58,12 +58,8 @@ class Dataset:
         return self.splits.folds
 
     def split(self, run: int, seed: int = 0) -> Split:
-        """The split of one run: the public or official one (of several, number run), or 60/20/20 % from seed + run."""
+        """The split of one run: a public or official one, 60/20/20 % from seed + run, or a fold held out."""
         return self.splits.split(run, seed)
-
-    def fold(self, k: int) -> Split:
-        """Cross-validation fold k of a TU set; val and test are the held-out fold."""
-        return self.splits.fold(k)
 
 
 def assemble(entry: Entry, tables: Tables, splits: Splits, provenance: Provenance, classes: int) -> Dataset:

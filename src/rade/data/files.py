@@ -3,22 +3,16 @@
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from rade.data.catalogue import DataError, Entry
 
 VARIABLE = "RADE_DATA"
 PIECE = 1 << 20  # bytes read at a time: a 357 MB file must not sit in memory to be hashed
-
-
-class Altered(DataError):
-    """A raw file whose bytes are not the manifest's."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +26,19 @@ class RawFile:
     pickled: bool = False  # holds a pickle: never without a checksum
     repacked: bool = False  # the public download holds the same arrays in other bytes
     url: str = ""  # where the data set's does not say it
+
+    def require(self, content: Path, origin: object) -> str:
+        """The sha256 of a copy of this file, which must be the manifest's; ``origin`` is named if it is not."""
+        found = sha256_of(content)
+        if self.sha256 not in (None, found):
+            size = content.stat().st_size
+            kind = "truncated" if self.bytes is not None and size < self.bytes else "altered"
+            raise DataError(
+                f"{self.path} in '{origin}' is {kind}: expected {self.bytes} bytes with sha256 "
+                f"{str(self.sha256)[:12]}…, got {size} bytes with {found[:12]}…; it was not used, delete it and import "
+                "or download it again"
+            )
+        return found
 
 
 def data_root(root: str | os.PathLike[str] | None = None) -> Path:
@@ -47,7 +54,8 @@ def data_root(root: str | os.PathLike[str] | None = None) -> Path:
 @cache
 def raw_files(name: str) -> tuple[RawFile, ...]:
     """All raw files known for a data set; none for a synthetic one."""
-    return tuple(RawFile(path, **fact) for path, fact in _manifest().get(name, {}).items())
+    manifest: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("manifest.json").read_text("utf-8"))
+    return tuple(RawFile(path, **fact) for path, fact in manifest.get(name, {}).items())
 
 
 def required_files(name: str) -> tuple[RawFile, ...]:
@@ -71,65 +79,22 @@ class RawFolder:
     entry: Entry
     seen: dict[str, str] = field(default_factory=dict)
 
-    def read(self, path: str) -> bytes:
-        """The content of a file; what was checked is what is returned, not a second look at the disk."""
-        file = self._file(path)
-        try:
-            content = (self.root / file.path).read_bytes()
-        except OSError as error:
-            raise self._unreadable(file, error) from None
-        self._accept(file, hashlib.sha256(content).hexdigest(), len(content))
-        return content
+    @property
+    def only(self) -> str:
+        """The one file of a data set that has one."""
+        (file,) = required_files(self.entry.name)
+        return file.path.removeprefix(f"{self.entry.folder}/")
+
+    def has(self, path: str) -> bool:
+        """Whether the data set has such a file for a reader."""
+        return any(file.path == f"{self.entry.folder}/{path}" for file in required_files(self.entry.name))
 
     def checked(self, path: str) -> Path:
-        """The place of a checked file that is too large to be read at once; never for pickles."""
-        file = self._file(path)
-        assert not file.pickled
+        """The place of a file that is the right one."""
+        file = next(file for file in raw_files(self.entry.name) if file.path == f"{self.entry.folder}/{path}")
         place = self.root / file.path
-        try:
-            self._accept(file, sha256_of(place), place.stat().st_size)
-        except OSError as error:
-            raise self._unreadable(file, error) from None
+        self.seen[file.path] = sha256_of(place) if file.repacked else file.require(place, self.root)
         return place
-
-    def _file(self, path: str) -> RawFile:
-        return next(file for file in raw_files(self.entry.name) if file.path == f"{self.entry.folder}/{path}")
-
-    def _accept(self, file: RawFile, sha256: str, size: int) -> None:
-        self.seen[file.path] = sha256
-        if file.sha256 not in (None, sha256) and not file.repacked:
-            raise altered(file, sha256, size, self.root)
-
-    def _unreadable(self, file: RawFile, error: OSError) -> DataError:
-        if isinstance(error, FileNotFoundError):
-            return DataError(missing_sentence(self.entry, self.root, [file]))
-        return unreadable(self.root / file.path, error)
-
-
-def place(stream: IO[bytes], file: RawFile, root: Path, origin: object) -> None:
-    """Copy a stream to its place below the data folder: complete and checked, or not at all.
-
-    ``origin`` is named if it is refused. A file without a known checksum is taken as it is.
-    """
-    target = root / file.path
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".import-", delete=False) as copy:
-            try:
-                shutil.copyfileobj(stream, copy, PIECE)
-                copy.flush()
-                sha256 = sha256_of(Path(copy.name))
-                if file.sha256 not in (None, sha256):
-                    raise altered(file, sha256, copy.tell(), origin)
-                os.chmod(copy.name, 0o644)  # a shared data folder has other readers
-                os.replace(copy.name, target)
-            finally:
-                Path(copy.name).unlink(missing_ok=True)
-    except OSError as error:
-        raise DataError(
-            f"cannot write to {target.parent}: {error.strerror or error}; "
-            f"make room there, or choose another data folder with --data-root or ${VARIABLE}"
-        ) from None
 
 
 def sha256_of(path: Path) -> str:
@@ -148,24 +113,3 @@ def missing_sentence(entry: Entry, root: Path, files: Sequence[RawFile]) -> str:
         f"{entry.title} needs {paths} below the data folder '{root}', and it is not there; "
         f"put it there, or run `rade datasets import DIR` with a mirror that has it"
     )
-
-
-def unreadable(path: Path, error: OSError) -> DataError:
-    """What to say when a file is there and cannot be read."""
-    return DataError(f"cannot read {path}: {error.strerror or error}; make it readable, or use another folder")
-
-
-def altered(file: RawFile, sha256: str, size: int, origin: object) -> Altered:
-    """What to say when the bytes of a raw file are not the manifest's."""
-    kind = "truncated" if file.bytes is not None and size < file.bytes else "altered"
-    return Altered(
-        f"{file.path} in '{origin}' is {kind}: expected {file.bytes} bytes with sha256 {str(file.sha256)[:12]}…, "
-        f"got {size} bytes with {sha256[:12]}…; it was not used, delete it and import or download it again"
-    )
-
-
-@cache
-def _manifest() -> dict[str, dict[str, Any]]:
-    text = Path(__file__).with_name("manifest.json").read_text(encoding="utf-8")
-    manifest: dict[str, dict[str, Any]] = json.loads(text)
-    return manifest

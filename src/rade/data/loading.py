@@ -1,6 +1,8 @@
 """`load`: a data set by name, from the data folder, from the network, or generated."""
 
 import os
+import zipfile
+import zlib
 from typing import Any
 
 from rade.data.catalogue import DataError, Entry, resolve
@@ -8,9 +10,13 @@ from rade.data.dataset import Dataset, Provenance, assemble
 from rade.data.fetching import fetch
 from rade.data.files import RawFolder, data_root, missing_files, missing_sentence
 from rade.data.readers import READERS
-from rade.data.splits import FixedSplit, NumberedSplits, RandomSplit, Split, Splits, StratifiedFolds
+from rade.data.splits import FixedSplit, RandomSplit, Split, Splits, StratifiedFolds
 from rade.data.synthetic import generate
 from rade.data.tensors import Tables
+
+# What readers raise on a file that is not what it should be.
+UNREADABLE = (OSError, EOFError, ValueError, LookupError, TypeError, NotImplementedError, zlib.error)
+_AGAIN = "delete the file and import or download it again"
 
 
 def load(
@@ -38,31 +44,30 @@ def load(
         raise DataError(missing_sentence(entry, raw.root, missing))
     if missing:
         fetch(entry, raw.root)
-    tables = READERS[entry.family](raw)
-    _require_content(entry, tables)
+    tables = _read(raw)
     provenance = Provenance(entry.source, entry.licence, dict(raw.seen))
     return assemble(entry, tables, _splits(entry, tables), provenance, entry.classes)
 
 
-def _splits(entry: Entry, tables: Tables) -> Splits:
-    fixed = tuple(Split(*parts) for parts in tables.splits)
-    if fixed:
-        return FixedSplit(fixed[0]) if len(fixed) == 1 else NumberedSplits(fixed)
-    return StratifiedFolds(tables.y) if entry.level == "graph" else RandomSplit(tables.y.size(0))
-
-
-def _require_content(entry: Entry, tables: Tables) -> None:
-    """Refuse a file whose content is not the data set's: the bytes of a public packing are not known beforehand."""
+def _read(raw: RawFolder) -> Tables:
+    """The tensors of a data set, of the sizes that it is known to have."""
+    entry = raw.entry
+    try:
+        tables = READERS[entry.family](raw)
+    except DataError:
+        raise
+    except (*UNREADABLE, zipfile.BadZipFile) as reason:
+        raise DataError(f"{list(raw.seen or [entry.title])[-1]} cannot be read ({reason}); {_AGAIN}") from None
     found = (len(tables.node_ptr) - 1, int(tables.node_ptr[-1]), tables.edge_index.size(1) // 2, tables.x.size(1))
     expected = (entry.graphs, entry.nodes, entry.edges, entry.features)
-    way_out = "delete the file and import or download it again"
     if found != expected:
-        raise DataError(
-            f"{entry.title} should have (graphs, nodes, edges, features) = {expected}, its file has {found}; {way_out}"
-        )
-    try:
-        known = tables.digest() == entry.content
-    except IndexError:  # a split that names what is not there
-        known = False
-    if not known:
-        raise DataError(f"{entry.title} has the right sizes but other labels, degrees or splits; {way_out}")
+        sizes = f"should have (graphs, nodes, edges, features) = {expected}, its file has {found}"
+        raise DataError(f"{entry.title} {sizes}; {_AGAIN}")
+    return tables
+
+
+def _splits(entry: Entry, tables: Tables) -> Splits:
+    if tables.splits:
+        first, *others = (Split(*parts) for parts in tables.splits)
+        return FixedSplit(first, tuple(others))
+    return StratifiedFolds(tables.y) if entry.level == "graph" else RandomSplit(tables.y.size(0))

@@ -1,77 +1,72 @@
-"""Mini-batches of sampled neighborhoods: PyG's loaders with a sampler that needs no compiled extras."""
+"""Mini-batches of sampled neighborhoods, in NumPy and SciPy: no compiled extras, no loop over nodes."""
 
-import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
+import numpy as np
+import scipy.sparse as sp
 import torch
-import torch_geometric.typing
 from torch import Tensor
-from torch.utils.data import DataLoader, RandomSampler
 from torch_geometric.data import Data
-from torch_geometric.loader import NeighborLoader, NodeLoader
 
 from rade.data.catalogue import DataError
-from rade.data.sampler import Neighborhoods, VectorisedNeighborSampler
-from rade.data.tensors import csr
+from rade.data.tensors import IntArray
 from rade.graph.sparse import rows_of
-
-Backend = Literal["auto", "builtin", "pyg-lib"]
-Transform = Callable[[Data], Data]
+from rade.runtime import Recall
 
 
-@dataclass(frozen=True)
-class Sampling:
-    """How neighbors are drawn.
-
-    Attributes:
-        replace: the same neighbor may be drawn twice.
-        bidirectional: add the reverse of every sampled edge.
-    """
-
-    replace: bool = False
-    bidirectional: bool = True
-
-
-def neighbor_loader(
-    data: Data,
-    fanouts: Sequence[int],
-    batch_size: int,
-    input_nodes: Tensor | None = None,
-    shuffle: bool = False,
-    seed: int = 0,
-    *,
-    sampling: Sampling = Sampling(),  # noqa: B008 - a frozen value
-    backend: Backend = "auto",
-    **options: Any,
-) -> NodeLoader:
+class NeighborLoader:
     """Batches around ``batch_size`` seed nodes: PyG data with x, y, edge_index, n_id and batch_size, seeds first.
 
-    ``backend="auto"`` takes pyg-lib where it is installed; "builtin" gives the same batches on every machine. Sparse
-    CSR features stay CSR. ``options`` go to PyG's loader (``num_workers``, ``drop_last``, ``transform``, …).
+    Per hop, up to ``fanouts[hop]`` in-neighbors of every node met in the hop before are drawn, −1 takes all of them;
+    edges get both directions. A batch is a function of (seed, pass, its seed nodes). Sparse CSR features stay CSR.
     """
-    attributes = [key for key in data.edge_attrs() if key != "edge_index"]
-    if sampling.bidirectional and attributes:
-        raise DataError(
-            f"the edge attributes {attributes} have no value on the reverse edges that bidirectional batches add; "
-            f"delete them from the data or pass sampling=rade.data.Sampling(bidirectional=False)"
-        )
-    slim = data
-    if data.x is not None and data.x.layout is torch.sparse_csr:
-        slim = Data(**{key: value for key, value in data.to_dict().items() if key != "x"})
-        slim.num_nodes = data.num_nodes
-        options["transform"] = _AttachRows(data.x, options.get("transform"))
-    options |= {"batch_size": batch_size, "generator": torch.Generator().manual_seed(seed)}
-    if shuffle:
-        options["sampler"] = _order(input_nodes, data.num_nodes, seed)
-    if _use_pyg_lib(backend):
-        options |= {"replace": sampling.replace}
-        options["subgraph_type"] = "bidirectional" if sampling.bidirectional else "directional"
-        return NeighborLoader(slim, list(fanouts), input_nodes, **options)
-    neighborhoods = Neighborhoods.of(data.edge_index, data.num_nodes)
-    sampler = VectorisedNeighborSampler(neighborhoods, list(fanouts), **asdict(sampling), seed=seed)
-    return SamplingLoader(slim, sampler, input_nodes, **options)
+
+    def __init__(
+        self,
+        data: Data,
+        fanouts: Sequence[int],
+        batch_size: int,
+        input_nodes: Tensor | None = None,
+        shuffle: bool = False,
+        seed: int = 0,
+    ) -> None:
+        attributes = [key for key in data.edge_attrs() if key != "edge_index"]
+        if attributes:
+            raise DataError(
+                f"the edge attributes {attributes} have no value on the reverse edges that batches add; "
+                f"delete them from the data, or use PyG's NeighborLoader"
+            )
+        if not fanouts or any(fanout < -1 for fanout in fanouts):
+            raise DataError(f"fan-outs must be one number per hop, −1 for all neighbors, got {list(fanouts)}")
+        nodes = torch.arange(data.num_nodes) if input_nodes is None else input_nodes
+        self.nodes = nodes.nonzero().squeeze(1) if nodes.dtype is torch.bool else nodes
+        self.data, self.fanouts, self.batch_size, self.seed = data, list(fanouts), batch_size, seed
+        self.order = torch.Generator().manual_seed(seed) if shuffle else None
+        self.passes = 0
+
+    def __len__(self) -> int:
+        return -(-self.nodes.numel() // self.batch_size)
+
+    def __iter__(self) -> Iterator[Data]:
+        self.passes += 1
+        nodes, this_pass = self.nodes, self.passes
+        if self.order is not None:
+            nodes = nodes[torch.randperm(nodes.numel(), generator=self.order)]
+        return (self._batch(seeds, this_pass) for seeds in torch.split(nodes, self.batch_size))
+
+    def _batch(self, seeds: Tensor, this_pass: int) -> Data:
+        named = np.array([self.seed, this_pass]).tobytes() + seeds.numpy().tobytes()
+        digest = hashlib.blake2b(named, digest_size=8).digest()
+        generator = torch.Generator().manual_seed(int.from_bytes(digest, "little"))
+        known = Neighborhoods.of(self.data.edge_index, self.data.num_nodes)
+        n_id, edge_index = known.sample(seeds.numpy(), self.fanouts, generator)
+        batch = Data(edge_index=edge_index, n_id=n_id, num_nodes=n_id.numel(), batch_size=seeds.numel())
+        for key, value in self.data.to_dict().items():
+            if key not in ("edge_index", "num_nodes"):
+                batch[key] = rows_of(value, n_id) if self.data.is_node_attr(key) else value
+        return batch
 
 
 def mean_batch_nodes(batches: Iterable[Data], limit: int = 20) -> float:
@@ -80,59 +75,97 @@ def mean_batch_nodes(batches: Iterable[Data], limit: int = 20) -> float:
     return sum(sizes) / len(sizes)
 
 
-def _order(input_nodes: Tensor | None, num_nodes: int, seed: int) -> RandomSampler:
-    """A generator of its own: the loader's is also asked for workers' seeds, how often depends on their number."""
-    nodes = torch.arange(num_nodes) if input_nodes is None else input_nodes
-    count = int(nodes.sum()) if nodes.dtype is torch.bool else nodes.numel()
-    return RandomSampler(range(count), generator=torch.Generator().manual_seed(seed))
+@dataclass(frozen=True)
+class Neighborhoods:
+    """The sources of all edges, grouped by target: those of node i are source[begin[i]:begin[i + 1]]."""
+
+    begin: IntArray  # [n + 1]
+    source: IntArray  # [E]
+
+    @staticmethod
+    def of(edge_index: Tensor, num_nodes: int) -> "Neighborhoods":
+        """Group an edge_index [2, E] by target; done once per tensor, because every epoch may ask for it."""
+        return _KNOWN.get((edge_index,), num_nodes, lambda: Neighborhoods._grouped(edge_index, num_nodes))
+
+    @staticmethod
+    def _grouped(edge_index: Tensor, num_nodes: int) -> "Neighborhoods":
+        source, target = edge_index.cpu()
+        begin = np.concatenate([[0], np.bincount(target.numpy(), minlength=num_nodes).cumsum()])
+        return Neighborhoods(begin, source[torch.argsort(target, stable=True)].numpy())
+
+    def sample(self, seeds: IntArray, fanouts: Sequence[int], generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """The nodes of the sampled graph around some seeds, which come first, and its edge_index."""
+        number = np.full(len(self.begin) - 1, -1)  # of each node in the sampled graph
+        number[seeds] = np.arange(len(seeds))
+        if not np.array_equal(number[seeds], np.arange(len(seeds))):
+            raise DataError("the seed nodes of a batch must be distinct; pass each node once in input_nodes")
+        frontier, count = seeds, len(seeds)
+        nodes, sources, degrees = [seeds], [], []
+        for fanout in fanouts:
+            drawn, degree = self.draw(frontier, fanout, generator)
+            ends = self.source[drawn]
+            frontier = _unnumbered(ends, number)
+            number[frontier] = np.arange(count, count + len(frontier))
+            count += len(frontier)
+            nodes.append(frontier)
+            sources.append(number[ends])
+            degrees.append(degree)
+        # Nodes are expanded in the order of their numbers, so the edges are grouped by target already.
+        per_target = np.concatenate([*degrees, np.zeros(len(frontier), dtype=np.int64)])
+        return torch.from_numpy(np.concatenate(nodes)), _both_directions(np.concatenate(sources), per_target)
+
+    def draw(self, nodes: IntArray, fanout: int, generator: torch.Generator) -> tuple[IntArray, IntArray]:
+        """Up to ``fanout`` edges into each node (all for −1): their positions in ``source`` and how many per node."""
+        begin = self.begin[nodes]
+        degree = self.begin[nodes + 1] - begin
+        counts = degree if fanout < 0 else np.minimum(degree, fanout)
+        first = counts.cumsum() - counts
+        drawn = np.arange(counts.sum()) + np.repeat(begin - first, counts)
+        large = np.flatnonzero(degree > counts)
+        if large.size and fanout > 0:
+            chosen = _subsets(degree[large], fanout, generator) + begin[large]  # [fanout, L]
+            drawn[first[large] + np.arange(fanout)[:, None]] = chosen
+        return drawn, counts
 
 
-def _use_pyg_lib(backend: Backend) -> bool:
-    installed = bool(torch_geometric.typing.WITH_PYG_LIB)
-    if backend == "pyg-lib" and not installed:
-        raise DataError("backend 'pyg-lib' needs the package pyg-lib, which is not installed; use backend 'builtin'")
-    return installed and backend != "builtin"
+_KNOWN: Recall[Neighborhoods] = Recall()
 
 
-class _AttachRows:
-    """PyG cannot take rows of a sparse matrix: it is kept aside, and its rows are attached to each batch."""
-
-    def __init__(self, x: Tensor, following: Transform | None = None) -> None:
-        self.x, self.following = x, following
-
-    def __call__(self, batch: Data) -> Data:
-        batch.x = rows_of(self.x, batch.n_id)
-        return batch if self.following is None else self.following(batch)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # In its parts: PyTorch warns of its own layout whenever it restores one.
-        parts = (self.x.crow_indices(), self.x.col_indices(), self.x.values(), tuple(self.x.shape))
-        return _attach_rows, (parts, self.following)
+def _unnumbered(nodes: IntArray, number: IntArray) -> IntArray:
+    """The nodes without a number, each once, without sorting: all write their rank, one of equal ones survives."""
+    candidates = nodes[number[nodes] < 0]
+    ranks = np.arange(len(candidates))
+    number[candidates] = ranks
+    survivors: IntArray = candidates[number[candidates] == ranks]
+    return survivors
 
 
-def _attach_rows(parts: Any, following: Transform | None) -> _AttachRows:
-    return _AttachRows(csr(*parts), following)
+def _subsets(size: IntArray, count: int, generator: torch.Generator) -> IntArray:
+    """A uniform subset of {0, …, size − 1} per column: [count, len(size)].
+
+    Floyd's algorithm on all columns at once: step j draws t from {0, …, u}, u = size − count + j, and takes u
+    itself if t is taken already. Cost count² per column, whatever the degree.
+    """
+    uniform = torch.rand(count, len(size), generator=generator, dtype=torch.float64).numpy()
+    chosen = np.empty((count, len(size)), dtype=np.int64)
+    for j in range(count):
+        last = size - count + j
+        drawn = (uniform[j] * (last + 1)).astype(np.int64)
+        taken = (chosen[:j] == drawn).any(axis=0)
+        chosen[j] = np.where(taken, last, drawn)
+    return chosen
 
 
-class SamplingLoader(NodeLoader):
-    """PyG's loader; each pass over it draws anew, in forked, spawned and persistent workers alike."""
-
-    def __iter__(self) -> Iterator[Data]:
-        self.node_sampler.passes += 1
-        batches: Iterator[Data] = super().__iter__()
-        return batches
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What a spawned worker is sent: the data and the sampler as bytes, and the shared count of passes.
-
-        PyTorch would send every tensor as a file descriptor, which fails where two tensors share memory or one is
-        empty. The queues and generators of the loader stay where they are.
-        """
-        nothing: Any = range(1)
-        machinery = vars(DataLoader(nothing))
-        content = {name: value for name, value in vars(self).items() if name not in machinery}
-        return {"content": pickle.dumps(content), "passes": self.node_sampler.passes}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(pickle.loads(state["content"]))
-        self.node_sampler.passes = state["passes"]
+def _both_directions(source: IntArray, per_target: IntArray) -> Tensor:
+    """Edges grouped by target and their reverse edges, sorted, without duplicates: edge_index [2, E]."""
+    nodes = len(per_target)
+    begin = np.concatenate([[0], per_target.cumsum()])
+    matrix = sp.csr_matrix((np.ones(len(source), dtype=np.int8), source, begin), shape=(nodes, nodes))
+    # Transposing is a counting sort: two of them sort the entries in linear time, and the sum merges sorted rows.
+    backward = matrix.T.tocsr()
+    forward = backward.T.tocsr()
+    for part in (forward, backward):
+        part.sum_duplicates()  # a multigraph has some
+    union = (forward + backward).tocsr()
+    row = np.repeat(np.arange(nodes), np.diff(union.indptr))
+    return torch.from_numpy(np.stack([row, union.indices.astype(np.int64)]))

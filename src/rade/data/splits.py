@@ -7,8 +7,6 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from rade.data.catalogue import DataError
-
 
 @dataclass(frozen=True)
 class Split:
@@ -28,34 +26,20 @@ class Splits(ABC):
     def split(self, run: int, seed: int = 0) -> Split:
         """The split of one run."""
 
-    def fold(self, k: int) -> Split:
-        """The split of one fold."""
-        raise DataError("this data set has one split per run and no folds; use split(run, seed)")
-
 
 @dataclass(frozen=True)
 class FixedSplit(Splits):
-    """A public or official split: the same in every run."""
-
-    fixed: Split
-
-    def split(self, run: int, seed: int = 0) -> Split:
-        """The one split there is."""
-        return self.fixed
-
-
-@dataclass(frozen=True)
-class NumberedSplits(Splits):
-    """Several public splits: run r takes number r, and those beyond the last begin again.
+    """A public or official split, the same in every run; of several, run r takes number r, and then they begin again.
 
     Their validation parts are not their test parts, so they are no folds.
     """
 
-    numbered: tuple[Split, ...]
+    fixed: Split
+    others: tuple[Split, ...] = ()
 
     def split(self, run: int, seed: int = 0) -> Split:
         """Split number run; the seed plays no part."""
-        return self.numbered[run % len(self.numbered)]
+        return (self.fixed, *self.others)[run % (1 + len(self.others))]
 
 
 @dataclass(frozen=True)
@@ -77,14 +61,8 @@ class StratifiedFolds(Splits):
     folds: int = 10
 
     def split(self, run: int, seed: int = 0) -> Split:
-        """Run r holds out fold r mod 10; the folds themselves never depend on the seed."""
-        return self.fold(run % self.folds)
-
-    def fold(self, k: int) -> Split:
-        """Train on nine folds, hold out fold k."""
-        if not 0 <= k < self.folds:
-            raise DataError(f"fold must lie between 0 and {self.folds - 1}, got {k}")
-        return self._every[k]
+        """Run r holds out fold r mod 10 and trains on the others; the folds never depend on the seed."""
+        return self._every[run % self.folds]
 
     @cached_property
     def _every(self) -> list[Split]:

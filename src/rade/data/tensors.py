@@ -1,6 +1,5 @@
 """A data set as plain tensors, as readers and generators return it: clean edges, features, graphs end to end."""
 
-import hashlib
 import warnings
 from dataclasses import dataclass
 
@@ -38,25 +37,6 @@ class Tables:
         pairs = int((nodes * (nodes - 1)).sum())
         # A data set of isolated single nodes has no pairs and no edges: its density is 0, not 0/0.
         return self.edge_index.size(1) / pairs if pairs else 0.0
-
-    def digest(self) -> str:
-        """Changes with any label, degree, size or split.
-
-        One row per labelled item: a node is its number, degree and labels; a graph its numbers of nodes and edges and
-        its labels, because public packings differ in the order of graphs. Rows are sorted, all of them and those of
-        each part.
-        """
-        counts = self.node_ptr.diff()
-        per_graph = self.y.size(0) == counts.numel()
-        degree = torch.bincount(self.edge_index[0], minlength=self.y.size(0))
-        owner = (counts, self.edge_ptr.diff()) if per_graph else (torch.arange(self.y.size(0)), degree)
-        rows = torch.column_stack([*owner, self.y.long()]).numpy()
-        ends = [pointer[[0, -1]].tolist() for pointer in (self.node_ptr, self.edge_ptr)]
-        found = hashlib.sha256(repr(ends).encode())
-        for index in [np.arange(len(rows)), *(part.numpy() for parts in self.splits for part in parts)]:
-            chosen = rows[index]
-            found.update(np.ascontiguousarray(chosen[np.lexsort(chosen.T)], dtype="<i8").tobytes())
-        return found.hexdigest()
 
 
 def one_graph(x: Tensor, edge_index: Tensor, y: Tensor, *splits: Parts) -> Tables:

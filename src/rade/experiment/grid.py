@@ -23,10 +23,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import torch
 
 from rade.data import Dataset, load
-from rade.errors import RadeError
+from rade.errors import RadeError, RunError
 from rade.experiment.plan import Job, Task
 from rade.experiment.store import Failure, Store
-from rade.train.errors import RunError
 from rade.train.record import RunRecord, commit, origin
 from rade.train.run import Keeping, StopAsked, never, run_key, train_run
 from rade.train.stages import corrupted

@@ -6,8 +6,8 @@ from typing import Any
 
 from rade.data import DataError
 from rade.data.catalogue import resolve as resolve_dataset
+from rade.errors import SettingsError, unknown
 from rade.experiment.table import Cell
-from rade.train.errors import SettingsError, unknown
 from rade.train.record import key_of
 from rade.train.settings import Settings, check_options, meant_for, resolve
 from rade.train.stages import Corruption

@@ -16,7 +16,7 @@ from rade.graph.graph import Graph
 # Which neighbor or non-neighbor is already counted in c.
 EDGE, NONEDGE, LOOP = (1, 0), (0, 1), (0, 0)
 Counted = tuple[float, tuple[int, int]]  # c, and how many neighbors and non-neighbors are counted in it
-NODES, FROM, TO = 128, -4.6, 6.0  # trapezoid nodes in v: relative error below 1e-11 for s ≤ 2 (docs/moments.md)
+NODES, FROM, TO = 128, -4.6, 6.0  # trapezoid nodes in v: relative error below 1e-11 for s ≤ 2 (docs/theory.md)
 STEP = (TO - FROM) / (NODES - 1)
 KEPT = 4  # rates at which integrals are known: a rate step is at those of the training step before it
 
@@ -44,7 +44,7 @@ class Integral:
     derivatives alike. Rows of a, b, c [G, U] look at the same t, and share what depends on it alone.
     """
 
-    def __init__(self, a: Tensor, b: Tensor, c: Tensor, p: float, q: float) -> None:
+    def __init__(self, a: Tensor, b: Tensor, c: Tensor, p: float | Tensor, q: float | Tensor) -> None:
         self.a, self.b, self.c, self.p, self.q = a, b, c, p, q
         self.t, self.steps = points((c + a * (1.0 - p) + b * q).amax(0))
         self._values: dict[tuple[float, ...], list[Tensor]] = {}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from torch.nn import Module
 from rade.correction import Adjacency
 from rade.distribution import NO_NOISE, Correction, Distribution, Rates, Trust, Variant, Views
 from rade.graph.graph import Graph
-from rade.graph.pairs import bernoulli_positions
+from rade.nn.relations import Between, Place, as_reverse_of
 from rade.runtime import Recall
 from rade.views import View, branched, draw, moved, packed, seeded, unpack
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 Mode = Literal["views", "mean", "clean"]
 Find = Callable[..., Adjacency]  # by step, and the number of a view
-Kept = tuple[Tensor, Tensor]  # positions of the edges that a view keeps, and those that it adds, [2, A]
 KEPT = 4  # distributions: of training and of evaluation, on two graphs each
 
 
@@ -53,8 +53,12 @@ class Setting:
             return self.mode
         if layer.training:
             return "mean" if self.views.sampling == "expected" else "views"
-        plain = not self.variant.keeps_additions and self.noise == NO_NOISE and self.trust.alike
-        return "clean" if plain else "mean"
+        return "clean" if self.noiseless and not self.variant.keeps_additions else "mean"
+
+    @property
+    def noiseless(self) -> bool:
+        """Whether the graph is taken as it is."""
+        return self.noise == NO_NOISE and self.trust.alike
 
 
 class Pass:
@@ -71,7 +75,8 @@ class Pass:
         self.alive: Tensor | None = None  # that edge_index, lest another takes its place in memory
         self.targets: Tensor | None = None  # the nodes that the last layer was asked for, all if None
         self.views: dict[Hashable, View] = {}
-        self.between: dict[Hashable, Kept] = {}
+        self.between: dict[Hashable, tuple[Tensor, Between]] = {}
+        self.of_relation: dict[Hashable, View | Between] = {}
         self.distributions: dict[Graph, Distribution] = {}
         self.calls: Counter[Module] = Counter()
         self.plain: set[str] = set()  # kinds of layers for whose edges there are neither views nor their mean
@@ -89,6 +94,15 @@ class Pass:
             )
         return self.calls[layer]
 
+    def reverse_of(self, place: Place | None, *when: int) -> View | Between | None:
+        """The view of the reverse of a relation, if it came first."""
+        return None if place is None else self.of_relation.get((place.reverse, *when))
+
+    def keep(self, place: Place | None, drawn: View | Between, *when: int) -> None:
+        """The view of a relation, for its reverse."""
+        if place is not None:
+            self.of_relation[(place.own, *when)] = drawn
+
 
 class Context:
     """Where the layers of a model get their views from.
@@ -96,7 +110,7 @@ class Context:
     Attributes:
         setting: how views are drawn and corrected.
         rates: the rates for a graph, in training or not.
-        shares: p, and ρ = q over the density.
+        shares: p, ρ = q over the density, that density, and the number of nodes of training graphs, nan if unknown.
         met: is told the first graph of every pass in training, and whether a batch vector came.
         generator: source of all randomness; it moves to the device of the graph when first used.
         trace: notes what layers do, while somebody looks.
@@ -107,7 +121,7 @@ class Context:
         setting: Setting,
         rates: Callable[[Graph, bool], Rates],
         met: Callable[[Graph, bool], None] | None = None,
-        shares: Callable[[], tuple[float, float]] = lambda: (0.0, 0.0),
+        shares: Callable[[], Sequence[float | Tensor]] = lambda: (0.0, 0.0, math.nan, math.nan),
         generator: torch.Generator | None = None,
     ) -> None:
         self.setting, self.rates, self.met, self.shares = setting, rates, met, shares
@@ -162,7 +176,7 @@ class Context:
             known = current.last[2]  # of the layer before
             if known.num_nodes == nodes:
                 return known
-        batch, directed = self._batch(nodes), True if self.setting.views.directed else None
+        batch, directed = self.batch_for(nodes), True if self.setting.views.directed else None
         given = (edge_index, nodes, batch, None, directed)
         found = self._graphs.get((edge_index, batch), (nodes, directed), lambda: Graph.from_edge_index(*given))
         if current is not None:
@@ -174,44 +188,40 @@ class Context:
 
         def build() -> list[tuple[Tensor, Graph]]:
             positions = [(kinds == kind).nonzero().squeeze(1) for kind in torch.unique(kinds)]
-            return [(at, Graph.from_edge_index(edge_index[:, at], nodes, self._batch(nodes))) for at in positions]
+            return [(at, Graph.from_edge_index(edge_index[:, at], nodes, self.batch_for(nodes))) for at in positions]
 
         return self._parts.get((edge_index, kinds), nodes, build)
 
-    def between(self, layer: Module, edge_index: Tensor, sources: int, targets: int) -> Callable[[int, int], Kept]:
-        """Views of edges between two kinds of nodes, by step and number."""
-        present = self._pass()
-        present.drew, call = True, present.enter(layer)
+    def between(self, layer: Module) -> Callable[..., Between]:
+        """Views of edges between two kinds of nodes, for one call of a layer."""
+        present, shared = self.current or self._pass(), self.setting.views.shared
+        present.drew = True
+        call = 0 if shared else present.enter(layer)
 
-        def view(step: int, number: int) -> Kept:
-            key = (layer, call, step, number)
+        def view(
+            edge_index: Tensor, sources: int, targets: int, step: Hashable, number: int, place: Place | None
+        ) -> Between:
+            key: Hashable = (id(edge_index), number) if shared else (layer, call, step, number)
             if key not in present.between:
-                present.between[key] = self._draw_between(edge_index, sources, targets)
-            return present.between[key]
+                if self.generator.device != edge_index.device:
+                    self.generator = moved(self.generator, edge_index.device)
+                p, rho = (float(share) for share in self.shares()[:2])
+                batch = self.batch_for(sources) if sources == targets else None
+                drawn = Between.draw(edge_index, sources, targets, (p, rho), self.generator, batch)
+                other = present.reverse_of(place, call, number)
+                drawn = drawn.as_reverse_of(other) if isinstance(other, Between) else drawn
+                present.keep(place, drawn, call, number)
+                present.between[key] = edge_index, drawn  # alive, lest another takes its place in memory
+            return present.between[key][1]
 
         return view
-
-    def _draw_between(self, edge_index: Tensor, sources: int, targets: int) -> Kept:
-        """Every distinct pair is kept with 1−p, and every other one added with q = ρ · the relation's own density."""
-        device = edge_index.device
-        if self.generator.device != device:
-            self.generator = moved(self.generator, device)
-        rank, pair = torch.unique(edge_index[1] * sources + edge_index[0], return_inverse=True)
-        p, rho = self.shares()
-        kept = torch.rand(rank.numel(), generator=self.generator, device=device) >= p
-        q = min(rho * rank.numel() / max(sources * targets, 1), 1.0)
-        drawn = bernoulli_positions(sources * targets, q, self.generator, device)
-        if rank.numel():
-            at = torch.searchsorted(rank, drawn).clamp_(max=rank.numel() - 1)
-            drawn = drawn[rank[at] != drawn]
-        return kept[pair].nonzero().squeeze(1), torch.stack([drawn % sources, drawn // sources])
 
     def knows(self, edge_index: Tensor, nodes: int) -> bool:
         """Whether the graph of an ``edge_index`` was sorted before."""
         directed = True if self.setting.views.directed else None
-        return self._graphs.known((edge_index, self._batch(nodes)), (nodes, directed))
+        return self._graphs.known((edge_index, self.batch_for(nodes)), (nodes, directed))
 
-    def _batch(self, nodes: int) -> Tensor | None:
+    def batch_for(self, nodes: int) -> Tensor | None:
         """The batch vector of the present call, for layers with as many nodes."""
         batch = None if self.current is None else self.current.batch
         return batch if batch is not None and batch.numel() == nodes else None
@@ -234,12 +244,12 @@ class Context:
         """What each step of one call of a layer aggregates over, by its number; so are several views of a step."""
         if mode == "clean":
             return lambda step, number=0: Adjacency(graph)
-        present = self._pass()
+        present = self.current or self._pass()
         present.drew = True
         if present.graph is None:
             present.graph = graph
             if self.setting.mode is None and layer.training and self.met is not None:
-                self.met(graph, self._batch(graph.num_nodes) is not None or graph.num_graphs > 1)
+                self.met(graph, self.batch_for(graph.num_nodes) is not None or graph.num_graphs > 1)
         distribution = present.distributions.get(graph)
         if distribution is None:
             distribution = present.distributions[graph] = self.distribution(graph, mode == "views")
@@ -251,7 +261,11 @@ class Context:
         def adjacency(step: int, number: int = 0) -> Adjacency:
             key: Hashable = (graph, number) if shared else (layer, call, step, number)
             if key not in present.views:
-                present.views[key] = self.draw(distribution)
+                place = layer.__dict__.get("_place")
+                drawn, other = self.draw(distribution), present.reverse_of(place, call, step, number)
+                drawn = as_reverse_of(drawn, other) if isinstance(other, View) else drawn
+                present.keep(place, drawn, call, step, number)
+                present.views[key] = drawn
             return Adjacency(graph, distribution, present.views[key])
 
         return adjacency
@@ -268,9 +282,7 @@ class Context:
         return draw(distribution, self.generator)
 
     def _pass(self) -> Pass:
-        """The present pass; in a backward pass the one whose output it came to; else one for this call alone."""
-        if self.current is not None:
-            return self.current
+        """Outside of any: in a backward pass the one whose output it came to; else one for this call alone."""
         if torch._C._current_graph_task_id() >= 0 and self.reached is not None:
             return self.reached
         return Pass()

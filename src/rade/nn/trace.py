@@ -220,7 +220,7 @@ def evaluating(model: Module) -> Iterator[None]:
             module.training = training
 
 
-def logits_of(output: Any) -> Tensor:
+def logits_of(output: object) -> Tensor:
     """The logits among what a forward pass returned: a tensor, or the first one of a tuple or list."""
     if isinstance(output, Tensor):
         return output
@@ -232,7 +232,7 @@ def logits_of(output: Any) -> Tensor:
     )
 
 
-def has_logits(output: Any) -> bool:
+def has_logits(output: object) -> bool:
     """Whether logits can be found."""
     first = output[0] if isinstance(output, tuple | list) and output else output
     return isinstance(first, Tensor)

@@ -5,7 +5,7 @@ write(report, Path("report"))
 """
 
 from rade.report.render import headline, write
-from rade.report.runs import read_rows, read_store
+from rade.report.runs import read_records, read_store
 from rade.report.tables import Report, build
 
-__all__ = ["Report", "build", "headline", "read_rows", "read_store", "write"]
+__all__ = ["Report", "build", "headline", "read_records", "read_store", "write"]

@@ -4,8 +4,6 @@ import base64
 import csv
 import hashlib
 import io
-import json
-import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
@@ -15,9 +13,10 @@ from typing import Any
 from rade.errors import RadeError
 from rade.report import figures, words
 from rade.report.judge import WORDS
-from rade.report.runs import LAST, PLACE
+from rade.report.runs import LAST
 from rade.report.tables import Report, Table
-from rade.statistics import number, signed
+from rade.statistics import many, number, signed
+from rade.train.files import save_bytes
 
 SIGNS = {"better": "▲", "worse": "▼", "hint": "◇", "same": "≈", "unjudged": "·"}
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]|#])")
@@ -26,8 +25,6 @@ _LATEX = {
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "−": "$-$", "±": r"$\pm$", "–": "--", "…": r"\dots{}", "|": r"\textbar{}",
 }  # fmt: skip
-_SCORES = ("run", "seed", "metric", "folds", "val", "test", "train", "best_epoch", "epochs")
-_MADE = ("numerics", "commit", "dirty", "threads")
 
 Values = dict[str, Any]
 
@@ -91,7 +88,7 @@ def _templates() -> Any:
         keep_trailing_newline=True,
     )
     made.filters |= {"md": escape_markdown, "tex": escape_latex, "number": number, "signed": signed}
-    for function in (words.mean_std, words.p_value, words.duration, words.many):
+    for function in (words.mean_std, words.p_value, words.duration, many):
         made.filters[function.__name__] = function
     made.globals |= {"words": words, "figures": figures, "verdicts": WORDS, "signs": SIGNS, "LAST": LAST}
     return made
@@ -140,21 +137,6 @@ def _comparisons(report: Report) -> Iterable[Values]:
             }  # fmt: skip
 
 
-def _runs(report: Report) -> Iterable[Values]:
-    """One line per run, nothing left out; scores are fractions, curves stay in the store."""
-    for run in report.store.runs:
-        yield {
-            "key": run.key, "tables": " ".join(report.homes.get(run.key, ())),
-            **{name: run.settings[name] for name in PLACE}, "protocol": run.protocol,
-            "first_seed": run.settings["seed"],
-            **{name: getattr(run, name) for name in _SCORES}, "last_p": run.last("p"), "last_q": run.last("q"),
-            **run.timing.model_dump(), **{name: getattr(run, name) for name in _MADE},
-            "settings": json.dumps(run.settings, sort_keys=True), "command": run.command,
-            **{f"test_{name}": run.quality.get(name) for name in ("log_loss", "calibration_error")},
-            **{f"variance_by_{name}": run.variance.get(name) for name in ("drop", "add")},
-        }  # fmt: skip
-
-
 def _csv(lines: Callable[[Report], Iterable[Values]]) -> Callable[[Report], str]:
     def text(report: Report) -> str:
         file, found = io.StringIO(), list(lines(report))
@@ -171,7 +153,7 @@ FORMATS: Mapping[str, Mapping[str, Callable[[Report], str]]] = {
     "html": {"report.html": page},
     "md": {"results.md": markdown, "headline.md": headline},
     "tex": {"tables.tex": lambda report: _rendered("tables.tex.j2", report=report)},
-    "csv": {"cells.csv": _csv(_cells), "comparisons.csv": _csv(_comparisons), "rows.csv": _csv(_runs)},
+    "csv": {"cells.csv": _csv(_cells), "comparisons.csv": _csv(_comparisons)},
 }
 
 
@@ -185,20 +167,7 @@ def check_formats(names: Collection[str]) -> tuple[str, ...]:
 
 def write(report: Report, folder: Path, formats: Collection[str] = tuple(FORMATS)) -> tuple[Path, ...]:
     """Write the files of these formats; the same runs give the same bytes."""
-    files = {name: make(report) for chosen in check_formats(formats) for name, make in FORMATS[chosen].items()}
-    return tuple(_whole(folder / name, text) for name, text in files.items())
-
-
-def _whole(path: Path, text: str) -> Path:
-    """Beside the file, then renamed: a reader finds the old file or the new one."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            beside.write_bytes(text.encode())
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
-    except OSError as error:
-        raise ReportError(f"cannot write {path}: {error.strerror}; choose another folder with --out") from None
-    return path
+    texts = {name: make(report) for chosen in check_formats(formats) for name, make in FORMATS[chosen].items()}
+    for name, text in texts.items():
+        save_bytes(folder / name, text.encode())
+    return tuple(folder / name for name in texts)

@@ -4,43 +4,27 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from rade.errors import RunError
 from rade.experiment.store import existing
 from rade.statistics import Pair, averaged, best_common_epoch
-from rade.train.record import LATER, NEUTRAL, RecordError, RunRecord
+from rade.train.record import LATER, NEUTRAL, RunRecord
 
 LAST = 10  # epochs that tell what is left of a score when training goes on
-POINTS = 120  # of a drawn curve
+POINTS = 120  # of a thinned curve
 PLACE = ("dataset", "backbone", "method")
-CURVES = ("val", "p", "q")
 OWN_EPOCH = "test score at the best validation epoch"
 COMMON_EPOCH = "best epoch of the fold-averaged validation curve"
 _DIAGNOSIS = frozenset({*("dataset", "model", "notes", "p", "q", "layers", "nodes", "edges", "graphs"), "operators"})
 
 
-@dataclass(frozen=True)
-class Problem:
-    """A file or row that could not be used, and why."""
-
-    name: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Values of some epochs, counted from 1."""
-
-    epochs: Sequence[int]
-    values: Sequence[float]
-
-
 class Run(RunRecord):
-    """A record with what the report makes of its curves, which are thinned to what a picture needs."""
+    """A record with what the report makes of its curves."""
 
     @staticmethod
     def of_record(record: RunRecord) -> Run:
@@ -52,76 +36,55 @@ class Run(RunRecord):
         """What two methods' runs must share to be compared: first seed and run, and so the split."""
         return int(self.settings["seed"]), self.run
 
-    @property
-    def train(self) -> float | None:
-        """The training score at the best epoch, where there is one."""
-        return self.history["train"][self.best_epoch - 1] if "train" in self.history else None
-
     @cached_property
     def late(self) -> float | None:
         """Validation, mean of the last epochs; None where there were no more."""
         last = self.history.get("val", [])[-LAST:]
         return math.fsum(last) / LAST if len(last) == LAST else None
 
-    @cached_property
-    def curves(self) -> dict[str, Curve]:
-        """Every k-th epoch, k from the epochs that the run was allowed: runs of equal settings share their epochs."""
-        step = max(1, -(-self.settings["epochs"] // POINTS))
-        drawn = {name: self.history[name] for name in CURVES if self.history.get(name)}
-        return {name: Curve(range(1, len(one) + 1, step), one[::step]) for name, one in drawn.items()}
-
-    def last(self, name: str) -> float | None:
-        """A drawn curve's last value."""
-        return self.curves[name].values[-1] if name in self.curves else None
+    def thinned(self, name: str) -> dict[int, float]:
+        """A curve at every k-th epoch; k is from the epochs that the run was allowed: equal settings share theirs."""
+        curve = self.history.get(name, [])
+        return {at + 1: curve[at] for at in range(0, len(curve), max(1, -(-self.settings["epochs"] // POINTS)))}
 
 
 @dataclass(frozen=True)
-class Store:
-    """What a store holds: runs by key, what could not be used, and records of failed runs and of `rade diagnose`."""
+class Stored:
+    """What a store holds: runs by key, and records of failed runs and of `rade diagnose`."""
 
     runs: tuple[Run, ...]
-    problems: tuple[Problem, ...] = ()
     failures: tuple[Mapping[str, Any], ...] = ()
     diagnoses: tuple[Mapping[str, Any], ...] = ()
 
 
-def read_store(path: Path) -> Store:
-    """A store, ordered so that a report does not depend on the order of files; what cannot be used is named."""
+def read_store(path: Path) -> Stored:
+    """A store, ordered so that a report does not depend on the order of files."""
     store = existing(path)
-    found = read_rows((record.key, record) for record in store.records())
-    problems, finished = list(found.problems), {run.key for run in found.runs}
+    found = read_records(store.records())
+    finished = {run.key for run in found.runs}
     failures = [one.model_dump() for one in store.failures() if one.key not in finished]
     failures.sort(key=lambda one: (*(one["settings"][name] for name in PLACE), one["run"], one["key"]))
-    diagnoses = tuple(_records(path / "studies" / "diagnoses", _DIAGNOSIS, problems))
-    return Store(found.runs, tuple(problems), tuple(failures), diagnoses)
+    diagnoses = tuple(_diagnosis(file) for file in sorted((path / "studies" / "diagnoses").glob("*.json")))
+    return Stored(found.runs, tuple(failures), diagnoses)
 
 
-def read_rows(rows: Iterable[tuple[str, Any]]) -> Store:
-    """Runs from records, or the plain values of some, with their names."""
-    runs, problems = [], []
-    for name, row in rows:
-        try:
-            run = Run.of_record(row if isinstance(row, RunRecord) else RunRecord.of(row))
-            if run.folds and not run.history.get("val"):
-                raise RecordError("lacks the curve of validation scores: folds are scored at a common epoch")
-            runs.append(run)
-        except RecordError as error:
-            problems.append(Problem(name, str(error)))
-    return Store(tuple(sorted(runs, key=lambda run: run.key)), tuple(problems))
+def read_records(records: Iterable[RunRecord]) -> Stored:
+    """Runs from records."""
+    runs = tuple(sorted((Run.of_record(record) for record in records), key=lambda run: run.key))
+    for run in runs:
+        if run.folds and not run.history.get("val"):
+            raise RunError(f"run {run.key} lacks the curve of validation scores: folds are scored at a common epoch")
+    return Stored(runs)
 
 
-def _records(folder: Path, needed: frozenset[str], problems: list[Problem]) -> Iterator[Mapping[str, Any]]:
-    """The JSON objects of a folder that have what is needed."""
-    for path in sorted(folder.glob("*.json")):
-        try:
-            record = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError, RecursionError):
-            record = None
-        if isinstance(record, dict) and needed <= record.keys():
-            yield record
-        else:
-            reason = f"is torn, or not what rade writes into {folder.name}"
-            problems.append(Problem(f"{folder.name}/{path.name}", reason))
+def _diagnosis(path: Path) -> Mapping[str, Any]:
+    try:
+        record = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict) or not record.keys() >= _DIAGNOSIS:
+        raise RunError(f"{path} is torn, or not what rade diagnose writes; delete it or diagnose again")
+    return record
 
 
 @dataclass(frozen=True)
@@ -167,7 +130,7 @@ class Group:
     def flat(self) -> dict[str, Any]:
         """Settings and options under one roof."""
         kept = {name: value for name, value in self.first.settings.items() if name != "options"}
-        return {**kept, **self.first.settings.get("options", {})}
+        return {**kept, **self.first.settings["options"]}
 
     @property
     def is_whole(self) -> bool:

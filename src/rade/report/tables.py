@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from rade.experiment.table import Experiment, Row
 from rade.report.cells import PLAIN, Cell, Filled, fill, measured
 from rade.report.judge import Verdict, correct, judge
-from rade.report.runs import Group, Run, Store, group
+from rade.report.runs import Group, Run, Stored, group
 from rade.statistics import Bootstrapped, Spread, differences, interquartile_mean, probability_of_improvement, spread
 from rade.train.record import MEASURES, SCORE, Measure
 
@@ -123,13 +122,13 @@ class Report:
     tables: tuple[Table, ...]
     empty: tuple[Experiment, ...]  # tables without a run
     others: tuple[Other, ...]
-    store: Store
+    stored: Stored
     homes: Mapping[str, tuple[str, ...]]
 
 
-def build(store: Store, experiments: Sequence[Experiment], title: str = TITLE) -> Report:
+def build(stored: Stored, experiments: Sequence[Experiment], title: str = TITLE) -> Report:
     """Fill and judge the tables; what fits none of them is kept apart, nothing is left out."""
-    groups, repeated = group(store.runs)
+    groups, repeated = group(stored.runs)
     judged = [fill_table(experiment, groups) for experiment in experiments]
     tables = tuple(table for table in judged if table.filled)
     homes: dict[str, dict[str, None]] = {}
@@ -145,30 +144,17 @@ def build(store: Store, experiments: Sequence[Experiment], title: str = TITLE) -
     again = "repeats a run that is counted already (older numerics, other machine or threads)"
     others += _others(_again(repeated), again)
     empty = tuple(table.experiment for table in judged if not table.filled)
-    return Report(title, tables, empty, tuple(others), store, {key: tuple(names) for key, names in homes.items()})
+    return Report(title, tables, empty, tuple(others), stored, {key: tuple(names) for key, names in homes.items()})
 
 
-def only(store: Store, experiments: Iterable[Experiment], datasets: Sequence[str]) -> tuple[Store, list[Experiment]]:
+def only(stored: Stored, experiments: Iterable[Experiment], datasets: Sequence[str]) -> tuple[Stored, list[Experiment]]:
     """The same of some data sets alone; tables that have none of them are left out."""
-    runs = tuple(run for run in store.runs if run.settings["dataset"] in datasets)
-    failures = tuple(one for one in store.failures if one["settings"]["dataset"] in datasets)
-    diagnoses = tuple(one for one in store.diagnoses if one["dataset"] in datasets)
-    kept = []
-    for experiment in experiments:
-        columns = tuple(name for name in experiment.datasets if name in datasets)
-        rows = tuple(_row_on(row, columns) for row in experiment.rows)
-        kept += [replace(experiment, datasets=columns, rows=rows)] if columns else []
-    return replace(store, runs=runs, failures=failures, diagnoses=diagnoses), kept
-
-
-def _row_on(row: Row, datasets: Sequence[str]) -> Row:
-    """A row without what it says of other data sets."""
-
-    def kept(values: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in values.items() if name in datasets}
-
-    settings = {name: kept(value) if isinstance(value, Mapping) else value for name, value in row.settings.items()}
-    return replace(row, settings=settings, published={name: kept(of) for name, of in row.published.items()})
+    runs = tuple(run for run in stored.runs if run.settings["dataset"] in datasets)
+    failures = tuple(one for one in stored.failures if one["settings"]["dataset"] in datasets)
+    diagnoses = tuple(one for one in stored.diagnoses if one["dataset"] in datasets)
+    kept = [replace(one, datasets=tuple(name for name in one.datasets if name in datasets))
+            for one in experiments if not set(datasets).isdisjoint(one.datasets)]  # fmt: skip
+    return Stored(runs, failures, diagnoses), kept
 
 
 def reading_order(experiments: Iterable[Experiment]) -> list[Experiment]:

@@ -11,22 +11,22 @@ from rade.report.cells import Cell
 from rade.report.judge import WORDS, Verdict
 from rade.report.runs import Group, Run
 from rade.report.tables import Report, Table
-from rade.statistics import Pair, Spread, number, paired_scores, spread
+from rade.statistics import Pair, Spread, many, number, paired_scores, spread
 from rade.train.record import NEUTRAL
 
 # Commands that differ by the number of their run only are one command, with R in its place.
 _RUN = re.compile(r"(--run)[ =]\d+\b")
 
+# Measures of `rade diagnose`, and its kinds of noise, in words.
+MEASURES = {
+    "gap": "spectral gap",
+    "gap_largest": "spectral gap, largest component",
+    "resistance": "effective resistance, mean",
+    "commute": "commute time, mean",
+}
+NOISE = {"drop": "edges lost", "add": "spurious edges", "both": "both"}
+
 Counted = list[tuple[str, int]]
-
-
-def many(count: int, what: str) -> str:
-    """A count with its noun.
-
-    >>> many(1, "run"), many(12000, "run")
-    ('1 run', '12,000 runs')
-    """
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:
@@ -53,9 +53,7 @@ def p_value(value: float | None) -> str:
     >>> p_value(0.0004), p_value(0.04), p_value(None)
     ('< 0.001', '0.040', '–')
     """
-    if value is None:
-        return "–"
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+    return number(value, 3) if value is None or value >= 0.001 else "< 0.001"
 
 
 def seeds(verdict: Verdict) -> str:
@@ -78,7 +76,7 @@ def settings_words(group: Group) -> str:
 
 def summary(report: Report) -> str:
     """How much there is and how comparisons came out; what stands in several tables counts once, by the first."""
-    runs, tables = report.store.runs, report.tables
+    runs, tables = report.stored.runs, report.tables
     text = f"{many(len(runs), 'run')} on {many(len({run.settings['dataset'] for run in runs}), 'data set')}"
     filled, cells = sum(len(table.filled) for table in tables), sum(len(table.cells) for table in tables)
     text += f"; {filled:,} of {cells:,} cells in {many(len(tables), 'table')} have runs." if tables else "."
@@ -90,8 +88,7 @@ def summary(report: Report) -> str:
     if counted:
         found = ", ".join(f"{counted[code]} {words}" for code, words in WORDS.items() if counted[code])
         text += f" RADE and its variants against the plain backbone, {many(counted.total(), 'comparison')}: {found}."
-    text += f" {many(len(report.store.failures), 'run')} failed." if report.store.failures else ""
-    return text + (f" {many(len(report.store.problems), 'file')} could not be used." if report.store.problems else "")
+    return text + (f" {many(len(report.stored.failures), 'run')} failed." if report.stored.failures else "")
 
 
 def sentence(table: Table) -> str:
@@ -137,12 +134,12 @@ def rates(report: Report) -> Iterator[tuple[Cell, Group, str, str]]:
 
 
 def _moves(group: Group) -> bool:
-    curves = [run.curves[name].values for run in group.runs for name in ("p", "q") if name in run.curves]
-    return any(min(values) != max(values) for values in curves)
+    curves = [run.thinned(name).values() for run in group.runs for name in ("p", "q")]
+    return any(min(values) != max(values) for values in curves if values)
 
 
 def _path(group: Group, name: str, form: str) -> str:
-    curves = [run.curves[name].values for run in group.runs if name in run.curves]
+    curves = [list(run.thinned(name).values()) for run in group.runs if name in run.history]
     low, high = (f"{end(values[-1] for values in curves):{form}}" for end in (min, max))
     return f"{curves[0][0]:{form}}, {low if low == high else f'{low}–{high}'}"
 
@@ -201,3 +198,35 @@ def origins(runs: Sequence[Run]) -> list[tuple[tuple[str, str, str, tuple[tuple[
 
 def _origin(run: Run) -> tuple[str, str, str, tuple[tuple[str, str], ...]]:
     return run.data.name, run.data.source, run.data.licence, tuple(sorted(run.data.files.items()))
+
+
+def diagnosis(record: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Measures of inference operators as `rade diagnose` records them: what it is, clean (and RADE-OF), RADE-OFS."""
+    clean, ofs = record["operators"]["clean"], record["operators"]["rade-ofs"]
+    for name, what in MEASURES.items():
+        if clean[name] is not None or ofs[name] is not None:
+            yield what, figure(clean[name]), figure(ofs[name])
+    yield f"sensitivity from beyond {record['layers']} edges", percent(clean["beyond"]), percent(ofs["beyond"])
+    for kind, what in NOISE.items():
+        for level, share in clean["flips"][kind].items():
+            yield f"flips, {100 * float(level):g} % {what}", percent(share), percent(ofs["flips"][kind][level])
+
+
+def facts(record: Mapping[str, Any]) -> str:
+    """How large a diagnosed graph is, and at which rates."""
+    sizes = ", ".join(many(record[f"{name}s"], name) for name in ("node", "edge", "graph"))
+    return f"{sizes}; p = {record['p']:.3g}, q = {record['q']:.3g}"
+
+
+def figure(value: float | None) -> str:
+    """Three digits, or whole thousands.
+
+    >>> figure(0.0012345), figure(25930.4), figure(None)
+    ('0.00123', '25,930', '–')
+    """
+    return "–" if value is None else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def percent(share: float | None) -> str:
+    """A share in %, with one digit."""
+    return "–" if share is None else f"{100 * share:.1f} %"

@@ -140,7 +140,7 @@ EXACT = [
     Aggregator("weighted-symmetric-no-loop", weighted_symmetric(0.0, 1.0), 1e-8, costly=True, shares=True),
 ]
 # Attention's moments are exact up to its lattice: 1e-5 for means, 9e-5 for squares. How the two directions of a
-# non-edge covary has no closed sum over all pairs; they count as independent (docs/moments.md).
+# non-edge covary has no closed sum over all pairs; they count as independent (docs/theory.md).
 ATTENTION = [
     Aggregator("attention", attention(1, False), 1e-4, heads=1, meets=False),
     Aggregator("attention-loops", attention(1, True), 1e-4, heads=1, meets=False),

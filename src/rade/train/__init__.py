@@ -9,8 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rade.train.errors import Interrupted, RunError, SettingsError
-    from rade.train.folder import Summary, summarise
+    from rade.errors import Interrupted, RunError, SettingsError
     from rade.train.learner import Context, Method
     from rade.train.methods import make
     from rade.train.protocol import defaults
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
 
 # Loaded on first use: the store of results reads and writes records without PyTorch.
 _HOMES = {
-    "rade.train.errors": ("Interrupted", "RunError", "SettingsError"),
-    "rade.train.folder": ("Summary", "summarise"),
+    "rade.errors": ("Interrupted", "RunError", "SettingsError"),
     "rade.train.learner": ("Context", "Method"),
     "rade.train.methods": ("make",),
     "rade.train.protocol": ("defaults",),
@@ -39,12 +37,10 @@ __all__ = [
     "RunRecord",
     "Settings",
     "SettingsError",
-    "Summary",
     "defaults",
     "load_run",
     "make",
     "resolve",
-    "summarise",
     "train",
     "train_run",
 ]

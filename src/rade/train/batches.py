@@ -7,51 +7,37 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch
 
 from rade import Graph
-from rade.data import GraphList, Split, mean_batch_nodes, neighbor_loader
-from rade.train.errors import SettingsError
+from rade.data import GraphList, NeighborLoader, Split, mean_batch_nodes
+from rade.errors import SettingsError
+from rade.runtime import rank
+from rade.train.backbones import FEW, nearby
 from rade.train.learner import Learner, Step
-from rade.train.process import Solo
+from rade.train.process import gather, share, world
 from rade.train.settings import Plan
 from rade.train.tasks import Outputs, Problem, derive, generator
 
 SIZED = 4  # training batches that tell their usual size
-FEW = 0.75  # below this part of all nodes, leaving the others out of an evaluation pays
 
 
-class Batches(Protocol):
-    """The steps of an epoch, and the outputs by which it is judged; those on the `free` parts cost no further pass."""
+def batches_of(problem: Problem, split: Split, plan: Plan, seed: int, by_rows: bool = True) -> Batches:
+    """The kind of batches that the problem and the plan ask for; by_rows: as the learner says.
 
-    free: tuple[str, ...]
-
-    def training(self, epoch: int) -> Iterable[Step]:
-        """The steps of an epoch; equal epochs give equal steps."""
-        ...
-
-    def evaluation(self, learner: Learner, logits: Tensor | None) -> Callable[[str], Outputs]:
-        """The outputs on a part ("val", "test"); `logits` are those of the last step's judged rows, if there are."""
-        ...
-
-    def predict(self, learner: Learner) -> Tensor:
-        """Evaluation logits of every node, or of every graph."""
-        ...
-
-
-def batches_of(problem: Problem, split: Split, plan: Plan, seed: int, process: Solo, by_rows: bool = True) -> Batches:
-    """The kind of batches that the problem and the plan ask for; by_rows: as the learner says."""
+    `training` has the steps of an epoch, `evaluation` the outputs by which it is judged, of parts such as "val"; those
+    on the `free` parts cost no further pass. `predict` has the logits of every node or graph.
+    """
     if problem.level == "graph":
-        return GraphBatches(problem, split, plan, seed, process)
+        return GraphBatches(problem, split, plan, seed)
     if plan.batch_size > 0:
-        return NeighborBatches(problem, split, plan, seed, process)
-    if process.world > 1:
+        return NeighborBatches(problem, split, plan, seed)
+    if world() > 1:
         raise SettingsError(
-            f"{process.world} processes cannot share full-batch training; give a batch size (--batch-size, --fanouts), "
+            f"{world()} processes cannot share full-batch training; give a batch size (--batch-size, --fanouts), "
             "or start one process"
         )
     return WholeGraph(problem, split, plan.device, by_rows)
@@ -63,23 +49,18 @@ class WholeGraph:
     def __init__(self, problem: Problem, split: Split, device: str, by_rows: bool) -> None:
         self.labels = problem.labels.to(device)
         self.parts: dict[str, Tensor] = {name: rows.to(device) for name, rows in vars(split).items()}
-        data = copy.copy(problem.graphs[0]).to(device)
-        judged = self._judged(data) if by_rows else None
-        covered = torch.arange(data.num_nodes, device=device) if judged is None else judged
+        data, rows = copy.copy(problem.graphs[0]).to(device), self.parts["train"]
+        step = Step(data, self.labels[rows], rows)
+        self.step = replace(step, judged=self._judged(step.graph), whole=step.graph) if by_rows else step
+        covered = torch.arange(data.num_nodes, device=device) if self.step.judged is None else self.step.judged
         self.place = covered.new_full((data.num_nodes,), -1)
         self.place[covered] = torch.arange(len(covered), device=device)
-        rows = self.parts["train"]
-        self.step = Step(data, self.labels[rows], rows, judged)
         self.free = tuple(part for part in ("train", "test") if self._covers(part))
 
-    def _judged(self, data: Data) -> Tensor:
+    def _judged(self, graph: Graph) -> Tensor:
         """The validation rows; where these need nearly everybody, the test rows come at little more cost."""
         val = self.parts["val"]
-        near = torch.zeros(data.num_nodes, dtype=torch.bool, device=val.device)
-        near[val] = True
-        source, target = data.edge_index
-        near[source[near[target]]] = True
-        if int(near.sum()) <= FEW * len(near):
+        if nearby(graph, val, 1)[0].numel() <= FEW * graph.num_nodes:
             return val
         both: Tensor = torch.unique(torch.cat([val, self.parts["test"]]))
         return both
@@ -104,7 +85,7 @@ class WholeGraph:
 
     @torch.no_grad()
     def _logits(self, learner: Learner, rows: Tensor | None) -> Tensor:
-        logits: Tensor = learner(replace(self.step, rows=rows, whole=self.step.graph if learner.by_rows else None))
+        logits: Tensor = learner(replace(self.step, rows=rows))
         return logits
 
     def predict(self, learner: Learner) -> Tensor:
@@ -112,17 +93,17 @@ class WholeGraph:
         return self._logits(learner, None)
 
 
-class _Chunks(ABC):
+class Chunks(ABC):
     """Shared by both kinds of mini-batches: chunks of items, split among processes, one step each."""
 
-    def __init__(self, problem: Problem, split: Split, plan: Plan, seed: int, process: Solo) -> None:
+    def __init__(self, problem: Problem, split: Split, plan: Plan, seed: int) -> None:
         self.problem = problem
         self.parts: dict[str, Tensor] = vars(split)
         # Cross-validation holds out one fold for both: what was computed for the one serves the other.
         self.free: tuple[str, ...] = ("test",) if split.test is split.val else ()
         self.size = plan.batch_size
         self.eval_size = plan.eval_batch_size or plan.batch_size
-        self.device, self.seed, self.process = plan.device, seed, process
+        self.device, self.seed = plan.device, seed
 
     @abstractmethod
     def steps(self, items: Tensor, size: int, stream: int) -> Iterator[Step]:
@@ -133,16 +114,16 @@ class _Chunks(ABC):
         return step
 
     def training(self, epoch: int) -> Iterator[Step]:
-        """The training items in a fresh order; every process takes its part of every chunk."""
+        """The training items in a fresh order; every process takes its share of every chunk."""
         items = self.parts["train"]
         items = items[torch.randperm(len(items), generator=generator(self.seed, 0, epoch))]
         chunks = self.chunks(items, self.size)
-        parts = [self.process.part(chunk) for chunk in chunks]
-        weights = [len(part) * self.process.world / len(chunk) for part, chunk in zip(parts, chunks)]
+        shares = [share(chunk) for chunk in chunks]
+        weights = [len(mine) * world() / len(chunk) for mine, chunk in zip(shares, chunks)]
         # A process without an item in the last chunk repeats one with weight 0, so that all take equally many steps.
-        parts = [part if len(part) else items[:1] for part in parts]
-        stream = derive(self.seed, 1, epoch, self.process.rank)
-        for number, step in enumerate(self.steps(torch.cat(parts), len(parts[0]), stream), 1):
+        shares = [mine if len(mine) else items[:1] for mine in shares]
+        stream = derive(self.seed, 1, epoch, rank())
+        for number, step in enumerate(self.steps(torch.cat(shares), len(shares[0]), stream), 1):
             yield replace(step, weight=weights[number - 1], last=number == len(weights))
 
     def chunks(self, items: Tensor, size: int) -> list[Tensor]:
@@ -165,23 +146,23 @@ class _Chunks(ABC):
     def outputs(self, learner: Learner, items: Tensor) -> Outputs:
         """Logits and labels of the items, those of one process after those of another."""
         logits, labels = [], []
-        for step in self.steps(self.process.part(items), self.eval_size, derive(self.seed, 2)):
+        for step in self.steps(share(items), self.eval_size, derive(self.seed, 2)):
             logits.append(learner(self.judged(step)))
             labels.append(step.labels)
-        return self.process.gather(torch.cat(logits)), self.process.gather(torch.cat(labels))
+        return gather(torch.cat(logits)), gather(torch.cat(labels))
 
     def predict(self, learner: Learner) -> Tensor:
         """Logits of every node or graph."""
         return self.outputs(learner, torch.arange(len(self.problem.labels)))[0]
 
 
-class GraphBatches(_Chunks):
+class GraphBatches(Chunks):
     """Batches of whole graphs."""
 
-    def __init__(self, problem: Problem, split: Split, plan: Plan, seed: int, process: Solo) -> None:
+    def __init__(self, problem: Problem, split: Split, plan: Plan, seed: int) -> None:
         if plan.batch_size == 0:
             raise SettingsError("training on graphs needs a batch size of at least 1, got 0; set --batch-size")
-        super().__init__(problem, split, plan, seed, process)
+        super().__init__(problem, split, plan, seed)
         self.labels = problem.labels.to(self.device)
 
     @cached_property
@@ -209,16 +190,16 @@ class GraphBatches(_Chunks):
         return chunks
 
 
-class NeighborBatches(_Chunks):
+class NeighborBatches(Chunks):
     """Sampled neighborhoods of seed nodes; all else happens on the sampled graph."""
 
-    def __init__(self, problem: Problem, split: Split, plan: Plan, seed: int, process: Solo) -> None:
-        super().__init__(problem, split, plan, seed, process)
+    def __init__(self, problem: Problem, split: Split, plan: Plan, seed: int) -> None:
+        super().__init__(problem, split, plan, seed)
         self.data, self.fanouts = problem.graphs[0], list(plan.fanouts)
 
     def steps(self, items: Tensor, size: int, stream: int) -> Iterator[Step]:
         """The sampled graph around each chunk of seeds; seeds come first."""
-        for part in neighbor_loader(self.data, self.fanouts, size, items, seed=stream, backend="builtin"):
+        for part in NeighborLoader(self.data, self.fanouts, size, items, seed=stream):
             part = part.to(self.device)
             seeds = torch.arange(part.batch_size, device=self.device)
             yield Step(part, part.y[: part.batch_size], seeds)
@@ -231,6 +212,8 @@ class NeighborBatches(_Chunks):
     def _usual_nodes(self) -> float:
         """The mean size of a training graph, told by the first few."""
         first = self.parts["train"][: SIZED * self.size]
-        return mean_batch_nodes(
-            neighbor_loader(self.data, self.fanouts, self.size, first, seed=derive(self.seed, 5), backend="builtin")
-        )
+        seed = derive(self.seed, 5)
+        return mean_batch_nodes(NeighborLoader(self.data, self.fanouts, self.size, first, seed=seed))
+
+
+Batches = WholeGraph | Chunks

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rade import RADE, Denoised, Expected, Graph, NoiseEstimate, Rates, Trust, estimate_noise
 from rade.data import Dataset
+from rade.errors import SettingsError
 from rade.noise import FeatureEvidence, Guess, paired_gain, rightly, share_of
-from rade.train.errors import SettingsError
 from rade.train.settings import Settings
 from rade.train.stages import split_for
 
@@ -113,8 +113,7 @@ def pilot(dataset: Dataset, settings: Settings) -> Pilot:
     spurious edges is no judge of them: each is tried in training, as are the shares that similarities tell without
     labels, and the best one must beat the plain training.
     """
-    _require_classes(dataset)
-    _require_whole_graph(dataset, settings)
+    check_estimable(dataset, settings)
     rows, labels = split_for(dataset, settings, 0).val, dataset.graphs[0].y
     plain = _trained(dataset, settings, "none", {})
     before, tried = rightly(plain.predict(dataset), labels)[rows], []
@@ -135,8 +134,7 @@ def options_of(guess: Guess) -> dict[str, Any]:
 def denoised(trained: Trained, dataset: Dataset, noise: str) -> tuple[Trained, str]:
     """A trained model that undoes noise `P,Q[,KIND]`, or for `auto` what the validation labels of its run say."""
     if noise == "auto":
-        _require_classes(dataset)
-        _require_whole_graph(dataset, trained.settings)
+        check_estimable(dataset, trained.settings)
         found = _estimate(trained, dataset)
         return trained.by(found.inference), f"{found}{_blind(found)}"
     options = parse_noise(noise)
@@ -179,7 +177,9 @@ def _require_whole_graph(dataset: Dataset, settings: Settings) -> None:
         raise SettingsError("noise is undone on the whole graph: leave batch_size at 0")
 
 
-def _require_classes(dataset: Dataset) -> None:
+def check_estimable(dataset: Dataset, settings: Settings) -> None:
+    """Refuse data whose noise cannot be found by validation."""
+    _require_whole_graph(dataset, settings)
     if dataset.level != "node" or dataset.loss != "multiclass":
         raise SettingsError(
             f"noise is estimated on data sets of one graph with classes of nodes, not on {dataset.name}; give rates P,Q"

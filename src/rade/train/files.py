@@ -3,16 +3,13 @@
 import io
 import json
 import os
-import secrets
 import sqlite3
-import stat
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from rade.errors import EnvironmentFault, is_machine
-from rade.train.errors import RunError
+from rade.errors import EnvironmentFault, RunError, is_machine
 from rade.train.record import RecordError, RunRecord
 
 _DAMAGED = "is damaged or not a file of rade; delete it to start this run afresh"
@@ -21,7 +18,8 @@ _DAMAGED = "is damaged or not a file of rade; delete it to start this run afresh
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write beside `path`, force it to the disk, then rename: a reader finds the old file or the new one.
 
-    A link stays and its target is replaced; a device or a pipe is written to as it is.
+    A link stays and its target is replaced; a device or a pipe is written to as it is. What a killed process left
+    half-written is overwritten by the next one.
     """
     try:
         if path.is_dir():
@@ -32,34 +30,17 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
             return
         target = Path(os.path.realpath(path))
         target.parent.mkdir(parents=True, exist_ok=True)
-        _replace(target, write)
+        part = target.with_name(f".{target.name}.part")
+        try:
+            with part.open("wb") as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, target)
+        finally:
+            part.unlink(missing_ok=True)
     except OSError as error:
         raise _cannot("write to", path.parent, error, "; choose another folder with --out") from None
-    _sync_folder(target.parent)
-
-
-def _replace(target: Path, write: Callable[[BinaryIO], object]) -> None:
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    # Opened as any other file, so that the umask decides who may read it; what is there already keeps its mode.
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            if target.exists():
-                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def sweep(folder: Path, *names: str) -> None:
-    """Remove what killed processes left half-written for files of these names; only under the folder's lock."""
-    for name in names:
-        for orphan in folder.glob(f".{name}.*"):
-            orphan.unlink(missing_ok=True)
 
 
 def save_tensors(path: Path, state: Any) -> None:
@@ -85,8 +66,12 @@ def load_tensors(path: Path) -> Any:
 
 def save_json(path: Path, content: Any) -> None:
     """Write JSON, indented and with a final newline; numbers that JSON lacks are refused."""
-    text = json.dumps(content, indent=1, allow_nan=False) + "\n"
-    write_whole(path, lambda file: file.write(text.encode()))
+    save_bytes(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+
+
+def save_bytes(path: Path, content: bytes) -> None:
+    """Write a file whole."""
+    write_whole(path, lambda file: file.write(content))
 
 
 def load_run_record(path: Path) -> RunRecord:
@@ -126,23 +111,9 @@ def _cannot(do: str, path: Path, error: OSError, advice: str) -> RunError | Envi
     return kind(f"cannot {do} {path}: {error.strerror or error}{advice}")
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make a rename durable; a file system that cannot sync folders renames safely enough."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        pass
-    finally:
-        os.close(descriptor)
-
-
 @contextmanager
 def sole_writer(path: Path, busy: str) -> Iterator[None]:
-    """Hold the lock that a file is; `busy` is the sentence for whoever comes second.
+    """Hold the lock that a file is, and delete it in the end; `busy` is the sentence for whoever comes second.
 
     SQLite locks the file by the operating system's means, which let go of it when a process ends, however it does.
     """
@@ -157,4 +128,10 @@ def sole_writer(path: Path, busy: str) -> Iterator[None]:
             raise RunError(busy) from None
         raise EnvironmentFault(f"cannot write to {path.parent}: {error}; choose another folder") from None
     with closing(lock):
-        yield
+        if not path.exists():  # its last holder has just deleted it, and somebody else may lock another one
+            raise RunError(busy)
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                path.unlink()

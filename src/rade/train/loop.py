@@ -10,13 +10,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau, StepLR
 
+from rade.errors import Diverged
 from rade.train.batches import Batches
-from rade.train.errors import Diverged
 from rade.train.learner import Learner
-from rade.train.process import Solo
+from rade.train.process import collect, world
 from rade.train.settings import Plan
 from rade.train.tasks import Outputs, Task
 
@@ -98,12 +99,11 @@ def fit(
     batches: Batches,
     task: Task,
     plan: Plan,
-    process: Solo,
     after_epoch: Callable[[Trainee], None] = lambda trainee: None,
 ) -> Progress:
     """Train as long as the plan says; the test score is the one at the best validation epoch."""
     learner, optimizer, progress = trainee.learner, trainee.optimizer, trainee.progress
-    model = process.wrap(learner)
+    model = DistributedDataParallel(learner) if world() > 1 else learner  # gradients of the whole batch
     while not progress.over(plan):
         started = perf_counter()
         learner.train()
@@ -120,7 +120,7 @@ def fit(
             losses.append(float(loss.detach()))
         learner.eval()
         scores = judge(trainee, task, batches.evaluation(learner, logits), batches.free)
-        loss_mean = process.total(sum(losses)) / (len(losses) * process.world)
+        loss_mean = sum(collect(sum(losses))) / (len(losses) * world())
         _check_finite(progress.epoch + 1, {"loss": loss_mean, **scores})
         progress.record(perf_counter() - started, loss=loss_mean, **scores)
         after_epoch(trainee)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar, get_args
 
@@ -32,20 +33,18 @@ from rade import (
 )
 from rade.correction import Adjacency
 from rade.distribution import NO_NOISE, variant_of
-from rade.errors import choose
+from rade.errors import SettingsError, choose, unknown
 from rade.moments import Coefficients
 from rade.nn import GINConv
 from rade.nn.linear import linear
 from rade.sums import Messages
 from rade.train.backbones import Backbone
-from rade.train.errors import SettingsError, unknown
 from rade.train.learner import Cadence, Context, Method
-from rade.train.options import KINDS, flat, from_flat
+from rade.train.options import FLAT, KINDS, fields_of, flat, from_flat
 
 # Below this share of non-zeros, messages are thinned entry by entry: input features of GIN are wide and mostly zero.
 SPARSE_BELOW = 0.1
 # What the task decides, and what means nothing where the rates are constant.
-OWN = ("adapt_every", "noise_trust")  # of the method, beside the values of `RADE`
 OF_THE_TASK = ("task", "pool", "head")
 OF_ADAPTATION = ("data_gradient", "pooling_rule", "adapt_every")
 TRUSTED_BY = ("", "features")
@@ -281,18 +280,15 @@ class RandomAddDrop(Method):
     @property
     def options(self) -> dict[str, Any]:
         """The flat settings and their present values."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        found = {"variant": variant_of(self.variant).value, **flat(values)}
-        found |= {name: getattr(self, name) for name in OWN}
+        own = {"variant": variant_of(self.variant).value, "adapt_every": self.adapt_every}
+        found = {**own, "noise_trust": self.noise_trust, **flat(vars(self))}
         hidden = OF_THE_TASK if self.rule.adapts else OF_THE_TASK + OF_ADAPTATION
         return {name: value for name, value in found.items() if name not in hidden}
 
     def configured(self, options: Mapping[str, Any]) -> RandomAddDrop:
         """The same method with other flat settings."""
-        own = {name: value for name, value in options.items() if name in ("variant", *OWN)}
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        values = {name: value for name, value in values.items() if name not in ("variant", *OWN)}
-        return replace(self, **own, **from_flat(values, {k: v for k, v in options.items() if k not in own}))
+        own = {name: value for name, value in options.items() if name not in FLAT and name not in KINDS}
+        return RandomAddDrop(**from_flat(vars(self), options) | own)
 
     @property
     def cadence(self) -> Cadence:
@@ -322,10 +318,9 @@ class RandomAddDrop(Method):
 
 @dataclass(frozen=True)
 class NamedMethod:
-    """A method with a name: its value, a line of help, and the settings that the name itself fixes."""
+    """A method with a name: its value, and the settings that the name itself fixes."""
 
     value: Method
-    help: str
     fixed: tuple[str, ...] = ()
 
     @property
@@ -333,55 +328,67 @@ class NamedMethod:
         """The settings that a user may give."""
         return self.offered({})
 
-    @property
-    def known(self) -> frozenset[str]:
-        """The settings that a user may give under some choice of the others."""
-        words = [{name: word} for name, (_, kinds) in KINDS.items() for word in kinds]
-        return self.options.union(*(self.offered(choice) for choice in words))
-
     def offered(self, asked: Mapping[str, Any]) -> frozenset[str]:
-        """The settings that a user may give beside those ``asked``: some leave others without use."""
-        chosen = {name: asked[name] for name in _CHOICES if name in asked and name not in self.fixed}
-        for name, value in chosen.items():
-            _check_kind(name, value, self.value.options.get(name))
-        offered = self.value.configured(chosen) if chosen.keys() <= self.value.options.keys() else self.value
-        return frozenset(offered.options) - set(self.fixed)
+        """The settings that a user may give beside those asked for: the kind of rule decides which others there are."""
+        choices = self.value.options.keys() & KINDS.keys() - set(self.fixed)
+        chosen = self.value.configured({name: asked[name] for name in KINDS if name in choices and name in asked})
+        return frozenset(chosen.options) - set(self.fixed)
 
 
-_CHOICES = tuple(KINDS)  # settings that decide which others there are
-
-
-def _rade(help: str, **fixed: Any) -> NamedMethod:
+def _rade(**fixed: Any) -> NamedMethod:
     names = {"adaptive", "rule"} if {"adaptive", "rule"} & set(fixed) else set()  # two words for the kind of rule
-    return NamedMethod(RandomAddDrop().configured(fixed), help, (*fixed, *sorted(names - set(fixed))))
+    return NamedMethod(RandomAddDrop().configured(fixed), (*fixed, *sorted(names - set(fixed))))
 
 
 _DEFAULT = {"variant": "of", "adaptive": False, "p": Constant().p, "rho": Constant().rho, "share_view": Views().shared}
-
-
 METHODS: dict[str, NamedMethod] = {
-    "none": NamedMethod(Plain(), "the backbone alone"),
-    "dropout": NamedMethod(Dropout(), "dropout on hidden features"),
-    "drop-edge": NamedMethod(DropEdge(), "drop edges, uncorrected"),
-    "drop-node": NamedMethod(DropNode(), "zero the features of whole nodes"),
-    "drop-message": NamedMethod(DropMessage(), "dropout on every message"),
-    "virtual-node": NamedMethod(VirtualNode(), "a node joined to all others in every layer, at inference too"),
-    "rade": _rade("rade.RADE(net): RADE-OF at its own constant rates", **_DEFAULT),
-    "rade-of": _rade("drop and add edges, clean inference", variant="of"),
-    "rade-ofs": _rade("drop and add edges, expected additions kept at inference", variant="ofs"),
-    "rade-of-fixed": _rade("RADE-OF with constant rates", variant="of", adaptive=False),
-    "rade-ofs-fixed": _rade("RADE-OFS with constant rates", variant="ofs", adaptive=False),
-    "rade-ofs-expected": _rade("expected additions without views", variant="ofs", adaptive=False, sampling="expected"),
-    "rade-of-noise": _rade("RADE-OF, rates that hold the logits' noise ratio", variant="of", rule="noise-ratio"),
-    "rade-ofs-noise": _rade("RADE-OFS, rates that hold the logits' noise ratio", variant="ofs", rule="noise-ratio"),
-    "rade-of-uncorrected": _rade("constant rates and no correction", variant="none", adaptive=False),
-    "rade-of-drop": _rade("RADE-OF, drops only", variant="of", rho=0.0),
-    "rade-of-add": _rade("RADE-OF, additions only", variant="of", p=0.0),
-    "rade-of-delta": _rade("RADE-OF with the paper's delta-method moments", variant="of", moments="delta"),
-    "rade-ofs-delta": _rade("RADE-OFS with the paper's delta-method moments", variant="ofs", moments="delta"),
-    "rade-of-layered": _rade("RADE-OF with an independent view per layer", variant="of", share_view=False),
-    "rade-ofs-layered": _rade("RADE-OFS with an independent view per layer", variant="ofs", share_view=False),
+    "none": NamedMethod(Plain()),
+    "dropout": NamedMethod(Dropout()),
+    "drop-edge": NamedMethod(DropEdge()),
+    "drop-node": NamedMethod(DropNode()),
+    "drop-message": NamedMethod(DropMessage()),
+    "virtual-node": NamedMethod(VirtualNode()),
+    "rade": _rade(**_DEFAULT),
+    "rade-of": _rade(variant="of"),
+    "rade-ofs": _rade(variant="ofs"),
+    "rade-of-fixed": _rade(variant="of", adaptive=False),
+    "rade-ofs-fixed": _rade(variant="ofs", adaptive=False),
+    "rade-ofs-expected": _rade(variant="ofs", adaptive=False, sampling="expected"),
+    "rade-of-noise": _rade(variant="of", rule="noise-ratio"),
+    "rade-ofs-noise": _rade(variant="ofs", rule="noise-ratio"),
+    "rade-of-uncorrected": _rade(variant="none", adaptive=False),
+    "rade-of-drop": _rade(variant="of", rho=0.0),
+    "rade-of-add": _rade(variant="of", p=0.0),
+    "rade-of-delta": _rade(variant="of", moments="delta"),
+    "rade-ofs-delta": _rade(variant="ofs", moments="delta"),
+    "rade-of-layered": _rade(variant="of", share_view=False),
+    "rade-ofs-layered": _rade(variant="ofs", share_view=False),
 }
+
+
+@cache
+def known_options() -> frozenset[str]:
+    """The settings of all named methods, whatever their kinds."""
+    choices = [{}, *({name: word} for name, (_, words) in KINDS.items() for word in words)]
+    return frozenset(name for entry in METHODS.values() for choice in choices for name in entry.offered(choice))
+
+
+def no_such_option(name: str, methods: Sequence[str], asked: Mapping[str, Any]) -> SettingsError:
+    """The error for an option that none of the methods has beside what was asked, and where it would mean something."""
+    what = "fixed_rates" if name == "adaptive" else name
+    if any(name in find_method(method).options for method in methods):
+        kinds = [f"{kind} = {asked[kind]!r}" for kind in KINDS if kind in asked]
+        words = " and ".join(kinds).replace("adaptive = False", "fixed rates")
+        return SettingsError(f"{words} and {what} contradict each other; leave one of them out")
+    owners = [method for method, entry in METHODS.items() if name in entry.options]
+    if name in FLAT and not owners:
+        argument, field = FLAT[name]
+        for kind, (at, values) in KINDS.items():
+            having = [word for word, value in values.items() if at == argument and field in fields_of(value)]
+            owners += [f"RADE with {kind} = {word!r}" for word in having]
+    if not owners:
+        return SettingsError(f"{', '.join(methods)} has no option {name}")
+    return SettingsError(f"{what} is no option of {', '.join(methods)}; it belongs to {', '.join(owners)}")
 
 
 def find_method(name: str) -> NamedMethod:
@@ -404,7 +411,7 @@ def find_method(name: str) -> NamedMethod:
     value = found() if isinstance(found, type) and issubclass(found, Method) else found
     if not isinstance(value, Method):
         raise SettingsError(f"method {name!r} must be a rade.train.Method, got {type(value).__name__}")
-    return NamedMethod(value, "a method of your own")
+    return NamedMethod(value)
 
 
 def make(name: str, **options: Any) -> Method:
@@ -413,8 +420,7 @@ def make(name: str, **options: Any) -> Method:
     offered = entry.offered(options)
     for option, value in options.items():
         if option not in offered:
-            words = ", ".join(sorted(offered)) or "none"
-            raise ValueError(f"method {name} has no option {option}; its options: {words}")
+            raise no_such_option(option, [name], options)
         _check_kind(option, value, entry.value.options.get(option))
     return entry.value.configured(options)
 
@@ -425,7 +431,3 @@ def _check_kind(option: str, value: Any, default: Any) -> None:
     kind, name = kinds.get(type(default), (object, ""))
     if not isinstance(value, kind) or (kind is not bool and kind is not object and isinstance(value, bool)):
         raise ValueError(f"{option} must be {name}, got {value!r}")
-
-
-# Settings that only steer rates that adapt.
-ADAPTATION = METHODS["rade-of"].options - METHODS["rade-of"].offered({"adaptive": False})

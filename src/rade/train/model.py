@@ -10,14 +10,13 @@ from torch import Tensor
 
 from rade import RADE, Constant, Inference
 from rade.data import Dataset
+from rade.errors import Diverged, RunError
 from rade.train.backbones import Backbone, build_backbone
 from rade.train.batches import batches_of
 from rade.train.denoising import trust_in
-from rade.train.errors import Diverged, RunError
 from rade.train.files import load_tensors, save_tensors
 from rade.train.learner import BackboneLearner, Context, alike
 from rade.train.methods import Plain, make
-from rade.train.process import Solo
 from rade.train.settings import Settings
 from rade.train.stages import problem_of, task_of
 from rade.train.tasks import derive, generator
@@ -108,7 +107,7 @@ class Trained:
                 )
         learner = self.on(dataset).learner.eval()
         problem = problem_of(dataset, self.settings)
-        logits = batches_of(problem, dataset.split(0), self.settings, self.seed, Solo()).predict(learner)
+        logits = batches_of(problem, dataset.split(0), self.settings, self.seed).predict(learner)
         if not bool(torch.isfinite(logits).all()):
             raise Diverged(f"the model's outputs on {dataset.name} are not finite; no class can be read from them")
         return logits

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from rade.errors import choose
 from rade.rates.rules import Constant, GradNorm, NoiseRatio
 from rade.wrapper.inference import Ensemble, Expected
 
@@ -51,7 +52,7 @@ def flat(values: Mapping[str, Any]) -> dict[str, Any]:
     for name, (argument, kinds) in KINDS.items():
         found |= {name: word for word, kind in kinds.items() if type(values.get(argument)) is kind}  # noqa: B035
     for name, (argument, field) in FLAT.items():
-        if argument in values and field in _fields(values[argument]):
+        if argument in values and field in fields_of(values[argument]):
             found[name] = getattr(values[argument], field)
     return found
 
@@ -67,23 +68,16 @@ def from_flat(values: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str
     for name, (argument, kinds) in KINDS.items():
         if name not in options:
             continue
-        if options[name] not in kinds:
-            words = ", ".join(map(repr, kinds))
-            raise ValueError(f"{name} must be one of {words}, got {options[name]!r}")
+        choose(name, options[name], tuple(kinds))
         changed[argument] = _as(kinds[options[name]], changed[argument])
-    for argument in changed:
-        mine = {FLAT[name][1]: (name, value) for name, value in options.items() if _argument(name) == argument}
-        for field in mine.keys() - _fields(changed[argument]):
-            raise ValueError(f"{mine[field][0]} means nothing with {type(changed[argument]).__name__}")
-        changed[argument] = replace(changed[argument], **{field: value for field, (_, value) in mine.items()})
+    for argument in dict.fromkeys(argument for argument, _ in FLAT.values() if argument in changed):
+        mine = {FLAT[name][1]: value for name, value in options.items() if name in FLAT and FLAT[name][0] == argument}
+        changed[argument] = replace(changed[argument], **mine)
     return changed
 
 
-def _argument(name: str) -> str | None:
-    return FLAT[name][0] if name in FLAT else None
-
-
-def _fields(value: Any) -> set[str]:
+def fields_of(value: Any) -> set[str]:
+    """The names of a dataclass's fields, of a value or of the class."""
     return {field.name for field in fields(value)}
 
 
@@ -94,6 +88,6 @@ def _as(kind: type[Any], value: Any) -> Any:
     """
     if type(value) is kind:
         return value
-    default, common = type(value)(), _fields(value) & {field.name for field in fields(kind)}
+    default, common = type(value)(), fields_of(value) & fields_of(kind)
     mine = {name: getattr(value, name) for name in sorted(common)}
     return kind(**{name: it for name, it in mine.items() if name in ("p", "rho") or it != getattr(default, name)})

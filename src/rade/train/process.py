@@ -9,77 +9,43 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
+from torch import Tensor
 
-from rade.train.errors import SettingsError
+from rade.errors import SettingsError
+from rade.runtime import distributed, rank
 
 # SIGHUP is unknown to Windows.
 _SIGNALS = [number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP")]
 
 
-class Solo:
-    """A process that does everything itself."""
-
-    rank = 0
-    world = 1
-
-    def wrap(self, model: nn.Module) -> nn.Module:
-        """The model whose backward pass leaves the gradient of the whole batch."""
-        return model
-
-    def part(self, items: Tensor) -> Tensor:
-        """This process's part of the items."""
-        return items
-
-    def gather(self, part: Tensor) -> Tensor:
-        """The parts of all processes, one after the other."""
-        return part
-
-    def collect(self, value: Any) -> list[Any]:
-        """The value of every process, by rank."""
-        return [value]
-
-    def total(self, value: float) -> float:
-        """Sum over processes."""
-        return value
+def world() -> int:
+    """How many processes share every batch: those that torchrun started, or one."""
+    return dist.get_world_size() if distributed() else 1
 
 
-class Group(Solo):
-    """One of `world` processes started by torchrun; every batch is split among them."""
+def share(items: Tensor) -> Tensor:
+    """This process's share of the items."""
+    return items[rank() :: world()]
 
-    def __init__(self) -> None:
-        self.rank, self.world = dist.get_rank(), dist.get_world_size()
 
-    def wrap(self, model: nn.Module) -> nn.Module:
-        """DDP: the backward pass averages the gradients."""
-        return DistributedDataParallel(model)
-
-    def part(self, items: Tensor) -> Tensor:
-        """Every world-th item, starting at the own rank."""
-        return items[self.rank :: self.world]
-
-    def gather(self, part: Tensor) -> Tensor:
-        """The parts of all processes, one after the other; they may differ in length."""
-        return torch.cat(self.collect(part.cpu())).to(part.device)
-
-    def collect(self, value: Any) -> list[Any]:
-        """The value of every process, by rank."""
-        values: list[Any] = [None] * self.world
+def collect(value: Any) -> list[Any]:
+    """The value of every process, by rank."""
+    values = [value] * world()
+    if len(values) > 1:
         dist.all_gather_object(values, value)
-        return values
+    return values
 
-    def total(self, value: float) -> float:
-        number = torch.tensor(value, dtype=torch.float64)
-        dist.all_reduce(number)
-        return float(number)
+
+def gather(found: Tensor) -> Tensor:
+    """The parts of all processes, one after the other; they may differ in length."""
+    return found if world() == 1 else torch.cat(collect(found.cpu())).to(found.device)
 
 
 @contextmanager
-def processes() -> Iterator[Solo]:
-    """The process group that torchrun announces in the environment, or a single process."""
+def processes() -> Iterator[None]:
+    """Join the process group that torchrun announces in the environment, if it does."""
     if os.environ.get("WORLD_SIZE", "1") == "1":
-        yield Solo()
+        yield
         return
     try:
         dist.init_process_group("gloo")
@@ -90,7 +56,7 @@ def processes() -> Iterator[Solo]:
             f"({reason}); start them with torchrun, or unset WORLD_SIZE"
         ) from None
     try:
-        yield Group()
+        yield
     finally:
         dist.destroy_process_group()
 

@@ -10,7 +10,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from rade.train.errors import unknown
+from rade.errors import unknown
 
 if sys.version_info >= (3, 11):
     import tomllib

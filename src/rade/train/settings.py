@@ -11,9 +11,9 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from rade.data import resolve as resolve_dataset
+from rade.errors import SettingsError, unknown
 from rade.train.backbones import BACKBONES
-from rade.train.errors import SettingsError, unknown
-from rade.train.methods import ADAPTATION, METHODS, find_method, make
+from rade.train.methods import METHODS, find_method, known_options, make, no_such_option
 from rade.train.protocol import PROTOCOLS, defaults
 from rade.train.stages import Corruption
 
@@ -166,16 +166,12 @@ def resolve(
     """
     if backbone not in BACKBONES:
         raise unknown("backbone", backbone, BACKBONES)
-    values = defaults(dataset, backbone, method, protocol)
-    offered = offered_by(method, overrides)
-    mine = set(Settings.model_fields)
-    foreign = sorted(set(overrides) - mine - offered)
-    if foreign:
-        raise SettingsError(_no_such_setting(foreign[0], method, offered))
-    values |= overrides
+    check_options(overrides, [method])
+    values, offered = defaults(dataset, backbone, method, protocol) | overrides, offered_by(method, overrides)
     if "fanouts" not in overrides and isinstance(values["layers"], int) and 1 <= values["layers"] <= LAYERS:
-        values["fanouts"] = _one_per_layer(values["fanouts"], values["layers"])
-    fields = {name: value for name, value in values.items() if name in mine}
+        fanouts = values["fanouts"]  # for any depth: the last one repeats
+        values["fanouts"] = (fanouts + fanouts[-1:] * values["layers"])[: values["layers"]]
+    fields = {name: value for name, value in values.items() if name in Settings.model_fields}
     options = {name: value for name, value in values.items() if name in offered}
     names = {"dataset": dataset, "backbone": backbone, "method": method, "protocol": protocol}
     return _validated({**fields, **names, "options": options})
@@ -187,11 +183,6 @@ def offered_by(method: str, asked: Mapping[str, Any]) -> frozenset[str]:
         return find_method(method).offered(asked)
     except ValueError as error:
         raise SettingsError(str(error)) from None
-
-
-def _one_per_layer(fanouts: list[int], layers: int) -> list[int]:
-    """The protocol's fan-outs for any depth: the last one repeats."""
-    return (fanouts + fanouts[-1:] * layers)[:layers]
 
 
 def _validated(values: dict[str, Any]) -> Settings:
@@ -217,12 +208,6 @@ def _sentence(error: ValidationError) -> str:
     if name in ("corrupt", "test_corrupt"):
         return f"{name}: {reason}"  # says what came
     return f"{name} {reason[0].lower() + reason[1:]}, got {first['input']!r}"
-
-
-def _no_such_setting(name: str, method: str, offered: frozenset[str]) -> str:
-    if any(name in entry.known for entry in METHODS.values()):
-        return f"method {method} has no option {name}; its options: {', '.join(sorted(offered)) or 'none'}"
-    return str(unknown("setting", name, sorted(set(Settings.model_fields) | offered)))
 
 
 @dataclass(frozen=True)
@@ -269,12 +254,9 @@ def _which_runs(asked: dict[str, Any], usual: int) -> tuple[int, int]:
         raise SettingsError("run and runs contradict each other: one names a single run, the other counts several")
     runs = asked.pop("runs", 1 if "run" in asked else usual)
     first = asked.pop("run", 0)
-    if not isinstance(runs, int) or isinstance(runs, bool) or runs < 1:
-        raise SettingsError(f"runs must be a whole number of at least 1, got {runs!r}")
-    if runs > RUNS:
-        raise SettingsError(f"runs must be at most {RUNS}, got {runs}")
-    if not isinstance(first, int) or isinstance(first, bool) or not 0 <= first <= RUNS:
-        raise SettingsError(f"run must be a whole number from 0 to {RUNS}, got {first!r}")
+    for name, value, least in (("runs", runs, 1), ("run", first, 0)):
+        if type(value) is not int or not least <= value <= RUNS:
+            raise SettingsError(f"{name} must be a whole number from {least} to {RUNS}, got {value!r}")
     return first, runs
 
 
@@ -318,26 +300,18 @@ def _names(methods: Any) -> list[str]:
 
 def meant_for(method: str, asked: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that every run has, and those of this method."""
-    allowed = set(Settings.model_fields) | find_method(method).known
+    allowed = set(Settings.model_fields) | offered_by(method, asked)
     return {name: value for name, value in asked.items() if name in allowed}
 
 
 def check_options(asked: Mapping[str, Any], methods: Sequence[str]) -> None:
     """Refuse options that no chosen method has, that do not exist, or that contradict each other."""
-    known = {name for method in methods for name in find_method(method).known}
-    everywhere = known.union(*(entry.known for entry in METHODS.values()))
     fields = set(Settings.model_fields) - {"options", "protocol"}
+    offered = fields.union(*(offered_by(method, asked) for method in methods))
     for name in asked:
-        if name not in fields | everywhere:
-            raise unknown("setting", name, sorted(fields | everywhere | {"run", "runs", "protocol"}))
-        if name not in fields | known:
-            owners = ", ".join(method for method, entry in METHODS.items() if name in entry.known)
-            what = "fixed_rates" if name == "adaptive" else name
-            raise SettingsError(f"{what} is no option of {', '.join(methods)}; it belongs to {owners}")
-    for name in ADAPTATION:
-        if asked.get("adaptive") is False and name in asked:
-            raise SettingsError(f"fixed rates and {name} contradict each other: {name} only steers rates that adapt")
-    if "views" in asked and not any("views" in offered_by(method, asked) for method in methods):
-        raise SettingsError('views are those of an ensemble: say inference = "ensemble" as well, or leave them out')
+        if name in known_options() - offered:
+            raise no_such_option(name, methods, asked)
+        if name not in offered:
+            raise unknown("setting", name, sorted(offered | known_options() | {"run", "runs", "protocol"}))
     if "fanouts" in asked and asked.get("batch_size") == 0:
         raise SettingsError("fanouts and a batch size of 0 contradict each other: the whole graph needs no sampling")

@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 
 from rade import Graph, Rates, sample_view
 from rade.data import Dataset, GraphList, Provenance, Split
-from rade.train.errors import SettingsError
+from rade.errors import SettingsError
 from rade.train.record import origin
 from rade.train.tasks import LOSSES, METRICS, Problem, Task, generator
 
@@ -25,11 +25,7 @@ LABELS = 6  # a stream of a run's seed, apart from those of batches and views
 
 @dataclass(frozen=True)
 class Corruption:
-    """``drop`` of all edges are lost, and ``add`` times as many spurious ones appear between random nodes.
-
-    >>> Corruption(drop=0.3, add=1.0).share
-    0.588...
-    """
+    """``drop`` of all edges are lost, and ``add`` times as many spurious ones appear between random nodes."""
 
     drop: float = 0.0
     add: float = 0.0
@@ -57,11 +53,6 @@ class Corruption:
         if len(parts) > 3 or seed < 0:
             raise SettingsError(f"a corruption is DROP,ADD or DROP,ADD,SEED with a seed of at least 0, got {text!r}")
         return Corruption(drop, add, seed)
-
-    @property
-    def share(self) -> float:
-        """The share of spurious edges among those observed."""
-        return self.add / (self.add + 1.0 - self.drop) if self.add else 0.0
 
     def told(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options of a data set's origin with this corruption among them, if it changes anything."""
@@ -178,7 +169,7 @@ def labels_of(dataset: Dataset) -> Tensor:
 def split_of(dataset: Dataset, run: int, seed: int) -> Split:
     """The split of one run: fold number `run` where the data set has folds."""
     check_folds(dataset, run + 1)
-    return dataset.split(run, seed) if dataset.folds == 0 else dataset.fold(run)
+    return dataset.split(run, seed)
 
 
 def split_for(dataset: Dataset, settings: Settings, run: int) -> Split:

@@ -18,7 +18,6 @@ from rade.rates.readout import Labelled
 from rade.rates.rules import GradNorm
 from rade.wrapper.conversion import convert
 from rade.wrapper.module import RADE
-from rade.wrapper.reports import clean_pass
 from rade.wrapper.warn import blocks, few_labels, looks_like_a_batch
 
 SAME = 1e-3  # of the largest output: rounding is a hundredth of it
@@ -58,17 +57,17 @@ class Check:
         width = max(len(line.what) for line in self.lines)
         return "\n".join(f"{line.mark}  {line.what:<{width}}  {line.found}" for line in self.lines)
 
-    def asdict(self) -> dict[str, Any]:
+    def asdict(self) -> dict[str, object]:
         """Plain values, for JSON."""
         return asdict(self)
 
 
 def check(
     net: Module,
-    *args: Any,
+    *args: object,
     options: dict[str, Any] | None = None,
     labelled: Labelled | Tensor | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Check:
     """Look at a model and the arguments of one call, on a copy; nothing is trained, and nothing is raised.
 
@@ -116,7 +115,7 @@ def _layers(net: Module) -> list[Finding]:
     return lines
 
 
-def _same(net: Module, model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Finding]:
+def _same(net: Module, model: RADE, args: tuple[object, ...], kwargs: dict[str, object]) -> list[Finding]:
     """Whether the converted model computes on the clean graph what it did before: a twin of one's own may not."""
     outputs = []
     trace = Trace()  # sums by RADE, not by PyG
@@ -136,7 +135,7 @@ def _same(net: Module, model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any
     return [Finding("clean graph", told, False)]
 
 
-def _training(model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Finding]:
+def _training(model: RADE, args: tuple[object, ...], kwargs: dict[str, object]) -> list[Finding]:
     """One training call: the graph that it met, and what it would have warned of."""
     with warnings.catch_warnings(record=True) as said, torch.no_grad():
         warnings.simplefilter("always")
@@ -168,7 +167,7 @@ def _labels(model: RADE, nodes: int, labelled: Tensor) -> Finding:
     return Finding("labels", doubt or f"{count:,} of {rows:,} rows", doubtful=bool(doubt))
 
 
-def _adaptation(model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Finding]:
+def _adaptation(model: RADE, args: tuple[object, ...], kwargs: dict[str, object]) -> list[Finding]:
     """Whether the rule finds all that it asks for."""
     rule, readout, context = model.rade.rule, model.rade.readout, model._context
     run = partial(model.wrapped, *args, **kwargs)
@@ -185,8 +184,8 @@ def _adaptation(model: RADE, args: tuple[Any, ...], kwargs: dict[str, Any]) -> l
     if not rule.adapts:
         return [*lines, Finding("rates", f"{type(rule).__name__}: they stay as they are")]
     try:
-        with context.running(kwargs.get("batch")):
-            graph = clean_pass(context, model.wrapped, run, readout).graph
+        with model._repeating(args, kwargs) as call:
+            graph = call.clean().graph
         readout.scores(logits_of(output), graph)
     except ValueError as refusal:
         return [*lines, Finding("rates", _first(refusal), False)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import warnings
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, cast
@@ -25,23 +26,15 @@ from rade.nn.context import Context, Pass, Setting
 from rade.nn.trace import evaluating, path_of
 from rade.rates.rate_step import Passes, rate_step
 from rade.rates.readout import Labelled, Readout
-from rade.rates.regulariser import CleanPass, NoGradient
+from rade.rates.regulariser import NoGradient
 from rade.rates.rules import DEFAULT, Rule
 from rade.rates.state import RateState
 from rade.runtime import Recall, distributed, ordinary_tensors
 from rade.views import branch_off, packed, unpack
 from rade.wrapper.conversion import attach, convert, revert
 from rade.wrapper.inference import Denoised, Expected, Inference
-from rade.wrapper.reports import (
-    LayerReport,
-    NoiseReport,
-    Uncertainty,
-    clean_pass,
-    explain_layers,
-    noise_report,
-    predicted,
-    uncertainty,
-)
+from rade.wrapper.passes import RateCall, Repeated
+from rade.wrapper.reports import LayerReport, NoiseReport, Uncertainty, explain_layers, noise_report, uncertainty
 from rade.wrapper.warn import Warnings
 
 _finite: Recall[bool] = Recall()
@@ -73,9 +66,9 @@ class _Meeting:
             return self.state.rates_for(graph)
         return self.state.rates_at(graph.density)
 
-    def shares(self) -> tuple[float, float]:
-        """p and ρ."""
-        return float(self.state.rates.p), self.state.rho_now
+    def shares(self) -> tuple[Tensor, ...]:
+        """p, ρ, and the density and size of training graphs, nan as long as they are unknown."""
+        return self.state.p, self.state.rho, self.state.density, self.state.nodes
 
     def met(self, graph: Graph, batched: bool) -> None:
         """A training pass has come to its first graph."""
@@ -88,14 +81,14 @@ class _Meeting:
         self.warnings.batch(graph, batched)
         self.warnings.additions(graph, self.state.rates, self.state.rho_now)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_known": None}
 
 
-class _Latest:
-    """The last training call of a model: how to repeat it, its logits, and what the loss told them."""
+class LastCall:
+    """The last training call of a model: how to repeat it, its logits, and the rows that its loss reached."""
 
-    def __init__(self, run: partial[Any], present: Pass, output: Any, context: Context) -> None:
+    def __init__(self, run: partial[object], present: Pass, output: object, context: Context) -> None:
         self.run, self.present, self.context = run, present, context
         logits = output[0] if isinstance(output, tuple | list) and output else output
         self.logits = logits.detach() if isinstance(logits, Tensor) else None
@@ -111,7 +104,6 @@ class _Latest:
             self.reached = rows if self.reached is None else self.reached | rows
             self.gradient = gradient.detach()
 
-    @property
     def labelled(self) -> Labelled:
         """The rows that the loss was taken over."""
         if self.reached is None or not bool(self.reached.any()):
@@ -177,7 +169,7 @@ class RADE(Module):
         readout = replace(readout, head=path_of(model, readout.head))
         self.rade = Settings(variant, rule, views, correction, readout, inference, observed)
         self.rate_state = RateState(rule, density)
-        self._latest: _Latest | None = None
+        self._latest: LastCall | None = None
         self._looked = False  # at the labels of a training call
         self._meeting = _Meeting(self.rate_state, variant.keeps_additions)
         setting = Setting(variant, correction, views, observed.noise, observed.trust)
@@ -194,11 +186,11 @@ class RADE(Module):
         """Current drop rate p and add rate q = ρ·density, which is 0 until ``density`` is given or a graph was seen."""
         return self.rate_state.rates
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> Any:
         """The model's output on fresh views (training) or as ``inference`` says (evaluation)."""
         return self._call(self.wrapped, *args, **kwargs)
 
-    def _call(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _call(self, method: Callable[..., Any], *args: object, **kwargs: object) -> Any:
         """The model itself, or a method of it, as one pass."""
         run, context = partial(method, *args, **kwargs), self._context
         if torch.is_inference_mode_enabled():  # what is kept must serve training later
@@ -218,7 +210,7 @@ class RADE(Module):
             self._trained(run, present, output)
         return output
 
-    def _look(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _look(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         """Refuse features that are not finite in the first training call, warn of later ones."""
         for value in (*args, *kwargs.values()):
             x = value.x if isinstance(value, Data) else value
@@ -228,7 +220,7 @@ class RADE(Module):
                     raise ValueError(told)
                 self._meeting.warnings.say("features", f"{told}; the call goes on all the same")
 
-    def _trained(self, run: partial[Any], present: Pass, output: Any) -> None:
+    def _trained(self, run: partial[object], present: Pass, output: object) -> None:
         """Remember a training call; one without gradients is only a look."""
         told, latest = self._meeting.warnings, self._latest
         if not present.drew and not present.plain and run.func is self.wrapped:
@@ -243,9 +235,9 @@ class RADE(Module):
             if same and not self._looked and len(latest.reached) == nodes:
                 self._looked = True
                 told.labels(latest.reached, self.rates)
-        self.__dict__["_latest"] = _Latest(run, present, output, self._context)  # the wrapped model has no say in it
+        self.__dict__["_latest"] = LastCall(run, present, output, self._context)  # the wrapped model has no say in it
 
-    def adapt(self, *args: Any, labelled: Labelled | Tensor | None = None, **kwargs: Any) -> Tensor:
+    def adapt(self, *args: object, labelled: Labelled | Tensor | None = None, **kwargs: object) -> Tensor:
         """One step of the rate rule, with the gradients that ``loss.backward()`` left; returns the clean logits.
 
         Args:
@@ -253,13 +245,13 @@ class RADE(Module):
             labelled: rows of the logits that the loss was taken over (int64 ids or a bool mask), or a `rade.Labelled`
                 that says more. By default all; without other arguments, those that the loss has reached.
         """
-        latest, told = self._latest, self._meeting.warnings
+        last, told = self._latest, self._meeting.warnings
         if args or kwargs:
             run, batch = partial(self.wrapped, *args, **kwargs), _batch_of(self.wrapped, args, kwargs)
-        elif latest is None:
+        elif last is None:
             raise RuntimeError("adapt() without arguments repeats the last training call, but there was none")
         else:
-            run, batch = latest.run, latest.present.batch
+            run, batch = last.run, last.present.batch
         # Also where the caller has autocast or no gradients; and layers that are computed again, for the gradient of a
         # clean pass with activation checkpointing, must do what they did in it.
         device, context = self.rate_state.p.device, self._context
@@ -267,36 +259,34 @@ class RADE(Module):
             ordinary_tensors(), torch.enable_grad(), without_autocast(device),
             context.running(batch) as present, evaluating(self.wrapped), context.using(mode="clean"),
         ):  # fmt: skip
-            passes = _RatePasses(self, run, present)
+            call = RateCall(context, self.wrapped, run, self.rade.readout, present, last)
             try:
-                repeated = latest is not None and not (args or kwargs) and labelled is None
-                rows = latest.labelled if repeated and latest is not None else Labelled.of(labelled)
-                logits = self._rate_step(passes, rows)
+                by_loss = labelled is None and last is not None and run is last.run
+                rows = last.labelled() if by_loss and last is not None else Labelled.of(labelled)
+                logits = self._rate_step(call, rows)
                 told.stepped()
             except (ValueError, NoGradient) as refusal:
                 if told.steps == 0 or distributed():  # other ranks would wait for this one
                     raise
                 told.left_out(refusal)
-                logits = passes.prediction()
+                logits = call.prediction()
         self._latest = None  # one training call, one rate step; and nothing of it is kept alive
         return logits
 
-    def _rate_step(self, passes: _RatePasses, labelled: Labelled) -> Tensor:
-        passes.labelled = labelled
-        rule, readout, latest, told = self.rade.rule, self.rade.readout, self._latest, self._meeting.warnings
-        if rule.adapts and latest is not None and latest.logits is not None:
-            told.say("classes", readout.doubt(latest.logits, latest.gradient, told.steps))
-            if latest.reached is not None:
-                told.labels(latest.reached, self.rates)
-            told.outputs(latest.logits, readout)
-        distribution = self._context.distribution(passes.graph, training=True)
-        found = Passes(passes.clean, passes.prediction, passes.mean, passes.trained, lambda: passes.nodes)
-        generator = self._context.generator
-        return rate_step(self.rate_state, readout, labelled, distribution, self._learning, found, generator)
-
-    @property
-    def _learning(self) -> list[Any]:
-        return [parameter for parameter in self.wrapped.parameters() if parameter.requires_grad]
+    def _rate_step(self, call: RateCall, labelled: Labelled) -> Tensor:
+        rule, readout, last, told = self.rade.rule, self.rade.readout, self._latest, self._meeting.warnings
+        graph = call.graph()
+        self.rate_state.see(graph)
+        if rule.adapts and last is not None and last.logits is not None:
+            told.say("classes", readout.doubt(last.logits, last.gradient, told.steps))
+            if last.reached is not None:
+                told.labels(last.reached, self.rates)
+            told.outputs(last.logits, readout)
+        distribution = self._context.distribution(graph, training=True)
+        learning = [parameter for parameter in self.wrapped.parameters() if parameter.requires_grad]
+        trained = partial(call.trained, graph)
+        passes = Passes(partial(call.clean, labelled), call.prediction, call.mean, trained, lambda: call.nodes)
+        return rate_step(self.rate_state, readout, labelled, distribution, learning, passes, self._context.generator)
 
     def follow(self, optimizer: Optimizer) -> RADE:
         """Adapt the rates after every step of ``optimizer``, so that a training loop needs no other line; returns self.
@@ -314,52 +304,53 @@ class RADE(Module):
                 "that was built of model.parameters()"
             )
 
-        def after_step(*_: Any) -> None:
+        def after_step(*_: object) -> None:
             if self.rade.rule.adapts and self._latest is not None:
                 self.adapt()
 
         optimizer.register_step_post_hook(after_step)
         return self
 
+    @contextmanager
+    def _repeating(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Iterator[Repeated]:
+        """A call that is made once or more often inside, as one pass."""
+        with ordinary_tensors(), self._context.running(_batch_of(self.wrapped, args, kwargs)):
+            yield Repeated(self._context, self.wrapped, partial(self.wrapped, *args, **kwargs), self.rade.readout)
+
     def by(self, inference: Inference) -> Callable[..., Any]:
         """Evaluation in another way, e.g. ``model.by(rade.Denoised(noise=...))(x, edge_index)``."""
 
-        def evaluate(*args: Any, **kwargs: Any) -> Any:
+        def evaluate(*args: object, **kwargs: object) -> Any:
             if self.training:
                 raise RuntimeError("model.by(inference) is for evaluation: call model.eval() first")
-            with ordinary_tensors(), self._context.running(_batch_of(self.wrapped, args, kwargs)):
-                return inference(self._context, partial(self.wrapped, *args, **kwargs))
+            with self._repeating(args, kwargs) as call:
+                return inference(call.context, call.run)
 
         return evaluate
 
-    def explain(self, *args: Any, **kwargs: Any) -> list[LayerReport]:
+    def explain(self, *args: object, **kwargs: object) -> list[LayerReport]:
         """What RADE does to each convolution at the current rates: one `LayerReport` per convolution called."""
-        with ordinary_tensors(), self._context.running(_batch_of(self.wrapped, args, kwargs)):
-            return explain_layers(self._context, self.wrapped, partial(self.wrapped, *args, **kwargs))
+        with self._repeating(args, kwargs) as call:
+            return explain_layers(call)
 
     def noise_report(
-        self, *args: Any, labelled: Labelled | Tensor | None = None, views: int = 64, signs: int = 8, **kwargs: Any
+        self,
+        *args: object,
+        labelled: Labelled | Tensor | None = None,
+        views: int = 64,
+        signs: int = 8,
+        **kwargs: object,
     ) -> NoiseReport:
         """The regulariser R of this model at its present rates: sampled over ``views``, and as formulas have it."""
-        run = partial(self.wrapped, *args, **kwargs)
-        with ordinary_tensors(), self._context.running(_batch_of(self.wrapped, args, kwargs)):
-            rest = (self.rade.readout, Labelled.of(labelled), views, signs)
-            return noise_report(self._context, self.wrapped, run, *rest)
+        with self._repeating(args, kwargs) as call:
+            return noise_report(call, Labelled.of(labelled), views, signs)
 
-    def uncertainty(self, *args: Any, views: int = 64, rates: Rates | None = None, **kwargs: Any) -> Uncertainty:
+    def uncertainty(self, *args: object, views: int = 64, rates: Rates | None = None, **kwargs: object) -> Uncertainty:
         """How far predictions depend on single edges, at the present or other rates: an `Uncertainty`."""
         if rates is not None:
             _require(rates=(rates, Rates))
-        run = partial(self.wrapped, *args, **kwargs)
-        with ordinary_tensors(), self._context.running(_batch_of(self.wrapped, args, kwargs)):
-            predict = partial(self.rade.inference, self._context, run)
-            return uncertainty(self._context, self.wrapped, run, self.rade.readout, predict, views, rates)
-
-    def inputs(self, *args: Any, **kwargs: Any) -> tuple[Tensor | None, Graph]:
-        """The features of nodes among what forward takes, and the graph that its first layer receives."""
-        with ordinary_tensors(), self._context.running(_batch_of(self.wrapped, args, kwargs)):
-            graph = clean_pass(self._context, self.wrapped, partial(self.wrapped, *args, **kwargs)).graph
-        return _features(args, kwargs, graph.num_nodes), graph
+        with self._repeating(args, kwargs) as call:
+            return uncertainty(call, self.rade.inference, views, rates)
 
     # ---- what is the wrapped model's ------------------------------------------------------------------------------
 
@@ -407,7 +398,7 @@ class RADE(Module):
 
     # ---- states and copies ----------------------------------------------------------------------------------------
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+    def load_state_dict(self, state_dict: Mapping[str, object], strict: bool = True, assign: bool = False) -> Any:
         """What ``state_dict()`` gave; parameters of the bare model belong into ``model.wrapped``."""
         if strict and state_dict and state_dict.keys() <= self.wrapped.state_dict().keys():
             raise RuntimeError(
@@ -434,59 +425,9 @@ class RADE(Module):
         unpack(self._context.generator, state[1:])
         branch_off(self._context.generator)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Everything but the last training call."""
         return self.__dict__ | {"_latest": None}
-
-
-class _RatePasses:
-    """The passes that a rate step asks a model for, each a repetition of one call, clean unless they say otherwise."""
-
-    def __init__(self, model: RADE, run: partial[Any], present: Pass) -> None:
-        self.model, self.run, self.present, self.context = model, run, present, model._context
-        self.nodes: Tensor | None = None  # of the rows of the logits, known after a pass
-        self.labelled = Labelled()
-        graph = self._known_graph()
-        self.graph = self.clean().graph if graph is None else graph
-        model.rate_state.see(self.graph)
-
-    def _known_graph(self) -> Graph | None:
-        """That of the last training call, if it is repeated, or one that was given as such."""
-        given, latest = (*self.run.args, *self.run.keywords.values()), self.model._latest
-        if latest is not None and latest.run.func is self.run.func:
-            before = (*latest.run.args, *latest.run.keywords.values())
-            if len(given) == len(before) and all(one is other for one, other in zip(given, before)):
-                return latest.present.graph
-        return next((value for value in given if isinstance(value, Graph)), None)
-
-    def clean(self) -> CleanPass:
-        found = clean_pass(self.context, self.model.wrapped, self.run, self.model.rade.readout, self.labelled)
-        self.nodes = found.nodes
-        return found
-
-    def prediction(self) -> Tensor:
-        found = predicted(self.model.wrapped, self.run)
-        self.nodes = self.present.targets
-        return found
-
-    def mean(self) -> Tensor:
-        with self.context.using(mode="mean"):
-            found = predicted(self.model.wrapped, self.run)
-        self.nodes = self.present.targets
-        return found
-
-    def trained(self) -> Tensor | None:
-        """The logits of the last training call; where that asked for other rows, in the order of these."""
-        latest = self.model._latest
-        if latest is None or latest.present.graph is not self.graph:
-            return None
-        if latest.logits is None or self.nodes is None or latest.present.targets is None:
-            return latest.logits
-        place = torch.full((self.graph.num_nodes,), -1, device=self.nodes.device)
-        place[latest.present.targets] = torch.arange(len(latest.present.targets), device=self.nodes.device)
-        at = place[self.nodes]
-        logits = latest.logits if latest.logits.dim() == 2 else latest.logits[:, None]
-        return torch.where((at >= 0)[:, None], logits[at.clamp(min=0)], torch.nan)
 
 
 def _require(**given: tuple[object, type]) -> None:
@@ -523,12 +464,12 @@ def _require_moments(model: Module) -> None:
 
 
 @cache
-def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+def _parameters(function: Callable[..., object]) -> tuple[str, ...]:
     """The parameters of a method by position."""
     return tuple(inspect.signature(function).parameters)
 
 
-def _batch_of(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
+def _batch_of(method: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> Tensor | None:
     """The batch vector of a call: an argument named batch, or that of a Data object."""
     found = kwargs.get("batch")
     for value in (*args, *kwargs.values()):
@@ -538,13 +479,6 @@ def _batch_of(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
         forward = type(method).forward if isinstance(method, Module) else method.__func__  # type: ignore[attr-defined]
         found = dict(zip(_parameters(forward)[1:], args)).get("batch")
     return found if isinstance(found, Tensor) and found.dim() == 1 and found.dtype == torch.long else None
-
-
-def _features(args: tuple[Any, ...], kwargs: dict[str, Any], nodes: int) -> Tensor | None:
-    """The features of nodes among the arguments of a call: a matrix with a row for each."""
-    given = [value.x if isinstance(value, Data) else value for value in (kwargs.get("x"), *args, *kwargs.values())]
-    matrices = (x for x in given if isinstance(x, Tensor) and x.dim() == 2 and len(x) == nodes)
-    return next((x for x in matrices if x.is_floating_point()), None)
 
 
 def _is_finite(x: Tensor) -> bool:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,58 +10,18 @@ from torch.nn import Module
 
 from rade.correction import factors
 from rade.distribution import Distribution, Rates
-from rade.nn.base import CorrectedConv, convolutions
-from rade.nn.context import Context
-from rade.nn.trace import Aggregated, Trace, evaluating, following, head_matrix, logits_of
+from rade.nn.base import convolutions
+from rade.nn.trace import Aggregated, Trace, evaluating, logits_of
 from rade.rates.all_layers import AllLayers
 from rade.rates.readout import Labelled, Readout
-from rade.rates.regulariser import CleanPass, regulariser
+from rade.rates.regulariser import regulariser
 from rade.rates.variance import LogitMessages, variance
 from rade.views import returning
-from rade.wrapper.inference import sampled
+from rade.wrapper.inference import Inference
+from rade.wrapper.passes import Repeated
 
-Run = Callable[[], Any]
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 OFTEN = 0.25
-
-
-def predicted(model: Module, run: Run) -> Tensor:
-    """The logits of a call of the model, in evaluation mode and without gradients."""
-    with torch.no_grad(), evaluating(model):
-        return logits_of(run())
-
-
-def clean_pass(
-    context: Context,
-    model: Module,
-    run: Run,
-    readout: Readout = Readout(),  # noqa: B008
-    labelled: Labelled = Labelled(),  # noqa: B008
-) -> CleanPass:
-    """One pass over the input graph in evaluation mode: the logits with gradients, and what the last layer sends.
-
-    Where the curvature of the loss is constant, Var(δ) is all that the regulariser depends on: messages then have
-    gradients, too. Labelled rows that are computed apart leave all others without.
-    """
-    trace, apart = Trace(), None if readout.is_flat else labelled.apart
-    with (
-        torch.set_grad_enabled(apart is None),
-        evaluating(model),
-        context.using(trace, mode="clean"),
-        following(model, trace),
-    ):
-        logits = logits_of(run())
-    if apart is not None:
-        with torch.enable_grad(), evaluating(model), context.using(mode="clean"):
-            chosen = labelled.chosen(len(logits), logits.device)
-            logits = logits.index_copy(0, chosen, apart())
-    last = trace.last
-    with torch.set_grad_enabled(readout.is_flat):
-        classes = logits.shape[1] if logits.dim() == 2 else 1
-        head = model.get_submodule(readout.head) if isinstance(readout.head, str) else readout.head
-        found = last if readout.is_flat else last.detached()
-        messages = LogitMessages(found.coefficients, found.pushed(head_matrix(model, trace, classes, head)))
-    return CleanPass(logits, last.adjacency.graph, messages, last.adjacency.targets)
 
 
 class Rounded:
@@ -73,12 +31,12 @@ class Rounded:
         shown = ", ".join(f"{field.name}={_short(getattr(self, field.name))}" for field in fields(self))  # type: ignore[arg-type]
         return f"{type(self).__name__}({shown})"
 
-    def asdict(self) -> dict[str, Any]:
+    def asdict(self) -> dict[str, object]:
         """Plain values, for JSON."""
         return asdict(self)  # type: ignore[call-overload, no-any-return]
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     if isinstance(value, tuple):
         return f"({', '.join(_short(one) for one in value)})"
     return f"{value:.4g}" if isinstance(value, float) else repr(value)
@@ -106,20 +64,21 @@ class LayerReport(Rounded):
     interchange: float
 
 
-def explain_layers(context: Context, model: Module, run: Run) -> list[LayerReport]:
+def explain_layers(call: Repeated) -> list[LayerReport]:
     """A report for every convolution with moments that a clean forward pass called, in order."""
-    trace = Trace()
-    with torch.no_grad(), evaluating(model):
+    trace, context = Trace(), call.context
+    with torch.no_grad(), evaluating(call.model):
         with context.using(trace, mode="clean"):
-            run()
-        paths = {id(conv): path for path, conv in convolutions(model).items()}
-        found = [(paths[id(layer)], layer, last) for layer, last in trace.calls]
-        return [_layer_report(context, path, layer, last) for path, layer, last in found]
+            call.run()
+        paths = {id(conv): path for path, conv in convolutions(call.model).items()}
+        return [
+            _layer_report(paths[id(layer)], layer, last, context.distribution(last.adjacency.graph, training=True))
+            for layer, last in trace.calls
+        ]
 
 
-def _layer_report(context: Context, path: str, layer: Module, last: Aggregated) -> LayerReport:
-    graph = last.adjacency.graph
-    distribution = context.distribution(graph, training=True)
+def _layer_report(path: str, layer: Module, last: Aggregated, distribution: Distribution) -> LayerReport:
+    graph = distribution.graph
     sent = LogitMessages(last.coefficients, last.pushed(None))
     corrected, found = factors(last.coefficients, distribution), variance(sent, distribution)
     drop, add = float(found.drop.sum()), float(found.add.sum())
@@ -173,47 +132,35 @@ class NoiseReport(Rounded):
     bias: float
 
 
-def noise_report(
-    context: Context, model: Module, run: Run, readout: Readout, labelled: Labelled, views: int, signs: int
-) -> NoiseReport:
+def noise_report(call: Repeated, labelled: Labelled, views: int, signs: int) -> NoiseReport:
     """Sample ``views`` views and set both formulas beside them; only views are random, and the generator returns."""
     if views < 8:
         raise ValueError(f"a variance needs at least 8 views, got {views}")
-    with evaluating(model), torch.enable_grad(), returning(context.generator):
-        mean = Trace(with_gradients=True)
+    context, readout, mean = call.context, call.readout, Trace(with_gradients=True)
+    with evaluating(call.model), torch.enable_grad(), returning(context.generator):
         with context.using(mean, mode="mean"):
-            logits = logits_of(run())
-        graph = mean.last.adjacency.graph
-        distribution = context.distribution(graph, training=True)
-        scores = readout.scores(logits, graph)
+            logits = logits_of(call.run())
+        distribution = context.distribution(mean.last.adjacency.graph, training=True)
+        scores = readout.scores(logits, distribution.graph)
         rows = labelled.chosen(scores.shape[0], scores.device)
         weight = labelled.masked(readout.curvature(scores[rows], rows)).detach()
         modelled = []
         for _ in range(signs):
             training = Trace()  # with gradients, as the mean: whether a layer maps before it sums depends on them
-            sampled(context, run, trace=training)
+            call.on_views(trace=training)
             coin = torch.randint(2, weight.shape, generator=context.generator, device=weight.device)
-            found = AllLayers(scores[rows], mean.sums, training.sums).variance(
-                distribution, weight.sqrt() * (2 * coin - 1)
-            )
-            modelled.append(float(found[0] + found[1]) / (2 * len(rows)))
-        seen = _sampled_logits(context, run, readout, rows, views, distribution)
-        drawn = _regulariser_of(seen, weight, scores[rows].detach())
-        last = _last_layer(context, model, run, readout, labelled, distribution)
-        return NoiseReport(drawn[0], drawn[1], sum(modelled) / signs, last, drawn[2])
-
-
-@torch.no_grad()
-def _sampled_logits(
-    context: Context, run: Run, readout: Readout, rows: Tensor, views: int, distribution: Distribution
-) -> Tensor:
-    """[views, k, C] logits on views."""
-    graph = distribution.graph
-    return torch.stack([readout.scores(logits_of(sampled(context, run)), graph)[rows] for _ in range(views)])
+            form = weight.sqrt() * (2 * coin - 1)
+            drop, add = AllLayers(scores[rows], mean.sums, training.sums).variance(distribution, form)
+            modelled.append(float(drop + add) / (2 * len(rows)))
+        with torch.no_grad():
+            drawn = [readout.scores(call.on_views(), distribution.graph)[rows] for _ in range(views)]
+        sampled, error, bias = _regulariser_of(torch.stack(drawn), weight, scores[rows].detach())
+        last = _last_layer(call, labelled, distribution)
+        return NoiseReport(sampled, error, sum(modelled) / signs, last, bias)
 
 
 def _regulariser_of(seen: Tensor, weight: Tensor, mean: Tensor) -> tuple[float, float, float]:
-    """R of sampled logits, its standard error over groups of views, and the bias relative to it."""
+    """R of logits on views [views, k, C], its standard error over groups of views, and the bias relative to it."""
     groups = [part for part in seen.chunk(min(8, len(seen) // 2)) if len(part) > 1]
     found = torch.stack([0.5 * (weight * part.var(0)).sum() / len(weight) for part in groups]).double()
     total = 0.5 * (weight * seen.var(0)).sum() / len(weight)
@@ -221,14 +168,12 @@ def _regulariser_of(seen: Tensor, weight: Tensor, mean: Tensor) -> tuple[float, 
     return float(total), float(found.std() / len(groups) ** 0.5), float(bias / total.clamp(min=1e-30))
 
 
-def _last_layer(
-    context: Context, model: Module, run: Run, readout: Readout, labelled: Labelled, distribution: Distribution
-) -> float:
+def _last_layer(call: Repeated, labelled: Labelled, distribution: Distribution) -> float:
     try:
-        clean = clean_pass(context, model, run, readout)
+        clean = call.clean()
     except ValueError:
         return float("nan")
-    return float(regulariser(clean, readout, labelled, distribution, ())(distribution.rates).detach())
+    return float(regulariser(clean, call.readout, labelled, distribution, ())(distribution.rates).detach())
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,53 +215,46 @@ class Uncertainty:
         )
 
 
-def uncertainty(
-    context: Context, model: Module, run: Run, readout: Readout, predict: Run, views: int, rates: Rates | None
-) -> Uncertainty:
+def uncertainty(call: Repeated, inference: Inference, views: int, rates: Rates | None) -> Uncertainty:
     """In evaluation mode, so that only views are random; the generator goes on as if nothing had been drawn."""
     if views < 2:
         raise ValueError(f"a standard deviation needs at least 2 views, got views = {views}")
-    with evaluating(model), torch.no_grad(), returning(context.generator):
-        mean = _matrix(predict())
-        flips, deviation = _sampled_decisions(context, run, readout, mean, views, rates)
-        closed, note = _closed_form(context, model, run, readout, rates)
+    with evaluating(call.model), torch.no_grad(), returning(call.context.generator):
+        mean = _matrix(logits_of(inference(call.context, call.run)))
+        flips, deviation = _sampled_decisions(call, mean, views, rates)
+        closed, note = _closed_form(call, rates)
     return Uncertainty(mean, deviation if closed is None else closed, deviation, flips, views, note)
 
 
-def _sampled_decisions(
-    context: Context, run: Run, readout: Readout, mean: Tensor, views: int, rates: Rates | None
-) -> tuple[Tensor, Tensor]:
+def _sampled_decisions(call: Repeated, mean: Tensor, views: int, rates: Rates | None) -> tuple[Tensor, Tensor]:
     """Shares of views that decide otherwise, and deviations around the views' own mean."""
-    decided = _decisions(mean, readout)
+    decided = _decisions(mean, call.readout)
     changed = torch.zeros_like(decided[:, 0], dtype=torch.double)
     total, squares = torch.zeros_like(mean, dtype=torch.double), torch.zeros_like(mean, dtype=torch.double)
     for _ in range(views):
-        seen = _matrix(sampled(context, run, rates))
-        changed += (_decisions(seen, readout) != decided).any(1)
+        seen = _matrix(call.on_views(rates))
+        changed += (_decisions(seen, call.readout) != decided).any(1)
         away = (seen - mean).double()  # relative to inference, lest large logits cancel
         total += away
         squares += away.square()
     found = (squares - total.square() / views).clamp(min=0) / (views - 1)
-    flips = torch.full_like(changed, torch.nan) if readout.task == "regression" else changed / views
+    flips = torch.full_like(changed, torch.nan) if call.readout.task == "regression" else changed / views
     return flips.to(mean.dtype), found.sqrt().to(mean.dtype)
 
 
-def _closed_form(
-    context: Context, model: Module, run: Run, readout: Readout, rates: Rates | None
-) -> tuple[Tensor | None, str]:
+def _closed_form(call: Repeated, rates: Rates | None) -> tuple[Tensor | None, str]:
     """√Var(δ), or why there is none."""
-    layers = [conv for conv in convolutions(model).values() if isinstance(conv, CorrectedConv)]
-    for conv in layers:
+    for conv in convolutions(call.model).values():
         if option := conv.nonlinear:
             return None, f"{type(conv).__name__}({option}) is not linear in what it sums: there is no closed form"
     try:
-        clean = clean_pass(context, model, run, readout)
+        clean = call.clean()
     except ValueError as refusal:
         return None, " ".join(str(refusal).split())
-    with context.using(rates=rates):
-        distribution = context.distribution(clean.graph, training=False)
+    with call.context.using(rates=rates):
+        distribution = call.context.distribution(clean.graph, training=False)
     rows = torch.arange(clean.logits.shape[0], device=clean.logits.device)
-    return readout.variance(clean.messages, distribution, rows).total.detach().sqrt(), ""
+    return call.readout.variance(clean.messages, distribution, rows).total.detach().sqrt(), ""
 
 
 def _decisions(logits: Tensor, readout: Readout) -> Tensor:
@@ -326,6 +264,5 @@ def _decisions(logits: Tensor, readout: Readout) -> Tensor:
     return logits > 0
 
 
-def _matrix(output: Any) -> Tensor:
-    logits = logits_of(output)
+def _matrix(logits: Tensor) -> Tensor:
     return logits if logits.dim() == 2 else logits[:, None]

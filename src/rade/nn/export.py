@@ -1,0 +1,163 @@
+"""RADE-OFS at inference by plain tensor operations, for programs that are traced or exported.
+
+Sorting a graph and grouping its degrees depend on its values, which a program does not have. Here every step is one
+operation on all edges or all nodes, so that a program takes any graph; of the model it keeps parameters and rates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rade.moments.base import Coefficients
+from rade.moments.degrees import EDGE, LOOP, NONEDGE, Integral, expansion
+from rade.moments.normalised import Normalised
+from rade.nn.context import Context, Mode
+from rade.sums import Messages
+
+_exporting = getattr(torch.compiler, "is_exporting", bool)  # PyTorch before 2.7 has no such question
+
+
+def is_traced() -> bool:
+    """Whether a program is being made of the model, by `torch.jit.trace` or `torch.export`."""
+    return torch._C._get_tracing_state() is not None or bool(_exporting())
+
+
+def mean_of_views(layer: str, context: Context, given: dict[str, Any], mode: Mode) -> PlainGraph:
+    """The graph of a layer's call, as a program aggregates over it; refuses what no program can have."""
+    if mode != "mean" or not context.setting.noiseless:
+        raise RuntimeError(
+            "a program can hold the plain model, or RADE-OFS in evaluation: views are drawn for each call anew, and "
+            "noise is undone for one graph; call model.eval(), or trace rade.revert(model)"
+        )
+    x, edge_index = given["x"], given["edge_index"]
+    graph = PlainGraph(edge_index[1], edge_index[0], x[:, 0].detach(), context.batch_for(x.shape[0]), context, layer)
+    if given.get("edge_weight") is not None or given.get("edge_attr") is not None:
+        raise graph.refusal
+    return graph
+
+
+@dataclass(frozen=True, eq=False)
+class PlainGraph:
+    """The mean over the views of a graph without repeated edges, in the place of a sorted graph and of its adjacency.
+
+    Attributes:
+        target, source: [E] the ends of the edges; self-loops do not count.
+        column: [n] any column of the features, for the number of nodes: a program knows no other.
+        batch: [n] graph of each node; None: one graph.
+        context: where the rates come from.
+        layer: who asks.
+    """
+
+    target: Tensor
+    source: Tensor
+    column: Tensor
+    batch: Tensor | None
+    context: Context
+    layer: str
+
+    def __getattr__(self, name: str) -> Any:
+        """Whoever asks for more, attention say, needs a sorted graph."""
+        raise self.refusal
+
+    @property
+    def refusal(self) -> RuntimeError:
+        """Additions that depend on features, edge weights or attributes are found by algorithms, not by a formula."""
+        return RuntimeError(
+            f"the additions that RADE-OFS expects in {self.layer} cannot be traced or exported as it is called here, "
+            "only those of unweighted sums, means and symmetric normalisation; predict with this model as it is, or "
+            "trace rade.revert(model), which lacks them"
+        )
+
+    @cached_property
+    def cache(self) -> dict[Any, Any]:
+        """What layers share."""
+        return {}
+
+    @property
+    def num_nodes(self) -> Any:
+        """A number, or what a program has for it."""
+        return self.column.shape[0]
+
+    @cached_property
+    def _is_edge(self) -> Tensor:
+        return (self.target != self.source).double()
+
+    @cached_property
+    def degree(self) -> Tensor:
+        """[n] in double precision."""
+        return torch.zeros_like(self.column, dtype=torch.double).index_add(0, self.target, self._is_edge)
+
+    @cached_property
+    def size(self) -> Tensor:
+        """Number of nodes of each node's graph, [n] in double precision."""
+        return self._everyone(torch.ones_like(self.degree)).expand_as(self.degree)
+
+    @cached_property
+    def both_ways(self) -> Tensor:
+        """Whether every edge has its reverse."""
+        keys = (self.target * self.num_nodes + self.source, self.source * self.num_nodes + self.target)
+        first, second = (torch.sort(key).values for key in keys)
+        return (first == second).all()
+
+    @cached_property
+    def rates(self) -> tuple[Tensor, Tensor]:
+        """p and q as `RateState.rates_for` has them, from its buffers: a program keeps these."""
+        chosen = self.context.setting.rates
+        if chosen is not None:
+            return self._number(chosen.p), self._number(chosen.q)
+        p, rho, density, nodes = (self._number(value) for value in self.context.shares())
+        own = self._is_edge.sum() / (self.size - 1.0).sum().clamp(min=1.0)
+        q = (rho * torch.where(density.isnan(), own, density)).clamp(max=1.0)
+        count = torch.ones_like(self.degree).sum()
+        scaled = (q * nodes / count).clamp(max=1.0)
+        return p, torch.where(nodes.isnan() | (self.size != count).any(), q, scaled)
+
+    def _number(self, value: float | Tensor) -> Tensor:
+        return torch.as_tensor(value, dtype=torch.double, device=self.column.device)
+
+    def aggregate(self, coefficients: Coefficients, messages: Tensor | Messages) -> Tensor:
+        """Σ_j α_ij m_j, and Σ_nonedges E[α'_ij] m_j (Eq. 11): everybody, but for neighbors and the node itself."""
+        if type(coefficients) is not Normalised or isinstance(messages, Messages):
+            raise self.refusal
+        to, by, loop = (value[:, None] for value in coefficients._of_degrees(self.degree))
+        clean = to * self._neighbors(by * messages) + loop * messages
+        left, right = (value[:, None].to(messages.dtype) for value in self._expected(coefficients))
+        sent = right * messages
+        return clean + left * (self._everyone(sent) - self._neighbors(sent) - sent)
+
+    def _expected(self, of: Normalised) -> tuple[Tensor, Tensor]:
+        """Factors of the target and of the source of a non-edge, q f_i and f_j."""
+        left = self._power(of.loop + 1.0, NONEDGE, of.a) * self.rates[1]
+        if of.b == 0.0:
+            return left, torch.ones_like(left)
+        undirected = self._power(of.loop + 1.0, NONEDGE, of.b)
+        return left, torch.where(self.both_ways, undirected, self._power(of.loop, LOOP, of.b))
+
+    def _power(self, c: float, spent: tuple[int, int], power: float) -> Tensor:
+        """E[X^−s] for X = c + Bin(degree, 1−p) + Bin(others, q), of every node; over X > 0 where c = 0."""
+        if power == 0.0:
+            return torch.ones_like(self.degree)
+        p, q = self.rates
+        a = (self.degree - spent[0]).clamp(min=0.0)
+        b = (self.size - 1.0 - self.degree - spent[1]).clamp(min=0.0)
+        if c == 0.0:
+            stays, joins = (self._power(1.0, one, power + 1.0) for one in (EDGE, NONEDGE))
+            return a * (1.0 - p) * stays + b * q * joins
+        if self.context.setting.correction.moments == "delta":
+            return expansion(c + a * (1.0 - p) + b * q, a * p * (1.0 - p) + b * q * (1.0 - q), power)
+        return Integral(a[None], b[None], torch.full_like(a[None], c), p, q).values((power,))[0][0]
+
+    def _neighbors(self, x: Tensor) -> Tensor:
+        sent = x.index_select(0, self.source) * self._is_edge[:, None].to(x.dtype)
+        return torch.zeros_like(x).index_add(0, self.target, sent)
+
+    def _everyone(self, x: Tensor) -> Tensor:
+        """The sum over each node's graph; there are no more graphs than nodes."""
+        if self.batch is None:
+            return x.sum(0, keepdim=True)
+        return torch.zeros_like(x).index_add(0, self.batch, x).index_select(0, self.batch)

@@ -1,0 +1,104 @@
+"""Programs made of RADE-OFS, which adds its expected additions by plain operations: they take any graph."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch_geometric.nn as pyg
+from torch_geometric.nn import GAT, GCN, GIN, GraphSAGE, Sequential
+
+import rade
+from zoo import normal, random_edges, seeded
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # tracing tells a lot about PyTorch itself
+X, EDGES = normal(60, 8), random_edges(60, 120)
+LARGER, OTHERS = normal(90, 8, seed=1), random_edges(90, 150)
+ONE_WAY = OTHERS[:, OTHERS[0] < OTHERS[1]]
+SHAPES = {"args": ({0: torch.export.Dim("nodes", min=2)}, {1: torch.export.Dim("edges", min=2)})}
+
+
+def one(layer: torch.nn.Module) -> torch.nn.Module:
+    return Sequential("x, edge_index", [(layer, "x, edge_index -> x")])
+
+
+KINDS = {
+    "GCN": lambda: GCN(8, 16, 2, 3),
+    "GraphSAGE": lambda: GraphSAGE(8, 16, 2, 3),
+    "GIN": lambda: GIN(8, 16, 2, 3),
+    "GraphConv": lambda: one(pyg.GraphConv(8, 3)),
+    "GCN without loops": lambda: one(pyg.GCNConv(8, 3, add_self_loops=False)),
+    "SG": lambda: one(pyg.SGConv(8, 3, 2)),
+    "TAG": lambda: one(pyg.TAGConv(8, 3, 2)),
+    "ARMA": lambda: one(pyg.ARMAConv(8, 3, 2, 2)),
+    "Cluster": lambda: one(pyg.ClusterGCNConv(8, 3)),
+}
+
+
+def shifting(build, **options) -> rade.RADE:
+    model = rade.RADE(seeded(build), "ofs", rule=rade.Constant(0.3, 0.5), **options)
+    model.train()(X, EDGES)
+    return model.eval()
+
+
+@torch.no_grad()
+def same(program, model: rade.RADE) -> None:
+    """On the graph that it was made with, a larger one, a directed one, and one without edges to some nodes."""
+    for x, edges in ((X, EDGES), (LARGER, OTHERS), (LARGER, ONE_WAY), (X, EDGES[:, :60])):
+        torch.testing.assert_close(program(x, edges), model(x, edges), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_traced_program_shifts_as_the_model(name):
+    model = shifting(KINDS[name])
+    same(torch.jit.trace(model, (X, EDGES), check_trace=False), model)
+    with torch.no_grad():
+        shift = model(X, EDGES) - rade.revert(model)(X, EDGES)
+    assert float(shift.abs().max()) > 0.01
+
+
+@pytest.mark.parametrize("name", ["GCN", "GraphSAGE", "GIN"])
+def test_an_exported_program_shifts_as_the_model(name):
+    model = shifting(KINDS[name])
+    same(torch.export.export(model, (X, EDGES), dynamic_shapes=SHAPES).module(), model)
+
+
+@pytest.mark.parametrize("options", [{"density": 0.2}, {"correction": rade.Correction(moments="delta")}], ids=str)
+def test_options_are_kept(options):
+    model = shifting(KINDS["GCN without loops"], **options)
+    same(torch.jit.trace(model, (X, EDGES), check_trace=False), model)
+    untrained = rade.RADE(seeded(KINDS["GCN"]), "ofs", **options).eval()
+    same(torch.jit.trace(untrained, (X, EDGES), check_trace=False), untrained)
+
+
+class Pooled(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = GCN(8, 16, 2, 3)
+
+    def forward(self, x, edge_index, batch):
+        return pyg.global_add_pool(self.net(x, edge_index), batch)
+
+
+def test_graphs_of_a_batch_stay_apart():
+    batches = []
+    for sizes in ((20, 15, 25), (30,), (10, 40)):
+        first = torch.tensor([0, *sizes]).cumsum(0)
+        edges = [random_edges(n, 2 * n) + at for n, at in zip(sizes, first)]
+        batch = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+        batches.append((normal(sum(sizes), 8), torch.cat(edges, 1), batch))
+    model = rade.RADE(seeded(Pooled), "ofs", rule=rade.Constant(0.3, 0.5))
+    model.train()(*batches[0])
+    traced = torch.jit.trace(model.eval(), batches[0], check_trace=False)
+    with torch.no_grad():
+        for given in batches:  # PyG's pooling keeps the number of graphs: the rest is empty
+            expected = model(*given)
+            torch.testing.assert_close(traced(*given)[: len(expected)], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("how", [torch.jit.trace, torch.export.export])
+def test_what_has_no_formula_is_refused(how):
+    with pytest.raises(RuntimeError, match=r"RADE-OFS expects in GATConv cannot be traced.*rade\.revert\(model\)"):
+        how(shifting(lambda: GAT(8, 16, 2, 3)), (X, EDGES))
+    model = rade.RADE(seeded(KINDS["GCN"]), noise=rade.Rates(0.0, 0.01)).eval()
+    with pytest.raises(RuntimeError, match=r"a program can hold the plain model, or RADE-OFS in evaluation"):
+        how(model, (X, EDGES))

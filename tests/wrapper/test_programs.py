@@ -1,0 +1,122 @@
+"""Mixed precision, and programs made of a model: by `torch.jit.trace`, `torch.export` and `torch.compile`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+from torch_geometric.nn import GAT, GCN, GIN, GraphSAGE
+
+import rade
+from zoo import EDGES, LABELS, X, seeded
+
+
+def trained(kind: type, mixed: bool) -> tuple[rade.RADE, torch.Tensor]:
+    net = seeded(lambda: kind(8, 16, 2, 3))
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+    model = rade.RADE(net, "ofs", rule=rade.GradNorm(), generator=torch.Generator().manual_seed(0)).follow(optimizer)
+    for _ in range(3):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+            loss = cross_entropy(model.train()(X, EDGES), LABELS)
+        loss.backward()
+        optimizer.step()
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+        return model, model.eval()(X, EDGES)
+
+
+@pytest.mark.parametrize("kind", [GCN, GIN, GAT, GraphSAGE])
+def test_training_under_autocast_is_that_without_it_but_for_rounding(kind):
+    (exact, output), (mixed, rounded) = (trained(kind, mixed) for mixed in (False, True))
+    assert mixed.rates.p == pytest.approx(exact.rates.p, abs=1e-4)
+    assert mixed.rates.p != 0.5
+    assert float((rounded.float() - output).abs().max()) < 0.05 * float(output.abs().max())
+
+
+def test_adapting_inside_autocast_changes_nothing():
+    model = rade.RADE(seeded(lambda: GCN(8, 16, 2, 3)), rule=rade.GradNorm())
+    cross_entropy(model.train()(X, EDGES), LABELS).backward()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert model.adapt().dtype == torch.float32
+
+
+def test_a_model_in_bfloat16_is_told_of_autocast():
+    model = rade.RADE(GCN(8, 16, 2, 3)).to(torch.bfloat16)
+    with pytest.raises(ValueError, match=r"float32 or float64 on a CPU, got features in bfloat16.*torch\.autocast"):
+        model.train()(X.to(torch.bfloat16), EDGES)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("trained", [False, True])
+@pytest.mark.parametrize("kind", [GCN, GraphSAGE, GAT])
+def test_evaluation_can_be_traced(kind, trained):
+    """As TensorBoard's add_graph does; the program takes other graphs."""
+    model = rade.RADE(seeded(lambda: kind(8, 16, 2, 3)))
+    if trained:
+        model.train()(X, EDGES)
+    traced = torch.jit.trace(model.eval(), (X, EDGES), check_trace=False)
+    for edges in (EDGES, EDGES[:, :60], EDGES[:, :0]):
+        torch.testing.assert_close(traced(X, edges), model(X, edges), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("trained", [False, True])
+def test_evaluation_can_be_exported(trained):
+    model = rade.RADE(seeded(lambda: GCN(8, 16, 2, 3)))
+    if trained:
+        model.train()(X, EDGES)
+    edges = {1: torch.export.Dim("edges", min=2)}
+    program = torch.export.export(model.eval(), (X, EDGES), dynamic_shapes={"args": (None, edges)})
+    for given in (EDGES, EDGES[:, :60]):
+        torch.testing.assert_close(program.module()(X, given), model(X, given), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # the compiler looks at everything, and warns of what it looks at
+def test_a_compiled_model_computes_the_same():
+    """Graphs break at sparse structures, but outputs, gradients and rate steps are those of the plain model."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(10_000)  # the compiler goes deep, and a worker of the test suite starts deep
+    try:
+        torch._dynamo.reset()
+        found = [steps_of(compiled) for compiled in (False, True)]
+    finally:
+        sys.setrecursionlimit(limit)
+    assert all(torch.equal(one, other) for one, other in zip(*found))
+
+
+def steps_of(compiled: bool) -> list[torch.Tensor]:
+    net, generator = seeded(lambda: GCN(8, 6, 2, 3)), torch.Generator().manual_seed(0)
+    model = rade.RADE(net, "ofs", rule=rade.GradNorm(), generator=generator)
+    run = torch.compile(model, backend="eager") if compiled else model
+    logits = run.train()(X, EDGES)
+    cross_entropy(logits, LABELS).backward()
+    model.adapt(X, EDGES)
+    gradients = [parameter.grad for parameter in model.parameters()]
+    with torch.no_grad():
+        return [logits, *gradients, model.rate_state.first, run.eval()(X, EDGES)]
+
+
+@pytest.mark.filterwarnings("ignore")  # the compiler looks at everything, and warns of what it looks at
+@pytest.mark.parametrize("outside", [True, False], ids=["compile(RADE)", "RADE(compile)"])
+def test_few_programs_are_made(outside: bool) -> None:
+    """A program for each step of a layer's sums takes minutes to compile, and a view changes its shapes."""
+    programs = []
+
+    def backend(program: Any, inputs: Any) -> Callable[..., Any]:
+        programs.append(program)
+        return program.forward  # type: ignore[no-any-return]
+
+    torch._dynamo.reset()
+    net = GCN(8, 8, 2, 3)
+    wrap = [rade.RADE, lambda model: torch.compile(model, backend=backend)]
+    first, second = wrap if outside else wrap[::-1]
+    model = second(first(net))
+    outputs = [model(X, EDGES) for _ in range(3)]
+    assert not torch.equal(outputs[0], outputs[1])
+    assert len(programs) <= 12
+    torch._dynamo.reset()

@@ -1,0 +1,173 @@
+"""What survives saving, copying and pickling: rates, density, Adam's moments, the stream of views."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import io
+import pickle
+from typing import Any
+
+import pytest
+import torch
+from torch.optim.swa_utils import AveragedModel
+
+import rade
+from own_rule import Slow
+from zoo import EDGES, EVERY, LABELS, LAYERS, Net, X, adapting, seeded, training_step
+
+
+def fresh(variant: str = "ofs", seed: int = 9, layer: str = "GCNConv", **options: Any) -> rade.RADE:
+    return adapting(seeded(lambda: Net(EVERY[layer]), seed), variant, seed=seed, **options)
+
+
+def step(model: rade.RADE) -> None:
+    training_step(model, X, EDGES, labels=LABELS)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter -= 0.05 * parameter.grad
+    model.adapt(X, EDGES)
+
+
+def trained(steps: int = 3, **options: Any) -> rade.RADE:
+    model = fresh(seed=0, **options)
+    for _ in range(steps):
+        step(model)
+    return model
+
+
+def saved(what: Any, weights_only: bool) -> Any:
+    buffer = io.BytesIO()
+    torch.save(what, buffer)
+    buffer.seek(0)
+    return torch.load(buffer, weights_only=weights_only)
+
+
+def by_state_dict(model: rade.RADE, **options: Any) -> rade.RADE:
+    other = fresh(model.rade.variant, rule=model.rade.rule, **options)
+    other.load_state_dict(saved(model.state_dict(), weights_only=True))
+    return other
+
+
+def by_pickle(model: rade.RADE, **_: Any) -> rade.RADE:
+    return pickle.loads(pickle.dumps(model))
+
+
+def by_torch_save(model: rade.RADE, **_: Any) -> rade.RADE:
+    return saved(model, weights_only=False)
+
+
+every_way = pytest.mark.parametrize("way", [by_state_dict, by_pickle, by_torch_save])
+
+
+@every_way
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"variant": "of"}, {"layer": "GATConv-heads"}, {"layer": "GINConv"}, {"rule": Slow(p=0.3)}],
+    ids=["RADE-OFS", "RADE-OF", "GAT", "GIN", "own rule"],
+)
+def test_training_goes_on_bit_identically(way, options):
+    """Three more steps of both: the same views, gradients, rates and parameters; neither disturbs the other."""
+    model = trained(**options)
+    other = way(model, layer=options.get("layer", "GCNConv"))
+    assert other.rates == model.rates
+    torch.testing.assert_close(other.eval()(X, EDGES), model.eval()(X, EDGES))
+    for one in (model, other):
+        for _ in range(3):
+            step(one)
+    assert other.rates == model.rates
+    for kind in (torch.nn.Module.parameters, torch.nn.Module.buffers):
+        assert all(torch.equal(a, b) or bool(a.isnan().all()) for a, b in zip(kind(other), kind(model)))
+    assert torch.equal(other._context.generator.get_state(), model._context.generator.get_state())
+    assert torch.equal(other.eval()(X, EDGES), model.eval()(X, EDGES))
+
+
+def test_a_copy_keeps_its_named_head():
+    """The head is remembered by its path: in a copy it is the copy's."""
+    net = seeded(lambda: Net(LAYERS["GCNConv"]))
+    model = copy.deepcopy(adapting(net, readout=rade.Readout(head=net.head)))
+    assert model.rade.readout.head == "head"
+    assert model.wrapped.get_submodule(model.rade.readout.head) is not net.head
+
+
+def test_keys_of_the_wrapped_model_are_stable():
+    """Checkpoints of the plain model load into what is wrapped, and back; RADE's own say where they belong."""
+    plain, model = Net(LAYERS["GCNConv"]), trained()
+    keys = list(plain.state_dict())
+    model.wrapped.load_state_dict(plain.state_dict())
+    assert [key.removeprefix("wrapped.") for key in model.state_dict() if key.startswith("wrapped.")] == keys
+    names = ("calls", "density", "first", "nodes", "p", "rho", "second", "skipped", "steps")
+    own = sorted(key for key in model.state_dict() if not key.startswith("wrapped."))
+    assert own == ["_extra_state", *(f"rate_state.{name}" for name in names)]
+    with pytest.raises(RuntimeError, match=r"model\.wrapped\.load_state_dict"):
+        model.load_state_dict(plain.state_dict())
+
+
+def test_a_model_prints_that_its_density_is_not_known_yet():
+    model = fresh(rule=rade.Constant(p=0.25))
+    assert "RateState(p=0.25, rho=0.2, density=unknown until the first graph)" in str(model)
+    model.train()(X, EDGES)
+    assert f"density={float(model.rate_state.density):.4g})" in str(model)
+
+
+@pytest.mark.parametrize("way", [copy.deepcopy, by_pickle, lambda model: AveragedModel(model).module])
+def test_copies_start_with_empty_memories_and_the_rates_of_now(way):
+    """Graphs and moments stay with the model, and so does what was said; tensors of a copy count changes anew."""
+    model = trained(rule=Slow(p=0.3))
+    for _ in range(2):
+        step(model)
+        other = way(model)
+        assert other.rates == model.rates
+        assert other.rates.p == float(other.rate_state.p)
+    assert len(model._context._graphs) > 0
+    assert (len(other._context._graphs), len(other._context._distributions)) == (0, 0)
+    assert other._latest is other._context.current is other._context.reached is None
+    assert other._meeting.warnings._said == set()
+    assert other.wrapped.convs[0]._context is other._context
+
+
+def test_graphs_are_recalled_by_memory_and_forgotten_with_it():
+    model, edges = fresh(density=0.2).eval(), EDGES.clone()  # in training the last call is kept for its rate step
+    for given in (edges, edges.detach(), edges[:, :]):
+        model(X, given)
+    graphs = model._context._graphs
+    ((_, _, before),) = graphs._kept.values()
+    edges[:, :] = EDGES  # written to, with the same numbers: another version
+    model(X, edges)
+    ((_, _, after),) = graphs._kept.values()
+    assert after is not before
+    del edges, given
+    gc.collect()
+    assert len(graphs) == 0
+
+
+def test_rates_that_move_do_not_fill_the_memory():
+    model = fresh(density=0.2).eval()
+    for factor in range(9):
+        model.by(rade.Expected(rates=rade.Rates(0.1 * factor, 0.1)))(X, EDGES)
+    assert len(model._context._distributions) <= 4
+
+
+def test_an_average_learns_beside_its_model():
+    """`AveragedModel` has the mean parameters, its own views, and predicts like any model."""
+    model = trained()
+    average = AveragedModel(model)
+    for _ in range(2):
+        step(model)
+        average.update_parameters(model)
+    assert average(X, EDGES).shape == (len(X), 3)
+    assert not torch.equal(average.train()(X, EDGES), model.train()(X, EDGES))
+    assert not torch.equal(average.module.wrapped.head.weight, model.wrapped.head.weight)
+
+
+def test_reset_parameters_takes_the_rates_along():
+    class Resets(Net):
+        def reset_parameters(self) -> None:
+            for part in (*self.convs, self.head):
+                part.reset_parameters()
+
+    model = adapting(Resets(LAYERS["GCNConv"]), density=0.2)
+    step(model)
+    model.reset_parameters()
+    assert model.rates == rade.Rates(0.5, 0.1)
+    assert not hasattr(trained(), "reset_parameters")

@@ -1,0 +1,206 @@
+"""Every training call draws fresh views, whatever the model does with its graph, and they are unbiased."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+import torch_geometric.nn as pyg
+from torch import Tensor, nn
+from torch_geometric import EdgeIndex
+from torch_geometric.data import Batch, Data
+from torch_geometric.utils import to_torch_coo_tensor, to_torch_csr_tensor
+
+import rade
+import rade.graph.sparse  # takes the warning of sparse tensors, which torch gives once per process
+from zoo import (
+    CLASSES,
+    EDGES,
+    EVERY,
+    FEATURES,
+    LAYERS,
+    NODES,
+    Net,
+    X,
+    normal,
+    random_edges,
+    seeded,
+    wrapped,
+)  # fmt: skip
+
+
+def views_of(model: rade.RADE, *args: Any, **kwargs: Any) -> list[rade.View]:
+    """The views that a training call draws."""
+    drawn: list[rade.View] = []
+    draw = model._context.draw
+    model._context.draw = lambda distribution: drawn.append(draw(distribution)) or drawn[-1]  # type: ignore
+    try:
+        model.train()(*args, **kwargs)
+    finally:
+        del model._context.__dict__["draw"]
+    return drawn
+
+
+def differs(model: rade.RADE, *args: Any, **kwargs: Any) -> bool:
+    """Whether two training calls do, for a model whose only randomness is that of views."""
+    with torch.no_grad():
+        one, other = (model.train()(*args, **kwargs) for _ in range(2))
+    return bool(torch.isfinite(one).all()) and not torch.equal(one, other)
+
+
+def away(model: rade.RADE, *args: Any, views: int = 1000) -> float:
+    """How far the mean of training calls is from evaluation, in standard errors of the output that is farthest off."""
+    with torch.no_grad():
+        seen = torch.stack([model.train()(*args) for _ in range(views)]).double()
+        return float(((seen.mean(0) - model.eval()(*args)).abs() / (seen.std(0) / views**0.5 + 1e-6)).max())
+
+
+def test_each_layer_has_its_own_view_or_all_share_one_and_each_call_draws_anew():
+    for shared, count in ((False, 4), (True, 2)):
+        model = wrapped(views=rade.Views(shared=shared))
+        seen = [view.kept.tolist() for view in (*views_of(model, X, EDGES), *views_of(model, X, EDGES))]
+        assert len(seen) == count
+        assert all(one != other for k, one in enumerate(seen) for other in seen[:k])
+
+
+@pytest.mark.parametrize(("p", "rho"), [(0.5, 0.0), (0.0, 0.5)], ids=["drops", "additions"])
+def test_drops_or_additions_alone(p, rho):
+    (view, _) = views_of(wrapped(rule=rade.Constant(p, rho)), X, EDGES)
+    assert bool(view.kept.all()) == (p == 0)
+    assert (view.added.size == 0) == (rho == 0)
+    assert torch.equal(view.kept, view.kept[view.graph.pattern.transposition])  # both directions go together
+
+
+def test_a_generator_or_the_seed_of_torch_reproduces_a_training():
+    before, found = torch.get_rng_state(), [wrapped(seed=seed).train()(X, EDGES) for seed in (0, 0, 1)]
+    assert torch.equal(torch.get_rng_state(), before)  # which is left alone
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        found.append(rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"]))).train()(X, EDGES))
+    for one, same, other in (found[:3], found[3:]):
+        assert torch.equal(one, same)
+        assert not torch.equal(one, other)
+
+
+@pytest.mark.parametrize("variant", ["of", "ofs"])
+@pytest.mark.parametrize("name", ["GCNConv", "GINConv", "GATConv"])
+def test_training_on_the_mean_over_views_is_what_inference_does(name, variant):
+    """Nothing is drawn: logits of training are those of evaluation, and gradients flow."""
+    net, views = seeded(lambda: Net(EVERY[name])), rade.Views(sampling="expected")
+    model = wrapped(net, variant, rule=rade.Constant(0.3, 0.5), views=views)
+    model.train()(X, EDGES)  # the density is seen
+    assert not views_of(model, X, EDGES)
+    output = model(X, EDGES)
+    torch.testing.assert_close(output, model.eval()(X, EDGES))
+    output.square().sum().backward()
+    assert all(bool(parameter.grad.isfinite().all()) for parameter in net.parameters())
+
+
+class TakesBatch(Net):
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None) -> Tensor:
+        return super().forward(x, edge_index)
+
+
+class TakesData(Net):
+    def forward(self, data: Data) -> Tensor:
+        return super().forward(data.x, data.edge_index)
+
+
+GRAPHS = Batch.from_data_list(
+    [Data(x=normal(9 + k, FEATURES, seed=k), edge_index=random_edges(9 + k, 14, seed=k)) for k in range(5)]
+)
+IN_TURN = torch.arange(NODES) % 2  # the nodes of two graphs are mixed
+APART = EDGES[:, IN_TURN[EDGES[0]] == IN_TURN[EDGES[1]]]
+BATCHES: dict[str, tuple[type[Net], tuple[Any, ...], dict[str, Any], Tensor]] = {
+    "by position": (TakesBatch, (GRAPHS.x, GRAPHS.edge_index, GRAPHS.batch), {}, GRAPHS.batch),
+    "by name": (TakesBatch, (GRAPHS.x,), {"edge_index": GRAPHS.edge_index, "batch": GRAPHS.batch}, GRAPHS.batch),
+    "Data": (TakesData, (GRAPHS,), {}, GRAPHS.batch),
+    "not ascending": (TakesBatch, (X, APART, IN_TURN), {}, IN_TURN),
+}
+
+
+@pytest.mark.parametrize("how", BATCHES)
+def test_nothing_is_added_between_the_graphs_of_a_batch(how):
+    kind, args, kwargs, batch = BATCHES[how]
+    plain = seeded(lambda: kind(LAYERS["GCNConv"]))
+    model = wrapped(copy.deepcopy(plain), rule=rade.Constant(0.2, 3.0))
+    for view in views_of(model, *args, **kwargs):
+        assert view.added.size > 0
+        assert torch.equal(batch[view.added.source], batch[view.added.target])
+    torch.testing.assert_close(model.eval()(*args, **kwargs), plain(*args, **kwargs))
+
+
+def test_the_same_edges_with_other_boundaries_are_another_graph():
+    model = wrapped(seeded(lambda: TakesBatch(LAYERS["GCNConv"])), "ofs", density=0.3).eval()
+    one, two = model(X, APART), model(X, APART, IN_TURN)
+    assert not torch.allclose(one, two)
+    assert torch.equal(model(X, APART), one)
+
+
+class Changing(nn.Module):
+    """Another graph in the second layer: fewer edges, and more nodes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.conv2 = pyg.GCNConv(FEATURES, 6), pyg.SAGEConv(6, CLASSES)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        x = self.conv1(x, edge_index).relu()
+        return self.conv2(torch.cat([x, x[:2]]), edge_index[:, edge_index.sum(0) % 3 > 0])
+
+
+MODELS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "another graph per layer": (Changing, (X, EDGES)),
+    "edges listed twice": (lambda: pyg.GraphSAGE(FEATURES, 6, 2, CLASSES), (X, torch.cat([EDGES, EDGES], 1))),
+    "EdgeIndex": (lambda: pyg.GCN(FEATURES, 6, 2, CLASSES), (X, EdgeIndex(EDGES, sparse_size=(NODES, NODES)))),
+    "sparse features": (lambda: pyg.GCN(FEATURES, 6, 2, CLASSES), (X.to_sparse_csr(), EDGES)),
+    "rade.Graph": (lambda: Net(LAYERS["GCNConv"]), (X, rade.Graph.from_edge_index(EDGES, NODES))),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant")
+@pytest.mark.parametrize("name", MODELS)
+def test_models_are_called_as_they_are(name):
+    """Views in training, gradients, evaluation that is the plain model's; `benchmarks/models.py` tries many more."""
+    build, args = MODELS[name]
+    net = seeded(build)
+    plain, model = copy.deepcopy(net).eval(), wrapped(net)
+    assert differs(model, *args)
+    model(*args).square().sum().backward()
+    assert any(parameter.grad is not None for parameter in net.parameters())
+    given = [EDGES if isinstance(value, rade.Graph) else value for value in args]
+    with torch.no_grad():
+        torch.testing.assert_close(model.eval()(*args), plain(*given), rtol=1e-4, atol=1e-5)
+    assert rade.check(seeded(build), *given).works
+
+
+def test_a_layer_with_a_cache_draws_views_all_the_same():
+    """Only evaluation uses it."""
+    conv = pyg.GCNConv(FEATURES, CLASSES, cached=True)
+    model = wrapped(conv)
+    assert differs(model, X, EDGES)
+    assert conv._cached_edge_index is None
+    before = model.eval()(X, EDGES)
+    assert conv._cached_edge_index is not None
+    assert differs(model, X, EDGES)
+    torch.testing.assert_close(model.eval()(X, EDGES), before)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse", "ignore:Converting sparse tensor")
+@pytest.mark.parametrize("weights", [None, torch.linspace(0.5, 1.5, EDGES.shape[1])], ids=["ones", "weights"])
+@pytest.mark.parametrize("form", [to_torch_csr_tensor, to_torch_coo_tensor], ids=["csr", "coo"])
+@pytest.mark.parametrize("layer", [pyg.GCNConv, pyg.GraphConv, pyg.SAGEConv])
+def test_views_of_a_transposed_sparse_adjacency(layer, form, weights):
+    """The mean over 400 views is the plain output to five deviations; entries that are no weights have no views."""
+    adj_t, plain = form(EDGES.flip(0), weights, size=(NODES, NODES)), seeded(lambda: layer(FEATURES, CLASSES))
+    model = wrapped(copy.deepcopy(plain))
+    if layer is pyg.SAGEConv and weights is not None:
+        with pytest.warns(UserWarning, match=r"SAGEConv aggregated as without RADE: edges came as a sparse matrix"):
+            torch.testing.assert_close(model.train()(X, adj_t), plain(X, adj_t))
+        assert "as without RADE" in str(rade.check(plain, X, adj_t))
+    else:
+        assert differs(model, X, adj_t)
+        assert away(model, X, adj_t, views=400) < 5
+    torch.testing.assert_close(model.eval()(X, adj_t), plain(X, adj_t))
