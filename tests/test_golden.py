@@ -217,7 +217,7 @@ def measured(case: Case) -> dict[str, list[float]]:
             inputs["value"] = torch.rand(*shape) + 0.5
         net.eval()(x, edge_index, **inputs)  # lazy layers
         labels = torch.randint(CLASSES, (case.graphs if case.pooled else NODES,))
-        options = {"correction": rade.Correction(tolerance=1e-5)} | case.options  # that of attention when they were kept
+        options = {"correction": rade.Correction(tolerance=1e-5)} | case.options  # as they were written
         if case.directed:
             options["views"] = rade.Views(directed=True)
         generator = torch.Generator().manual_seed(3)
