@@ -138,7 +138,8 @@ class Adjacency:
                 "messages of single edges (edge_attr) are not told apart where noise in the graph is undone; leave out "
                 "edge_attr or noise"
             )
-        return self.sums(coefficients).at(self.targets, self.sources).apply(messages)
+        sums = self.sums(coefficients)
+        return sums.apply(messages) if self.targets is None else sums.at(self.targets, self.sources).apply(messages)
 
     def sums(self, coefficients: Coefficients) -> Sums:
         """How messages are summed; layers whose coefficients have equal keys share it."""

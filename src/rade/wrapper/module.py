@@ -20,7 +20,7 @@ from torch_geometric.data import Data, HeteroData
 from rade.distribution import NO_NOISE, Correction, Rates, Variant, Views, variant_of
 from rade.errors import outside
 from rade.graph.graph import Graph
-from rade.graph.sparse import is_sparse, without_autocast
+from rade.graph.sparse import without_autocast
 from rade.nn.base import convolutions
 from rade.nn.context import Batch, Context, Pass, Setting
 from rade.nn.trace import evaluating, path_of
@@ -494,7 +494,7 @@ def _is_finite(x: Tensor) -> bool:
     """Whether features are; looked at once for each tensor in memory."""
     if x.layout not in (torch.strided, torch.sparse_csr):  # no features, but the matrix of a graph
         return True
-    values = x.values() if is_sparse(x) else x
+    values = x.values() if x.layout is torch.sparse_csr else x
     # The sum alone tells almost always, in one pass and without a mask; finite values may still overflow it.
     return _finite.get(
         (values,), None, lambda: bool(torch.isfinite(values.sum())) or bool(torch.isfinite(values).all())
