@@ -56,13 +56,8 @@ class Projection(nn.Module):
         return linear(self.linear, x)
 
 
-def _each_node(x: Tensor, batch: Tensor | None) -> Tensor:
-    """Every node keeps its own row."""
-    return x
-
-
 # From rows of nodes [n, F] to rows of graphs [graphs, F].
-POOLS: dict[str, Callable[..., Tensor]] = {"none": _each_node, "sum": global_add_pool, "mean": global_mean_pool}
+POOLS: dict[str, Callable[..., Tensor]] = {"sum": global_add_pool, "mean": global_mean_pool}
 
 
 class Pool(nn.Module):
@@ -74,7 +69,7 @@ class Pool(nn.Module):
 
     def forward(self, x: Tensor, batch: Tensor | None) -> Tensor:
         """x: [n, F], batch: [n]; returns [graphs, F], or x."""
-        return POOLS[self.kind](x, batch)
+        return x if self.kind == "none" else POOLS[self.kind](x, batch)
 
 
 class Backbone(nn.Module):

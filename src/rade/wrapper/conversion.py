@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable
 from functools import singledispatch
 from typing import Any, cast
@@ -41,7 +40,7 @@ TWINS: dict[type[Module], type[CorrectedConv]] = {
     pyg.SimpleConv: nn.SimpleConv,
 }
 
-EDGES = {"edge_index", "edge_index_dict", "pos_edge_index"}  # arguments that hold edges, of which views are drawn
+FIXED = (pyg.MeshCNNConv,)  # every edge of a mesh has four neighbors, in order: a view has no meaning
 
 
 def convert(model: Module) -> Module:
@@ -53,11 +52,11 @@ def convert(model: Module) -> Module:
     if not any(isinstance(module, pyg.MessagePassing) for module in model.modules()):
         raise ValueError(f"expected a model built from graph convolutions, but {type(model).__name__} has none")
     for module in model.modules():
-        if isinstance(module, pyg.MessagePassing) and not isinstance(module, CorrectedConv) and takes_edges(module):
+        if isinstance(module, pyg.MessagePassing) and not isinstance(module, (CorrectedConv, *FIXED)):
             _forget_propagate(module)
             module.__class__ = cast(type[pyg.MessagePassing], twin_of(type(module)))
     if not convolutions(model):
-        raise ValueError("no layer of the model takes an edge_index: there is no graph to draw views of")
+        raise ValueError("the layers of the model need each of their edges (meshes): there are no views of those")
     return model
 
 
@@ -88,11 +87,6 @@ def register(layer: type[Module], by: type[Module] | type[Coefficients]) -> None
         raise TypeError(f"{by.__name__} needs a method coefficients of its own; docs/theory.md shows one")
     else:
         TWINS[layer] = by
-
-
-def takes_edges(module: Module) -> bool:
-    """Whether a layer takes an edge_index, or several: some build a graph of their own."""
-    return not EDGES.isdisjoint(inspect.signature(type(module).forward).parameters)
 
 
 def twin_of(layer: type[Module]) -> type[CorrectedConv]:
