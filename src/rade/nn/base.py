@@ -275,8 +275,8 @@ class CorrectedConv:
     def _corrected(self, given: dict[str, Any], views: LayerViews) -> Any:
         """The layer's output by RADE's sums, in full precision, whatever the caller's autocast says."""
         x = given["x"]
-        if isinstance(x, Tensor) and len(x) != views.nodes:
-            raise ValueError(f"{type(self).__name__} got features of {len(x)} nodes on a graph of {views.nodes}")
+        if isinstance(x, Tensor) and x.shape[0] != views.nodes:  # len(x) would fix the number in an exported program
+            raise ValueError(f"{type(self).__name__} got features of {x.shape[0]} nodes on a graph of {views.nodes}")
         given = {**given, "edge_index": views}
         if isinstance(x, Tensor) and torch.is_autocast_enabled(x.device.type):
             with without_autocast(x.device):

@@ -206,7 +206,8 @@ class Context:
                 if self.generator.device != edge_index.device:
                     self.generator = moved(self.generator, edge_index.device)
                 p, rho = (float(share) for share in self.shares()[:2])
-                drawn = Between.draw(edge_index, sources, targets, (p, rho), self.generator)
+                batch = self.batch_for(sources) if sources == targets else None
+                drawn = Between.draw(edge_index, sources, targets, (p, rho), self.generator, batch)
                 other = present.reverse_of(place, call, number)
                 drawn = drawn.as_reverse_of(other) if isinstance(other, Between) else drawn
                 present.keep(place, drawn, call, number)
