@@ -43,7 +43,7 @@ def fitting(build: Callable[[Collection[str]], Table], dispensable: Sequence[str
 
 
 def lined_up(headings: Sequence[str], lines: Iterable[Sequence[str]], left: Collection[str], **look: Any) -> Table:
-    """Lines of text under headings: the columns named in `left` to the left, which may be broken; others to the right."""
+    """Lines of text under headings: columns named in `left` to the left, where texts may be broken; others right."""
     table = Table(**({"box": None, "pad_edge": False, "header_style": "bold"} | look))
     for heading in headings:
         text = heading in left
