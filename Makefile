@@ -57,7 +57,7 @@ docs: $(VENV)/.docs        ## the documentation as pages: docs/_build/html/index
 	$(BIN)/python docs/check_links.py docs/_build/html
 
 pictures: $(STAMP)         ## draw the pictures of the documentation again
-	for script in views jacobian rates noise diagnose results; do (cd docs/pictures && ../../$(BIN)/python $$script.py) || exit 1; done
+	for script in demo diagnose jacobian moments noise rates results views; do (cd docs/pictures && ../../$(BIN)/python $$script.py) || exit 1; done
 
 notebooks: $(VENV)/.docs   ## write the notebooks from their scripts and execute them
 	$(BIN)/python docs/write_notebooks.py
@@ -76,7 +76,7 @@ OLDEST_TESTS  ?= tests src
 $(OLDEST_VENV)/.ready: pyproject.toml constraints-oldest.txt
 	$(OLDEST_PYTHON) -m venv $(OLDEST_VENV)
 	$(OLDEST_VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints-oldest.txt $(OLDEST_INDEX) \
-		-e ".[ogb,tensorboard,lightning,tune]" pytest pytest-xdist hypothesis nbformat nbclient ipykernel "setuptools>=77" wheel
+		-e ".[ogb,lightning,tune]" pytest pytest-xdist hypothesis nbformat nbclient ipykernel "setuptools>=77" wheel
 	touch $@
 
 test-oldest: $(OLDEST_VENV)/.ready  ## the tests, all but the slow ones, with the lowest promised versions

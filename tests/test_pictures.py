@@ -22,18 +22,7 @@ def test_every_script_has_its_two_pictures(name):
 
 
 def test_there_are_no_pictures_without_a_script():
-    assert (
-        {path.stem.rsplit("-", 1)[0] for path in FOLDER.glob("*.svg")}
-        == set(SCRIPTS)
-        == {
-            "diagnose",
-            "jacobian",
-            "noise",
-            "rates",
-            "results",
-            "views",
-        }
-    )
+    assert {path.stem.rsplit("-", 1)[0] for path in FOLDER.glob("*.svg")} == set(SCRIPTS)
 
 
 def test_the_picture_of_stored_numbers_is_drawn_again_the_same(tmp_path, monkeypatch):
@@ -46,4 +35,4 @@ def test_the_picture_of_stored_numbers_is_drawn_again_the_same(tmp_path, monkeyp
         noise.draw("noise", (9.5, 3.2), noise.content)
         drawn.append((tmp_path / "noise-dark.svg").read_bytes())
     assert drawn[0] == drawn[1]
-    assert b"rade-ofs" in drawn[0]
+    assert b"trusted by features" in drawn[0]

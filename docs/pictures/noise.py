@@ -1,57 +1,54 @@
-"""Test accuracy on damaged graphs, by how much is missing or spurious: trained on clean graphs, embedded block model.
+"""Test accuracy on graphs with spurious edges, plain and denoised, from the rows in results/studies/noisy."""
 
-Measures for a few minutes if noise.json is not there, else draws what it holds.
-"""
+import sys
+from statistics import fmean, stdev
 
-import json
-from itertools import chain
-
-import numpy as np
 from matplotlib.figure import Figure
 from style import HERE, Colours, draw
 
-from rade.commands.demo import Stress, stress
-from rade.data import load
-from rade.train.settings import make_order
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from noisy_rows import BySeed, Store, accuracy, read  # noqa: E402 - from the folder above
 
-LEVELS = (0.0, 0.2, 0.4, 0.6, 0.8)
-METHODS = {"none": "text", "dropout": "green", "rade-of": "blue", "rade-ofs": "orange"}
-GRAPHS = 10
+from rade.data import resolve  # noqa: E402
+from rade.statistics import quantile  # noqa: E402
 
-
-def measured() -> Stress:
-    """Every method on every graph; the numbers are kept beside this script."""
-    file = HERE / "noise.json"
-    if not file.exists():
-        missing = {f"missing {level}": (level, 0.0) for level in LEVELS}
-        spurious = {f"spurious {level}": (0.0, level) for level in LEVELS}
-        plan = make_order({"dataset": "csbm", "method": list(METHODS)})
-        graphs = [load("csbm", seed=seed) for seed in range(GRAPHS)]
-        found = stress(graphs, plan.settings, conditions=dict(chain(missing.items(), spurious.items())))
-        file.write_text(json.dumps(found.to_json(), indent=1) + "\n")
-    return Stress(**dict(sorted(json.loads(file.read_text()).items(), reverse=True)))
+ADDED = {"clean": 0, "add10": 0.1, "add30": 0.3, "add100": 1, "add200": 2}  # spurious edges for each real one
+WAYS = {
+    "plain": ("plain", "grey", "o"),
+    "cut": ("least similar edges cut", "orange", "v"),
+    "estimated-mean": ("Denoised, edges trusted alike", "green", "s"),
+    "estimated": ("Denoised, edges trusted by features", "blue", "D"),
+}
 
 
-STUDY = measured()
+def panels() -> dict[str, dict[str, BySeed]]:
+    """Rows by data set and corruption: a GCN that was trained plainly on the clean graph."""
+    folder = ROOT / "results" / "studies" / "noisy"
+    store = Store.of([*read(folder / "rows.jsonl.gz"), *read(folder / "table.jsonl.gz")])
+    chosen = {key[0]: cells for key, cells in store.cells.items() if key[1:] == ("gcn", "none", "clean")}
+    return {name: cells for name, cells in chosen.items() if "add100" in cells}
 
 
 def content(figure: Figure, colours: Colours) -> None:
-    """Means with 95 % intervals over graphs."""
-    panels = figure.subplots(1, 2, sharey=True)
-    labels = {"missing": "share of edges removed", "spurious": "random edges added, per real edge"}
-    for panel, (kind, label) in zip(panels, labels.items()):
-        for number, (method, colour) in enumerate(METHODS.items()):
-            bands = [STUDY.interval(method, f"{kind} {level}") for level in LEVELS]
-            mean = np.array([band.mean for band in bands])
-            reach = np.array([(band.high or band.mean) - band.mean for band in bands])
-            where = np.array(LEVELS) + 0.012 * (number - 1.5)  # side by side, or the bars would hide each other
-            panel.errorbar(where, mean, reach, color=colours[colour], marker="o", markersize=3, capsize=2, label=method)
-        panel.set_xlabel(label)
+    """A panel per data set; bars are 95 % intervals over seeds."""
+    found = panels()
+    axes = figure.subplots(2, -(-len(found) // 2), sharex=True, sharey=True)
+    for panel, (name, cells) in zip(axes.flat, found.items()):
+        for way, (label, colour, marker) in WAYS.items():
+            scores = {ADDED[one]: list(accuracy(cells[one], way).values()) for one in ADDED if one in cells}
+            scores = {added: values for added, values in scores.items() if len(values) > 1}
+            reach = [quantile(len(v) - 1) * stdev(v) / len(v) ** 0.5 for v in scores.values()]
+            style = {"marker": marker, "markersize": 4, "capsize": 2, "color": colours[colour], "label": label}
+            panel.errorbar(list(scores), [fmean(values) for values in scores.values()], yerr=reach, **style)
+        panel.set_title(f"{resolve(name).title}, {len(cells['add100'])} seeds", fontsize=10)
         panel.grid()
-    panels[0].set_ylabel("test accuracy in %")
-    panels[1].legend()
-    figure.suptitle(f"mean and 95 % interval over {GRAPHS} graphs", fontsize=10)
+    for panel in axes[-1]:
+        panel.set_xlabel("spurious edges for each real one")
+    for panel in axes[:, 0]:
+        panel.set_ylabel("test accuracy in %")
+    axes[0][0].legend(fontsize=7)
 
 
 if __name__ == "__main__":
-    draw("noise", (9.5, 3.2), content)
+    draw("noise", (9.5, 5.2), content)

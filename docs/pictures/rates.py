@@ -1,56 +1,68 @@
-"""How p and q move during training: two rules, both variants, on the embedded block model."""
+"""How p and ρ move in training: Cora, GCN, from p = ρ = 0.5, seeds 0 to 9 of the runs in results/."""
 
-import torch
+import csv
+import gzip
+import json
+from collections import defaultdict
+
 from matplotlib.figure import Figure
-from style import Colours, draw
-from torch.nn.functional import cross_entropy
-from torch_geometric.nn import GCN
+from style import HERE, Colours, draw
 
-import rade
+from rade.statistics import mean_curve
 
-EPOCHS = 150
+RESULTS = HERE.parents[1] / "results"
+FIRST = 0.5  # where both rates start
 RULES = {
-    "GradNorm, lr 0.01 (the paper's rule)": (rade.GradNorm(lr=0.01), "blue"),
-    "NoiseRatio": (rade.NoiseRatio(), "orange"),
+    ("rade-of", ""): ("GradNorm (the paper's rule), RADE-OF", "blue", "-"),
+    ("rade-ofs", ""): ("GradNorm, RADE-OFS", "blue", "--"),
+    ("rade-of-noise", "0.1"): ("NoiseRatio, ν = 0.1, RADE-OF", "orange", "-"),
+    ("rade-of-fixed", ""): ("Constant", "grey", ":"),
 }
+USUAL = {"layers": 2, "corrupt": "", "test_corrupt": "", "labels_per_class": 0, "train_items": 0, "train_share": 0.0}
 
 
-def trajectory(rule: rade.Rule, variant: str) -> tuple[list[float], list[float]]:
-    """p and q/density after every step."""
-    dataset = rade.data.csbm()
-    data, split = dataset.graphs[0], dataset.split(run=0)
-    torch.manual_seed(0)
-    net = GCN(dataset.features, 64, 2, dataset.classes)
-    optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
-    model = rade.RADE(net, variant, rule=rule, generator=torch.Generator().manual_seed(0)).follow(optimizer)
-    p, rho = [], []
-    for _ in range(EPOCHS):
-        model.train()
-        optimizer.zero_grad()
-        cross_entropy(model(data.x, data.edge_index)[split.train], data.y[split.train]).backward()
-        optimizer.step()
-        p.append(float(model.rates.p))
-        rho.append(float(model.rates.q) / dataset.density)
-    return p, rho
+def runs() -> dict[str, tuple[str, str]]:
+    """The method and its ν by the key of a run."""
+    found = {}
+    with (RESULTS / "runs.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            settings = json.loads(row["settings"])
+            method = row["method"], str(settings["options"].get("nu", ""))
+            usual = all(settings.get(name, value) == value for name, value in USUAL.items())
+            start = {settings["options"].get(name) for name in ("p", "rho")} == {FIRST}
+            if (row["dataset"], row["backbone"]) == ("cora", "gcn") and usual and start and int(row["seed"]) < 10:
+                found[row["key"]] = method
+    return found
 
 
-CURVES = {(name, variant): trajectory(rule, variant) for name, (rule, _) in RULES.items() for variant in ("of", "ofs")}
+def curves() -> dict[tuple[str, str], list[tuple[list[float], list[float]]]]:
+    """p and ρ after every epoch, of every run; the density that turns q into ρ is that of constant rates."""
+    wanted, found = runs(), defaultdict(list)
+    with gzip.open(RESULTS / "curves" / "cora.jsonl.gz", "rt", encoding="utf-8") as file:
+        for line in file:
+            run = json.loads(line)
+            if wanted.get(run["key"]) in RULES:
+                found[wanted[run["key"]]].append((run["p"], run["q"]))
+    density = found["rade-of-fixed", ""][0][1][0] / FIRST
+    return {rule: [(p, [value / density for value in q]) for p, q in found[rule]] for rule in RULES}
 
 
 def content(figure: Figure, colours: Colours) -> None:
-    """Drop rates on the left, add rates on the right."""
-    panels = figure.subplots(1, 2)
-    for (name, variant), curves in CURVES.items():
-        for panel, values in zip(panels, curves):
-            label = f"{name}, RADE-{variant.upper()}"
-            panel.plot(values, color=colours[RULES[name][1]], linestyle="-" if variant == "of" else "--", label=label)
-    for panel, label in zip(panels, ("drop rate p", "add rate q over the density")):
-        panel.set_xlabel("step")
-        panel.set_ylabel(label)
-        panel.set_ylim(0, None)
+    """Drop rates on the left, add rates on the right; single runs thin, their mean as far as all runs go."""
+    panels = figure.subplots(1, 2, sharey=True)
+    for rule, lines in curves().items():
+        label, colour, dash = RULES[rule]
+        for panel, values in zip(panels, zip(*lines)):
+            for one in values:
+                panel.plot(range(1, len(one) + 1), one, color=colours[colour], linewidth=0.5, alpha=0.4)
+            mean = mean_curve(values)
+            named = f"{label} ({len(values)} runs)"
+            panel.plot(range(1, len(mean) + 1), mean, color=colours[colour], linestyle=dash, linewidth=2, label=named)
+    for panel, title in zip(panels, ("drop rate p", "add rate ρ = q / density")):
+        panel.set(title=title, xlabel="epoch", ylim=(0, None))
         panel.grid()
-    panels[1].legend(fontsize=8)
+    panels[0].legend(fontsize=8)
 
 
 if __name__ == "__main__":
-    draw("rates", (9.5, 3.2), content)
+    draw("rates", (9.5, 3.4), content)

@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 from style import Colours, draw
 
 from rade import experiment
+from rade.data import resolve
 from rade.report import build, read_store
 from rade.report.cells import Cell
 from rade.report.figures import draw_forest
@@ -18,7 +19,7 @@ BACKBONE = "gcn"
 
 
 def compared() -> dict[str, tuple[Table, list[Cell]]]:
-    """By data set, the first table that has all three methods, and the cells that were run there."""
+    """By data set, the first table that has all three methods, and the cells that were run there; graphs last."""
     named = [experiment.load(name) for name in experiment.names()]
     asked = [one for one in named if {row.name for row in one.rows}.issuperset(METHODS)]
     found: dict[str, tuple[Table, list[Cell]]] = {}
@@ -27,7 +28,7 @@ def compared() -> dict[str, tuple[Table, list[Cell]]]:
             cells = table.at(dataset, BACKBONE)
             if any(cell.row.name in METHODS and table.against(cell) for cell in cells):
                 found.setdefault(dataset, (table, cells))
-    return found
+    return dict(sorted(found.items(), key=lambda item: resolve(item[0]).level != "node"))
 
 
 PLACES = compared()
@@ -45,7 +46,8 @@ def verdicts(name: str) -> list[Verdict | None]:
 
 def marked(dataset: str) -> str:
     """The name, with a star where runs depart from the protocol."""
-    return dataset + (" *" if any(cell.filled and cell.filled.departures for cell in PLACES[dataset][1]) else "")
+    departs = any(cell.filled and cell.filled.departures for cell in PLACES[dataset][1])
+    return resolve(dataset).title + (" *" if departs else "")
 
 
 def content(figure: Figure, colours: Colours) -> None:

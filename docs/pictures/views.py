@@ -82,4 +82,4 @@ def content(figure: Figure, colours: Colours) -> None:
 
 
 if __name__ == "__main__":
-    draw("views", (9.0, 2.4), content)
+    draw("views", (9.0, 2.0), content)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
@@ -17,6 +18,8 @@ from rade.runtime import by_fields
 
 MomentsName = Literal["exact", "delta"]
 SamplingName = Literal["bernoulli", "fixed", "expected"]
+Relation = tuple[str, str, str] | int  # an edge type, or the number of a kind of edges
+Reverse = tuple[tuple[Relation | str, Relation | str], ...] | str  # pairs of relations, or the prefix of reverses
 
 
 def number(rate: float | Tensor) -> float:
@@ -89,15 +92,20 @@ class Correction:
         moments: of random degrees and attention denominators: ``"exact"``, or the paper's second-order ``"delta"``
             expansion.
         cap: largest correction factor α/E[α']: a number, ``"none"``, or ``"auto"``, what the aggregator asks for.
+        tolerance: relative error that exact moments of attention may have: 1e-3 cannot be seen beside the noise of a
+            view, 1e-5 is for proofs and several times slower. Other aggregators have no such error.
     """
 
     moments: MomentsName = "exact"
     cap: float | Literal["auto", "none"] = "auto"
     by: Literal["moments", "pairs"] = "moments"
+    tolerance: float = 1e-3
 
     def __post_init__(self) -> None:
         choose("by", self.by, ("moments", "pairs"))
         choose("moments", self.moments, get_args(MomentsName))
+        if not 1e-5 <= self.tolerance <= 1.0:
+            raise ValueError(f"tolerance must lie in [1e-5, 1], got {self.tolerance!r}; 1e-5 is the finest there is")
         if self.cap not in ("auto", "none") and (isinstance(self.cap, str) or not self.cap >= 1.0):
             raise ValueError(f"cap must be 'auto', 'none' or a number >= 1, got {self.cap!r}")
 
@@ -121,13 +129,21 @@ class Views:
             Bernoulli ones.
         directed: whether each direction of an edge is dropped or added by itself, also where both are there. An
             ``edge_index`` with edges in one direction only is a directed graph in any case.
+        reverse: which relations are each other's reverse. A pair of nodes is then dropped, or added, in both or in
+            neither. By default those that PyG names so, ``("paper", "rev_writes", "author")``; or a dict from relations
+            to their reverses, by edge type, by the middle of it, or for `RGCNConv` by number; ``{}`` for none.
     """
 
     shared: bool = False
     sampling: SamplingName = "bernoulli"
     directed: bool = False
+    reverse: Reverse | Mapping[Relation | str, Relation | str] = "rev_"
 
     def __post_init__(self) -> None:
+        if isinstance(self.reverse, Mapping):
+            object.__setattr__(self, "reverse", tuple(self.reverse.items()))  # values can be compared and hashed
+        elif not isinstance(self.reverse, str | tuple):
+            raise ValueError(f"reverse must be a dict from relations to their reverses, got {self.reverse!r}")
         for name, value in (("shared", self.shared), ("directed", self.directed)):
             if not isinstance(value, bool):
                 raise ValueError(f"{name} must be True or False, got {value!r}")
