@@ -61,7 +61,7 @@ def flipping(patch: Any, flip: Flip) -> None:
         pattern = pattern_of_pairs(target[added], source[added], graph.num_nodes, graph.directed)
         return View(distribution, dense[graph.pattern.target, graph.pattern.source], pattern)
 
-    def between(edge_index: Tensor, sources: int, targets: int, rates: Any, generator: Any) -> Between:
+    def between(edge_index: Tensor, sources: int, targets: int, rates: Any, *_: Any) -> Between:
         pairs, pair = torch.unique(edge_index[1] * sources + edge_index[0], return_inverse=True)
         q = rates[1] * len(pairs) / (sources * targets)
         others = [k for k in range(sources * targets) if k not in pairs.tolist()] if q else []

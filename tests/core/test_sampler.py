@@ -12,7 +12,7 @@ from torch import Tensor
 from core.test_graph import ALL
 from rade import Graph, Rates, View, Views, sample_view
 from rade.distribution import Distribution
-from rade.graph.pairs import bernoulli_positions, fixed_positions, pair_count, rank_pairs, unrank_pairs
+from rade.graph.pairs import bernoulli_positions, fixed_positions
 from rade.testing.oracle import GRAPHS, adjacency, copies, nonedges, pairs_of, undirected
 from rade.views import draw
 
@@ -85,22 +85,6 @@ def test_extreme_rates(graph, sampling):
     assert everything.edge_index.shape[1] == int((graph.sizes * (graph.sizes - 1)).sum())
     nothing = drawn(graph, Rates(0.0, 0.0), seeded(), sampling)
     assert torch.equal(nothing.edge_index, graph.edge_index)
-
-
-@pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
-@pytest.mark.parametrize("n", [10**5, 2**20, 9_999_999, 10**7])
-def test_unranking_is_exact_for_large_graphs(n, directed):
-    """A million random ranks, and both ends of a hundred thousand rows, where the root may round across."""
-    size, generator = torch.tensor(n), seeded()
-    total = int(pair_count(size, directed))
-    row = torch.randint(n - 1, (100_000,), generator=generator)
-    ends = [rank_pairs(row, row + 1, size, directed), rank_pairs(row, torch.full_like(row, n - 1), size, directed)]
-    edges = torch.tensor([0, 1, total - 2, total - 1])
-    rank = torch.cat([torch.randint(total, (1_000_000,), generator=generator), *ends, edges])
-    target, source = unrank_pairs(rank, size, directed)
-    assert bool(((target >= 0) & (source >= 0) & (target < n) & (source < n) & (target != source)).all())
-    assert directed or bool((target < source).all())
-    assert torch.equal(rank_pairs(target, source, size, directed), rank)
 
 
 @pytest.mark.parametrize("rate", [1e-12, 1e-15, 1e-300])

@@ -47,7 +47,7 @@ text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 value = st.recursive(scalar | text, lambda inner: st.lists(inner, max_size=3), max_leaves=4)
 name = st.one_of(st.sampled_from(NAMES), st.sampled_from(NAMES), st.from_regex(r"[a-z_]{1,8}", fullmatch=True))
 FLAGS = ("--fixed-rates", "--resume", "--overwrite", "--json", "--no-such-option", "--")
-PATHS = ("--out", "--config", "--data-root", "--tensorboard")
+PATHS = ("--out", "--config", "--data-root")
 option = st.one_of(
     st.tuples(st.sampled_from([f"--{name.replace('_', '-')}" for name in NAMES]), scalar.map(str)),
     st.tuples(st.just("--set"), st.tuples(name, value).map(lambda pair: f"{pair[0]}={toml(pair[1])}")),

@@ -52,7 +52,7 @@ def all_views(distribution: Distribution) -> list[tuple[float, View]]:
             chance = (1 - p) ** sum(kept) * p ** (len(kept) - sum(kept)) * q ** sum(added)
             chance *= (1 - q) ** (len(added) - sum(added))
             pairs = graph.pairs_at(others[torch.tensor(added, dtype=torch.bool)])
-            found.append((chance, View(distribution, graph.on_entries(torch.tensor(kept)), pairs)))
+            found.append((chance, View(distribution, torch.tensor(kept)[graph.edge_of_entry], pairs)))
     return found
 
 

@@ -194,7 +194,7 @@ class Context:
 
     def between(self, layer: Module) -> Callable[..., Between]:
         """Views of edges between two kinds of nodes, for one call of a layer."""
-        present, shared = self._pass(), self.setting.views.shared
+        present, shared = self.current or self._pass(), self.setting.views.shared
         present.drew = True
         call = 0 if shared else present.enter(layer)
 
@@ -206,7 +206,8 @@ class Context:
                 if self.generator.device != edge_index.device:
                     self.generator = moved(self.generator, edge_index.device)
                 p, rho = (float(share) for share in self.shares()[:2])
-                drawn = Between.draw(edge_index, sources, targets, (p, rho), self.generator)
+                batch = self.batch_for(sources) if sources == targets else None
+                drawn = Between.draw(edge_index, sources, targets, (p, rho), self.generator, batch)
                 other = present.reverse_of(place, call, number)
                 drawn = drawn.as_reverse_of(other) if isinstance(other, Between) else drawn
                 present.keep(place, drawn, call, number)
@@ -243,7 +244,7 @@ class Context:
         """What each step of one call of a layer aggregates over, by its number; so are several views of a step."""
         if mode == "clean":
             return lambda step, number=0: Adjacency(graph)
-        present = self._pass()
+        present = self.current or self._pass()
         present.drew = True
         if present.graph is None:
             present.graph = graph
@@ -281,9 +282,7 @@ class Context:
         return draw(distribution, self.generator)
 
     def _pass(self) -> Pass:
-        """The present pass; in a backward pass the one whose output it came to; else one for this call alone."""
-        if self.current is not None:
-            return self.current
+        """Outside of any: in a backward pass the one whose output it came to; else one for this call alone."""
         if torch._C._current_graph_task_id() >= 0 and self.reached is not None:
             return self.reached
         return Pass()

@@ -32,17 +32,28 @@ class Between:
 
     @staticmethod
     def draw(
-        edge_index: Tensor, sources: int, targets: int, rates: tuple[float, float], generator: torch.Generator
+        edge_index: Tensor,
+        sources: int,
+        targets: int,
+        rates: tuple[float, float],
+        generator: torch.Generator,
+        batch: Tensor | None = None,
     ) -> Between:
-        """Every distinct pair is kept with 1−p, and every other one added with q = ρ · the relation's own density."""
+        """Every distinct pair is kept with 1−p, and every other one added with q = ρ · the relation's own density.
+
+        batch: [sources] the graph of each node, where senders and receivers are the same; graphs stay apart.
+        """
         (p, rho), device = rates, edge_index.device
         pairs, pair = torch.unique(edge_index[1] * sources + edge_index[0], return_inverse=True)
         kept = torch.rand(pairs.numel(), generator=generator, device=device) >= p
-        q = min(rho * pairs.numel() / max(sources * targets, 1), 1.0)
+        possible = sources * targets if batch is None else int(torch.bincount(batch).square().sum())
+        q = min(rho * pairs.numel() / max(possible, 1), 1.0)
         drawn = bernoulli_positions(sources * targets, q, generator, device)
         if pairs.numel():
             at = torch.searchsorted(pairs, drawn).clamp_(max=pairs.numel() - 1)
             drawn = drawn[pairs[at] != drawn]
+        if batch is not None:
+            drawn = drawn[batch[drawn % sources] == batch[drawn // sources]]
         return Between(sources, targets, pairs, pair, kept, drawn)
 
     @property
