@@ -91,7 +91,7 @@ class Pass:
         elif self.calls[layer] > 1:
             raise RuntimeError(
                 f"{type(layer).__name__} was called {self.calls[layer]} times in one pass, each on a view of its own, "
-                "and activation checkpointing cannot tell them apart; leave it out, or share one view, "
+                "and activation checkpointing cannot distinguish them; leave it out, or share one view, "
                 "views=rade.Views(shared=True)"
             )
         return self.calls[layer]

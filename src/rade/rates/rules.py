@@ -68,7 +68,7 @@ class Seen:
 
 def _declared(what: Reads, found: T | None) -> T:
     if found is None:
-        raise ValueError(f"this rule looks at {what} without having said so: put reads = ({what!r},) into its class")
+        raise ValueError(f"this rule looks at {what} but does not list it: put reads = ({what!r},) into its class")
     return found
 
 
@@ -102,7 +102,7 @@ class Rule(ABC):
         """Refuse views that tell a rule nothing: rates adapt by the noise that they bring."""
         if self.adapts and views.sampling == "expected":
             raise ValueError(
-                "sampling='expected' draws no views, so nothing tells rates where to go; keep them, "
+                "sampling='expected' draws no views, so rates cannot adapt; keep them constant, "
                 "rule=rade.Constant(p, rho)"
             )
 

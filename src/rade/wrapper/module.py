@@ -157,7 +157,7 @@ class RADE(Module):
                 told = "features must be finite, got NaN or infinity; clean them first (torch.nan_to_num)"
                 if self._latest is None and not self._meeting.warnings.steps:
                     raise ValueError(told)
-                self._meeting.warnings.say("features", f"{told}; the call goes on all the same")
+                self._meeting.warnings.say("features", f"{told}; the call continues")
 
     def _trained(self, run: partial[object], present: Pass, output: object) -> None:
         """Remember a training call; one without gradients is only a look."""
