@@ -76,7 +76,7 @@ OLDEST_TESTS  ?= tests src
 $(OLDEST_VENV)/.ready: pyproject.toml constraints-oldest.txt
 	$(OLDEST_PYTHON) -m venv $(OLDEST_VENV)
 	$(OLDEST_VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints-oldest.txt $(OLDEST_INDEX) \
-		-e ".[ogb,tensorboard,lightning,tune]" pytest pytest-xdist hypothesis nbformat nbclient ipykernel "setuptools>=77" wheel
+		-e ".[ogb,lightning,tune]" pytest pytest-xdist hypothesis nbformat nbclient ipykernel "setuptools>=77" wheel
 	touch $@
 
 test-oldest: $(OLDEST_VENV)/.ready  ## the tests, all but the slow ones, with the lowest promised versions

@@ -67,14 +67,6 @@ def test_imports_point_down(folder):
         assert folder != "data" or imported(path) <= DATA_MAY_KNOW, path
 
 
-def test_type_checking_imports_are_exempt(tmp_path):
-    file = tmp_path / "file.py"
-    file.write_text(
-        "if TYPE_CHECKING:\n    import rade.cli\nelse:\n    import rade.nn.base\nfrom rade.views import draw"
-    )
-    assert imported(file) == {"nn", "views"}
-
-
 def test_the_library_does_not_print():
     """The command line does."""
     for path in FILES:

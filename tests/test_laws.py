@@ -48,26 +48,26 @@ def keeps_its_mean(self: Coefficients, distribution: Distribution) -> Moments:
 def twice(self: Coefficients, distribution: Distribution) -> Moments:
     """A covariance that counts edges twice."""
     moments = Sum.variance(self, distribution)
-    return Moments(2.0 * moments.edges, moments.loop, moments.nonedges)
+    return replace(moments, edges=2.0 * moments.edges)
 
 
 def by_number(self: Coefficients, view: View) -> Weights:
-    """Coefficients that hang on how nodes are numbered."""
+    """Coefficients that depend on how nodes are numbered."""
     weights = Sum.on(self, view)
-    return Weights(weights.edges * (1.0 + self.graph.pattern.source), weights.loop, weights.added)
+    return replace(weights, edges=weights.edges * (1.0 + self.graph.pattern.source))
 
 
 def by_size(self: Coefficients) -> Weights:
-    """Coefficients that hang on the number of nodes of the whole batch."""
+    """Coefficients that depend on the number of nodes of the whole batch."""
     weights = Sum.clean(self)
-    return Weights(weights.edges / self.graph.num_nodes, weights.loop, weights.added)
+    return replace(weights, edges=weights.edges / self.graph.num_nodes)
 
 
 def coarse(self: Coefficients) -> Weights:
     """Coefficients that went through half precision, which float64 does not show."""
     weights = Sum.clean(self)
-    edges = weights.edges / 3.0 if self.dtype == torch.double else (weights.edges / 3.0).half().float()
-    return Weights(edges, weights.loop, weights.added)
+    third = weights.edges / 3.0
+    return replace(weights, edges=third if self.dtype == torch.double else third.half().float())
 
 
 def jumping(self: Coefficients, distribution: Distribution) -> Moments:
@@ -78,11 +78,6 @@ def jumping(self: Coefficients, distribution: Distribution) -> Moments:
 def unpaired(self: Coefficients) -> Weights:
     """α that changes with every use."""
     return Weights(torch.rand(self.graph.pattern.size, dtype=self.dtype), self.no_loop(), self.nothing_added())
-
-
-def careless_key(self: Coefficients) -> str:
-    """One word for all precisions."""
-    return "mine"
 
 
 BROKEN = {
@@ -100,7 +95,7 @@ BROKEN = {
     "a_batch_is_its_graphs": {"clean": by_size},
     "single_precision_is_near_double": {"clean": coarse},
     "moments_follow_the_rates": {"variance": jumping},
-    "equal_keys_promise_equal_aggregation": {"key": property(careless_key)},
+    "equal_keys_promise_equal_aggregation": {"key": property(lambda self: "one word for all precisions")},
 }
 
 

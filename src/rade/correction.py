@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
@@ -117,22 +117,19 @@ class Adjacency:
         distribution: of its views; None: the clean graph itself.
         view: one of them; None: the mean over all.
         targets: [k] the nodes that sums are wanted for, all if None.
+        sources: [m] the nodes whose features come, all if None.
     """
 
     graph: Graph
     distribution: Distribution | None = None
     view: View | None = None
     targets: Tensor | None = None
-
-    def at(self, targets: Tensor | None) -> Adjacency:
-        """The same for some nodes."""
-        return self if targets is None else replace(self, targets=targets)
+    sources: Tensor | None = None
+    linear: ClassVar[bool] = True  # whether linear maps and sums may change places
 
     def own(self, x: Tensor) -> Tensor:
-        """The features of the nodes that sums are wanted for."""
+        """Rows of the nodes that sums are wanted for, of values [n, ...] of all."""
         return x if self.targets is None else x.index_select(0, self.targets)
-
-    linear: ClassVar[bool] = True  # whether linear maps and sums may change places
 
     def aggregate(self, coefficients: Coefficients, messages: Tensor | Messages) -> Tensor:
         """Σ_j over it of messages [n, F] or [n, H, F], or of `Messages` of edges."""
@@ -141,8 +138,7 @@ class Adjacency:
                 "messages of single edges (edge_attr) are not told apart where noise in the graph is undone; leave out "
                 "edge_attr or noise"
             )
-        sums = self.sums(coefficients)
-        return sums.apply(messages) if self.targets is None else sums.at(self.targets).apply(messages)
+        return self.sums(coefficients).at(self.targets, self.sources).apply(messages)
 
     def sums(self, coefficients: Coefficients) -> Sums:
         """How messages are summed; layers whose coefficients have equal keys share it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
@@ -17,6 +18,8 @@ from rade.runtime import by_fields
 
 MomentsName = Literal["exact", "delta"]
 SamplingName = Literal["bernoulli", "fixed", "expected"]
+Relation = tuple[str, str, str] | int  # an edge type, or the number of a kind of edges
+Reverse = tuple[tuple[Relation | str, Relation | str], ...] | str  # pairs of relations, or the prefix of reverses
 
 
 def number(rate: float | Tensor) -> float:
@@ -121,13 +124,21 @@ class Views:
             Bernoulli ones.
         directed: whether each direction of an edge is dropped or added by itself, also where both are there. An
             ``edge_index`` with edges in one direction only is a directed graph in any case.
+        reverse: which relations are each other's reverse. A pair of nodes is then dropped, or added, in both or in
+            neither. By default those that PyG names so, ``("paper", "rev_writes", "author")``; or a dict from relations
+            to their reverses, by edge type, by the middle of it, or for `RGCNConv` by number; ``{}`` for none.
     """
 
     shared: bool = False
     sampling: SamplingName = "bernoulli"
     directed: bool = False
+    reverse: Reverse | Mapping[Relation | str, Relation | str] = "rev_"
 
     def __post_init__(self) -> None:
+        if isinstance(self.reverse, Mapping):
+            object.__setattr__(self, "reverse", tuple(self.reverse.items()))  # values can be compared and hashed
+        elif not isinstance(self.reverse, str | tuple):
+            raise ValueError(f"reverse must be a dict from relations to their reverses, got {self.reverse!r}")
         for name, value in (("shared", self.shared), ("directed", self.directed)):
             if not isinstance(value, bool):
                 raise ValueError(f"{name} must be True or False, got {value!r}")

@@ -72,10 +72,14 @@ def unknown(what: str, given: str, known: Iterable[str]) -> SettingsError:
     "unknown backbone 'gnc'; did you mean 'gcn'? Known: gcn, gin"
     """
     names = list(known)
-    near = difflib.get_close_matches(given.lower(), names, n=3, cutoff=0.5)
+    return SettingsError(f"unknown {what} '{given}'{did_you_mean(given, names)} Known: {', '.join(names)}")
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """The end of a sentence about a name that does not exist: the nearest one that does, if there is one."""
+    near = difflib.get_close_matches(given.lower(), list(known), n=3, cutoff=0.5)
     swapped = [name for name in near if sorted(name) == sorted(given.lower())]
-    hint = f"; did you mean '{(swapped or near)[0]}'?" if near else "."
-    return SettingsError(f"unknown {what} '{given}'{hint} Known: {', '.join(names)}")
+    return f"; did you mean '{(swapped or near)[0]}'?" if near else "."
 
 
 def outside() -> int:

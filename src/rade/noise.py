@@ -271,7 +271,7 @@ class FeatureEvidence:
         source = torch.Generator(graph.device).manual_seed(0) if generator is None else generator
         pairs, pattern, entries = _partners(graph, EACH, source), graph.pattern, graph.entries
         joined = torch.stack([pattern.source[entries], pattern.target[entries]])  # both directions are one pair
-        edges, random = graph.on_entries(cosine(x, joined)).double(), cosine(x, pairs).double()
+        edges, random = cosine(x, joined)[graph.edge_of_entry].double(), cosine(x, pairs).double()
         bounds = _bounds(random)
         edge_bins, pair_bins = torch.bucketize(edges, bounds), torch.bucketize(random, bounds)
         f, random_f = (_shares(bins, len(bounds) + 1) for bins in (edge_bins, pair_bins))

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 T = TypeVar("T")
+_referent = weakref.ref.__call__  # what a reference is to, None once that is gone
 
 
 def distributed() -> bool:
@@ -66,7 +67,7 @@ class Recall(Generic[T]):
         if versions is None:  # an inference tensor counts no versions: build, do not keep
             return build()
         found = self._kept.get(key)
-        if found is not None and found[0] == versions and _alive(found[1]):
+        if found is not None and found[0] == versions and None not in map(_referent, found[1]):
             return found[2]
         with ordinary_tensors():
             value = build()
@@ -79,17 +80,13 @@ class Recall(Generic[T]):
         """Whether `get` would find a value."""
         key, versions, _ = _place(tensors, extra)
         found = None if versions is None else self._kept.get(key)
-        return found is not None and found[0] == versions and _alive(found[1])
+        return found is not None and found[0] == versions and None not in map(_referent, found[1])
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def __reduce__(self) -> tuple[type[Recall[T]], tuple[()]]:
         return type(self), ()
-
-
-def _alive(refs: list[weakref.ref[Any]]) -> bool:
-    return None not in [ref() for ref in refs]
 
 
 def _place(tensors: Sequence[Tensor | None], extra: Hashable) -> tuple[Hashable, list[int] | None, list[Tensor]]:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from rade.graph.graph import Graph
-from rade.graph.sparse import Pattern, product, without_autocast
+from rade.graph.sparse import Pattern, places, product, without_autocast
 
 Matrix = tuple[Pattern, Tensor]  # weights [E] or [E, H] on a pattern
 
@@ -89,6 +89,7 @@ class Sums:
         everyone: on all pairs of a graph; those of ``edges`` and ``loop`` that are too many are taken off there.
         along: the part of ``edges`` by which edges send messages of their own, where it is not all of it.
         targets: [k] the nodes whose sums are wanted, all if None.
+        sources: [m] the nodes whose features come, all if None; there must be no other that a target hears.
     """
 
     graph: Graph
@@ -98,6 +99,7 @@ class Sums:
     everyone: tuple[Everyone, ...] = ()
     along: Tensor | None = None
     targets: Tensor | None = None
+    sources: Tensor | None = None
 
     def __add__(self, other: Sums) -> Sums:
         edges, loop = self.edges, self.loop
@@ -112,16 +114,17 @@ class Sums:
         """diag(factor) times the sums; factor [n] or [n, H]."""
         edges = None if self.edges is None else factor.index_select(0, self.graph.pattern.target) * self.edges
         loop = None if self.loop is None else factor * self.loop
-        listed, everyone = self.listed, self.everyone
-        if listed:
-            listed = tuple([(pattern, factor.index_select(0, pattern.target) * values) for pattern, values in listed])
-        if everyone:
-            everyone = tuple([part.scaled(factor) for part in everyone])
+        listed: tuple[Matrix, ...] = ()
+        for pattern, values in self.listed:
+            listed += ((pattern, factor.index_select(0, pattern.target) * values),)
+        everyone: tuple[Everyone, ...] = ()
+        for part in self.everyone:
+            everyone += (part.scaled(factor),)
         return Sums(self.graph, edges, loop, listed, everyone)
 
-    def at(self, targets: Tensor | None) -> Sums:
-        """The sums of some nodes."""
-        return self if targets is None else replace(self, targets=targets)
+    def at(self, targets: Tensor | None, sources: Tensor | None = None) -> Sums:
+        """The sums of some nodes, from the features of all or of some."""
+        return self if targets is None else replace(self, targets=targets, sources=sources)
 
     def apply(self, x: Tensor | Messages) -> Tensor:
         """The sums of node features x, [n, F] or [n, H, F], or of `Messages`; differentiable in all."""
@@ -129,11 +132,15 @@ class Sums:
             return self._with_edges(x)
         if x.dim() == 2 and self._constant is not None:
             return cast(Tensor, _Apply.apply(x, self._constant))  # type: ignore[no-untyped-call]
-        parts = [_times(*self._rows(matrix), x) for matrix in self._matrices]
+        parts = []
+        for pattern, values in self._matrices:
+            parts.append(product(values, x, pattern) if x.dim() == 2 else _per_head(values, x, pattern))
         if self.loop is not None:
-            parts.append((self.loop.unsqueeze(-1) * x)[self._chosen])
-        parts += [part.apply(x)[self._chosen] for part in self.everyone]
-        return cast(Tensor, sum(parts)) if parts else torch.zeros_like(x)[self._chosen]
+            loop, own = (self.loop, x) if self.targets is None else (self.loop[self.targets], x[self._own])
+            parts.append(loop.unsqueeze(-1) * own)
+        for part in self.everyone:
+            parts.append(part.apply(x) if self.targets is None else part.apply(x)[self.targets])
+        return cast(Tensor, sum(parts)) if parts else torch.zeros_like(x if self.targets is None else x[self._own])
 
     def transposed(self, x: Tensor) -> Tensor:
         """Σ_i w_ij x_i: the derivative of ⟨x, sums of y⟩ in y."""
@@ -149,22 +156,25 @@ class Sums:
         pattern, along = self.graph.pattern, self.edges if self.along is None else self.along
         assert along is not None
         beyond = pattern.row_sum(along.unsqueeze(-1) * (x.edges - along_edges(x.nodes, pattern)))
-        return self.apply(x.nodes) + beyond[self._chosen]
+        return self.apply(x.nodes) + (beyond if self.targets is None else beyond[self.targets])
 
-    @property
+    @cached_property
     def _matrices(self) -> tuple[Matrix, ...]:
-        return self.listed if self.edges is None else ((self.graph.pattern, self.edges), *self.listed)
-
-    @property
-    def _chosen(self) -> Any:
-        return slice(None) if self.targets is None else self.targets
-
-    def _rows(self, matrix: Matrix) -> Matrix:
-        """Those of the targets."""
+        """Weights on edges and on listed pairs, of the targets alone."""
+        every = self.listed if self.edges is None else ((self.graph.pattern, self.edges), *self.listed)
         if self.targets is None:
-            return matrix
-        pattern, entries = matrix[0].block(self.targets)
-        return pattern, matrix[1].index_select(0, entries)
+            return every
+        found = []
+        for pattern, values in every:
+            block, entries = pattern.block(self.targets, self.sources)
+            found.append((block, values.index_select(0, entries)))
+        return tuple(found)
+
+    @cached_property
+    def _own(self) -> Tensor:
+        """The places of the targets among the nodes whose features come, [k]."""
+        assert self.targets is not None
+        return self.targets if self.sources is None else places(self.sources, self.graph.num_nodes)[self.targets]
 
     @cached_property
     def _constant(self) -> _Constant | None:
@@ -172,7 +182,7 @@ class Sums:
 
         Plain loops: this is asked in every layer of every training step.
         """
-        loop, chosen, outer, matrices = self.loop, self.targets, [], self._matrices
+        loop, targets, outer, matrices = self.loop, self.targets, [], self._matrices
         if loop is not None and (loop.requires_grad or loop.dim() > 1):
             return None
         for _, values in matrices:
@@ -181,19 +191,19 @@ class Sums:
         for part in self.everyone:
             if not isinstance(part, LowRank) or part.left.requires_grad or part.right.requires_grad:
                 return None
-            outer.append((part.left if chosen is None else part.left[chosen], part.right))
-        batch = to_graph = self.graph.batch
-        if chosen is not None:
-            matrices = tuple([self._rows(matrix) for matrix in matrices])
-            to_graph, loop = batch[chosen], None if loop is None else loop[chosen]
+            outer.append((part.left if targets is None else part.left[targets], part.right))
+        to_graph = from_graph = self.graph.batch
+        if self.sources is not None:
+            from_graph = from_graph[self.sources]
+        if targets is not None:
+            to_graph, loop = to_graph[targets], None if loop is None else loop[targets]
         loop = None if loop is None else loop[:, None]
-        return _Constant(matrices, loop, outer, self.graph.num_graphs, to_graph, batch, chosen)
+        own = None if targets is None else self._own
+        return _Constant(matrices, loop, outer, self.graph.num_graphs, to_graph, from_graph, own)
 
 
-def _times(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
-    """One sparse product, or one per head."""
-    if x.dim() == 2:
-        return product(values, x, pattern)
+def _per_head(values: Tensor, x: Tensor, pattern: Pattern) -> Tensor:
+    """A sparse product for every head."""
     return torch.stack([product(v, h, pattern) for v, h in zip(values.unbind(1), x.unbind(1))], dim=1)
 
 
@@ -208,11 +218,11 @@ class _Constant:
         graphs: int,
         to_graph: Tensor,  # [k]
         from_graph: Tensor,  # [m]
-        targets: Tensor | None,  # [k] of m; None: all
+        own: Tensor | None,  # [k] places of the targets among the m; None: all
         backward: _Constant | None = None,
     ) -> None:
         self.matrices, self.loop, self.outer, self.graphs = matrices, loop, outer, graphs
-        self.to_graph, self.from_graph, self.targets, self.backward = to_graph, from_graph, targets, backward
+        self.to_graph, self.from_graph, self.own, self.backward = to_graph, from_graph, own, backward
         self.csr = []
         for pattern, values in matrices:
             self.csr.append(pattern.matrix(values))
@@ -225,8 +235,10 @@ class _Constant:
         matrices = []
         for pattern, values in self.matrices:
             matrices.append((pattern.transpose, values.index_select(0, pattern.transposition)))
-        outer = [(right, left) for left, right in self.outer]
-        return _Constant(matrices, self.loop, outer, self.graphs, self.from_graph, self.to_graph, self.targets, self)
+        outer = []
+        for left, right in self.outer:
+            outer.append((right, left))
+        return _Constant(matrices, self.loop, outer, self.graphs, self.from_graph, self.to_graph, self.own, self)
 
     def apply(self, x: Tensor) -> Tensor:
         """The sums of x [m, F], or of x [k, F] if this is an adjoint."""
@@ -238,12 +250,13 @@ class _Constant:
             total = x.new_zeros(rows, x.shape[1])
         for matrix in self.csr[1:]:
             torch.addmm(total, matrix, x, out=total)
-        if self.loop is not None and self.targets is None:
-            total.addcmul_(self.loop, x)
-        elif self.loop is not None and self.backward is None:
-            total.addcmul_(self.loop, x.index_select(0, cast(Tensor, self.targets)))
-        elif self.loop is not None:
-            total.index_add_(0, cast(Tensor, self.targets), self.loop * x)
+        if self.loop is not None:
+            if self.own is None:
+                total.addcmul_(self.loop, x)
+            elif self.backward is None:
+                total.addcmul_(self.loop, x.index_select(0, self.own))
+            else:
+                total.index_add_(0, self.own, self.loop * x)
         for left, right in self.outer:
             if self.graphs == 1:
                 total.addmm_(left, right.t() @ x)

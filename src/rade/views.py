@@ -75,7 +75,8 @@ def draw(distribution: Distribution, generator: torch.Generator | None = None) -
     if p == 0.0:
         kept = torch.ones(graph.pattern.size, dtype=torch.bool, device=graph.device)
     else:
-        kept = graph.on_entries(torch.rand(graph.num_edges, generator=generator, device=graph.device) >= p)
+        drawn = torch.rand(graph.num_edges, generator=generator, device=graph.device)
+        kept = (drawn >= p).index_select(0, graph.edge_of_entry)
     ranks = _fixed_ranks if distribution.views.sampling == "fixed" else _bernoulli_ranks
     return View(distribution, kept, graph.pairs_at(ranks(graph, q, generator)))
 

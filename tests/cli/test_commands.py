@@ -103,19 +103,6 @@ def test_too_little_memory_is_the_machines_fault(rade):
     assert err == "error: there is not enough memory for this; a smaller --hidden or --batch-size needs less\n"
 
 
-def test_one_run_has_no_deviation(rade):
-    code, out, _ = rade("train", *QUICK, "--method", "none", "--runs", 1)
-    assert code == 0
-    assert "±" not in out
-    assert "1 run per method" in out
-
-
-def test_predictions_need_a_file(rade):
-    rade("train", *QUICK, "--method", "none", "--out", "here")
-    code, _, err = rade("predict", "here/none/run-0", "--out", ".")
-    assert (code, err) == (2, "error: . is a folder, and a file is to be written; add a file's name\n")
-
-
 def test_resume_skips_finished_runs(rade, tmp_path):
     rade("train", *QUICK, "--method", "none")
     before = (tmp_path / "runs/csbm-gcn/none/run-1/result.json").stat().st_mtime_ns
@@ -123,83 +110,22 @@ def test_resume_skips_finished_runs(rade, tmp_path):
     assert (tmp_path / "runs/csbm-gcn/none/run-1/result.json").stat().st_mtime_ns == before
 
 
-def test_predict_writes_a_table(rade, tmp_path):
+def test_predict_writes_a_table_and_overwrites_only_if_asked(rade, tmp_path):
     rade("train", *QUICK, "--method", "rade-ofs", "--out", "here")
-    code, out, err = rade("predict", "here/rade-ofs/run-0", "--dataset", "csbm", "--out", "p.csv")
-    assert (code, err) == (0, "")
-    assert out == "1000 predictions for csbm in p.csv\n"
-    rows = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
-    assert len(rows) == 1000
-    assert set(rows[0]) == {"node", "prediction", *(f"probability_{c}" for c in range(4))}
-
-
-def test_predict_overwrites_only_if_asked(rade, tmp_path):
-    rade("train", *QUICK, "--method", "none", "--out", "here")
     (tmp_path / "p.csv").write_text("mine")
-    code, _, err = rade("predict", "here/none/run-0", "--out", "p.csv")
+    command = ("predict", "here/rade-ofs/run-0", "--dataset", "csbm", "--out", "p.csv")
+    code, _, err = rade(*command)
     assert (code, err.count("\n")) == (2, 1)
     assert "p.csv is there already; --overwrite replaces it" in err
     assert (tmp_path / "p.csv").read_text() == "mine"
-    assert rade("predict", "here/none/run-0", "--out", "p.csv", "--overwrite")[0] == 0
-    assert (tmp_path / "p.csv").read_text().startswith("node,")
-
-
-def test_predict_says_what_it_did_as_json(rade):
-    rade("train", *QUICK, "--method", "none", "--out", "here")
-    code, out, _ = rade("predict", "here/none/run-0", "--json")
-    assert code == 0
-    assert json.loads(out) == {"out": "predictions.csv", "rows": 1000, "dataset": "csbm", "run": "here/none/run-0"}
-
-
-def test_a_damaged_checkpoint_is_one_sentence_and_code_2(rade, tmp_path):
-    folder = tmp_path / "runs/csbm-gcn/none/run-0"
-    folder.mkdir(parents=True)
-    (folder / "checkpoint.pt").write_bytes(b"nonsense")
-    code, _, err = rade("train", *QUICK, "--method", "none", "--resume")
-    assert code == 2
-    assert err == (
-        "error: runs/csbm-gcn/none/run-0/checkpoint.pt is damaged or not a file of rade; "
-        "delete it to start this run afresh\n"
-    )
-
-
-def test_a_data_set_without_validation_is_one_sentence_and_code_2(rade, monkeypatch):
-    import torch
-
-    from rade import data as data_sets
-    from rade.data import load
-
-    def without_validation(name, root):
-        from dataclasses import replace
-
-        from rade.data.splits import FixedSplit
-
-        dataset = load(name)
-        return replace(dataset, splits=FixedSplit(replace(dataset.split(0), val=torch.tensor([], dtype=torch.long))))
-
-    monkeypatch.setattr(data_sets, "load", without_validation)
-    code, _, err = rade("train", *QUICK)
-    assert code == 2
-    assert err.startswith("error: data set csbm has no validation part in this split; training needs")
-    assert err.count("\n") == 1
-
-
-def test_more_runs_than_folds_is_one_sentence_and_code_2(rade, monkeypatch):
-    from dataclasses import replace
-
-    from rade import data as data_sets
-    from rade.data import load
-    from rade.data.splits import StratifiedFolds
-
-    def folded(name, root):
-        dataset = load("far-pair", graphs=20)
-        return replace(dataset, splits=StratifiedFolds(dataset.graphs.batch(range(20)).y, folds=2))
-
-    monkeypatch.setattr(data_sets, "load", folded)
-    options = ("--dataset", "far-pair", "--epochs", 1, "--method", "none")
-    code, _, err = rade("train", *options, "--runs", 3)
-    assert (code, err.count("\n")) == (2, 1)
-    assert "has 2 folds; ask for at most as many runs" in err
+    assert rade(*command, "--overwrite") == (0, "1000 predictions for csbm in p.csv\n", "")
+    rows = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
+    assert len(rows) == 1000
+    assert set(rows[0]) == {"node", "prediction", *(f"probability_{c}" for c in range(4))}
+    code, out, _ = rade("predict", "here/rade-ofs/run-0", "--json")
+    assert (code, json.loads(out)["rows"]) == (0, 1000)
+    code, _, err = rade("predict", "here/rade-ofs/run-0", "--out", ".")
+    assert (code, err) == (2, "error: . is a folder, and a file is to be written; add a file's name\n")
 
 
 def test_help_names_everything_that_exists(rade):

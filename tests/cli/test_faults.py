@@ -71,12 +71,3 @@ def test_defects_stay_visible(rade, monkeypatch):
     monkeypatch.setattr(data_sets, "load", broken)
     with pytest.raises(RuntimeError, match="a defect"):
         rade("train", *QUICK)
-
-
-def test_predictions_go_through_a_link(rade, tmp_path):
-    assert rade("train", *QUICK, "--method", "none", "--out", "out")[0] == 0
-    (tmp_path / "link.csv").symlink_to("real.csv")
-    assert rade("predict", "out/none/run-0", "--out", "link.csv")[0] == 0
-    assert (tmp_path / "link.csv").is_symlink()
-    assert (tmp_path / "real.csv").read_text().startswith("node,")
-    assert rade("predict", "out/none/run-0", "--out", "/dev/null")[0] == 0

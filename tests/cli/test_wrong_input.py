@@ -91,6 +91,7 @@ LONG = "x" * 300
         ("train --set protocl=released", "unknown setting 'protocl'; did you mean 'protocol'"),
         ("train --set backbone=['gcn']", "backbone must be one name, got ['gcn']"),
         ("train --set protocol=1", "protocol must be one name, got 1"),
+        ("train --dataset far-pair --batch-size 0", "training on graphs needs a batch size of at least 1, got 0"),
         ("train --fanouts 5,5", "fanouts are for neighbor sampling on one graph"),
         ("train --dataset far-pair --fanouts 3,3,3,3,3", "fanouts are for neighbor sampling on one graph"),
         ("train --method none --fixed-rates", "fixed_rates is no option of none; it belongs to rade-of"),

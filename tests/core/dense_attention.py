@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -12,12 +13,10 @@ from torch.nn.functional import leaky_relu
 from rade.distribution import Distribution
 from rade.graph.graph import Graph
 from rade.moments import Attention
+from rade.testing.aggregators import normal as normal
+from rade.testing.oracle import adjacency, nonedges
 
 SLOPE = 0.2
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.double)
 
 
 def random_graph(nodes: int, edges: int, seed: int = 0) -> Graph:
@@ -51,19 +50,15 @@ class Case:
     def attention(self, dtype: torch.dtype = torch.double) -> Attention:
         return Attention(self.graph, self.s.to(dtype), self.t.to(dtype), SLOPE, self.loops)
 
-    @property
+    @cached_property
     def edge(self) -> Tensor:
         """[n, n] bool."""
-        n = self.graph.num_nodes
-        return torch.zeros(n, n, dtype=torch.bool).index_put(
-            (self.graph.pattern.target, self.graph.pattern.source), torch.tensor(True)
-        )
+        return adjacency(self.graph)
 
-    @property
+    @cached_property
     def other(self) -> Tensor:
         """Non-edges within the graphs, [n, n] bool."""
-        same = self.graph.batch[:, None] == self.graph.batch
-        return same & ~self.edge & ~torch.eye(len(same), dtype=torch.bool)
+        return nonedges(self.graph)
 
     @property
     def rate(self) -> Tensor:

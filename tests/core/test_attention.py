@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import leaky_relu
 
 from core.dense_attention import SLOPE, Case, batched, fine_integral, found, normal, random_graph
-from rade import RADE, Constant, Variant
+from rade import RADE, Variant
 from rade.correction import factors
 from rade.distribution import Correction, Distribution, Rates
 from rade.graph.graph import Graph
@@ -104,21 +104,6 @@ def test_slopes_are_those_of_the_fine_integral(way):
         assert float((2 * slope / (above - below) - 1).abs().max()) <= bound, k
 
 
-def test_derivatives_of_both_orders(way):
-    """Of factors, means and sums over non-edges, in s, t, p and q: by themselves consistent."""
-    graph = random_graph(6, 6)
-    inputs = [x.requires_grad_() for x in (normal(6, 1), normal(6, 1, seed=1))]
-    rates = [torch.tensor(x, dtype=torch.double, requires_grad=True) for x in (0.4, 0.2)]
-
-    def everything(s: Tensor, t: Tensor, p: Tensor, q: Tensor) -> Tensor:
-        case = Case(graph, s, t, p, q, True)
-        seen = factors(case.attention(), distribution_of(case))
-        return torch.cat([seen.edges.flatten(), seen.loop.flatten(), seen.total.flatten()])
-
-    assert torch.autograd.gradcheck(everything, [*inputs, *rates], fast_mode=True, atol=1e-6)
-    assert torch.autograd.gradgradcheck(everything, [*inputs, *rates], fast_mode=True, atol=2e-3)
-
-
 def test_groups_of_targets_are_recomputed(monkeypatch):
     """The pairs in groups of one target each: same values, same derivatives."""
     listing(monkeypatch, True)
@@ -131,29 +116,6 @@ def test_groups_of_targets_are_recomputed(monkeypatch):
         out = seen.edges.sum() + seen.total.square().sum()
         outs.append((out.detach(), torch.autograd.grad(out, s)[0]))
     torch.testing.assert_close(outs[0], outs[1], rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("dtype", [torch.double, torch.float32])
-@pytest.mark.parametrize("moments", ["exact", "delta"])
-def test_one_heavy_neighbor_leaves_the_others_alone(monkeypatch, moments, dtype):
-    """A ring of 50 with one score of 40: all − edges − loop would leave nothing but rounding for its neighbors."""
-    listing(monkeypatch, False)
-    n, i = 50, torch.arange(50)
-    graph = Graph.from_edge_index(torch.stack([torch.cat([i, (i + 1) % n]), torch.cat([(i + 1) % n, i])]), n)
-    s = torch.zeros(n, 1, dtype=torch.double)
-    s[0] = 40.0
-    for p, loops in ((0.5, True), (0.0, False)):
-        case = Case(graph, s, 0 * s, p, 0.02, loops)
-        attention, distribution = case.attention(dtype), distribution_of(case, moments=moments)
-        mean, seen = attention.mean(distribution), factors(attention, distribution)
-        x = normal(n, 1, 1).to(dtype)
-        assert bool((seen.total > 0).all())
-        if moments == "exact":
-            true = fine_integral(case).mean[..., 0] * case.other
-            assert relative(seen.total[:, 0].double(), true.sum(1)) <= 3e-5
-            centre = (mean.nonedges.apply(x) / seen.total[..., None])[:, 0, 0].double()
-            torch.testing.assert_close(centre, true @ x[:, 0, 0].double() / true.sum(1), rtol=1e-4, atol=1e-4)
-        assert float((mean.nonedges.apply(x) / seen.total[..., None]).abs().max()) <= float(x.abs().max())
 
 
 def test_a_falling_slope_is_refused():
@@ -264,14 +226,6 @@ def test_features_of_any_scale(scale, variant):
     assert all(bool(p.grad.isfinite().all()) for p in conv.parameters() if p.grad is not None)
     if variant is not Variant.OFS:
         torch.testing.assert_close(model.eval()(x, edge_index), plain, rtol=1e-4, atol=1e-5 * scale)
-
-
-@pytest.mark.parametrize("moments", ["exact", "delta"])
-def test_a_graph_without_nodes(moments):
-    model = RADE(pyg.GATConv(3, 2), correction=Correction(moments=moments), rule=Constant(p=0.5, rho=0.5))
-    nothing = torch.empty(2, 0, dtype=torch.long)
-    assert model.train()(torch.zeros(0, 3), nothing).shape == (0, 2)
-    assert model.eval()(torch.zeros(0, 3), nothing).shape == (0, 2)
 
 
 OTHERS = {"batch": MANY, "single": random_graph(70, 120, seed=1), "one node": random_graph(1, 0)}

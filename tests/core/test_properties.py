@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 import rade
 from rade.correction import Adjacency
 from rade.distribution import Distribution
-from rade.graph.pairs import pair_count, rank_pairs, unrank_pairs
 from rade.moments.base import Coefficients
 from rade.testing.aggregators import ALL, EXACT
 from rade.testing.oracle import AllViews, error, one_hot
@@ -83,13 +82,3 @@ def test_all_that_is_computed_is_finite_and_linear_in_the_messages(graph, at, va
         together, apart = of(view, coefficients, 2 * x - y), 2 * of(view, coefficients, x) - of(view, coefficients, y)
         assert bool(together.isfinite().all())
         torch.testing.assert_close(together, apart, rtol=1e-9, atol=1e-9 * (1 + float(apart.abs().max())))
-
-
-@tried(60)
-@given(st.integers(2, 10**7), st.booleans(), st.data())
-def test_pairs_are_ranked_and_found_again(size, directed, data):
-    count = int(pair_count(torch.tensor(size), directed))
-    rank = torch.tensor([0, count - 1, data.draw(st.integers(0, count - 1))])
-    found = unrank_pairs(rank, torch.tensor(size), directed)
-    assert all(bool((node >= 0).all() and (node < size).all()) for node in found)
-    assert torch.equal(rank_pairs(*found, torch.tensor(size), directed), rank)

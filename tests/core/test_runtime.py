@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+from itertools import count
 
 import pytest
 import torch
@@ -12,20 +13,9 @@ import torch
 from rade.runtime import Recall
 
 
-class Counter:
-    """A function that knows how often it ran."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def __call__(self) -> int:
-        self.calls += 1
-        return self.calls
-
-
 def test_it_knows_the_memory_not_the_object():
     """Slices, detached copies, and the index tensors of a CSR matrix, which are new objects on every access."""
-    x, recall, build = torch.arange(12.0).view(3, 4), Recall(), Counter()
+    x, recall, build = torch.arange(12.0).view(3, 4), Recall(), count(1).__next__
     assert [recall.get((x,), None, build), recall.get((x.detach(),), None, build)] == [1, 1]
     assert [recall.get((x[1:],), None, build), recall.get((x[1:],), None, build)] == [2, 2]
     sparse = x.to_sparse_csr()
@@ -34,7 +24,7 @@ def test_it_knows_the_memory_not_the_object():
 
 
 def test_it_tells_shapes_kinds_words_and_missing_tensors_apart():
-    x, recall, build = torch.arange(12.0), Recall(), Counter()
+    x, recall, build = torch.arange(12.0), Recall(), count(1).__next__
     alive = [(x,), (x.view(3, 4),), (x, None), (None, x), (x.clone(),), (x.view(torch.int),)]
     given = [*((tensors, None) for tensors in alive), ((x,), 5)]
     assert [recall.get(tensors, extra, build) for tensors, extra in given] == [1, 2, 3, 4, 5, 6, 7]
@@ -44,7 +34,7 @@ def test_it_tells_shapes_kinds_words_and_missing_tensors_apart():
 
 
 def test_it_notices_a_change_in_place():
-    x, recall, build = torch.arange(4.0), Recall(), Counter()
+    x, recall, build = torch.arange(4.0), Recall(), count(1).__next__
     recall.get((x,), None, build)
     x.mul_(2)
     assert not recall.known((x,), None)
@@ -55,7 +45,7 @@ def test_it_notices_a_change_in_place():
 
 def test_it_forgets_with_the_memory():
     x, y, recall = torch.arange(4.0), torch.ones(2), Recall()
-    recall.get((x, y), None, Counter())
+    recall.get((x, y), None, count(1).__next__)
     part = x[1:]
     del x
     gc.collect()
@@ -67,7 +57,7 @@ def test_it_forgets_with_the_memory():
 
 def test_inference_tensors_are_not_kept_and_what_is_kept_is_ordinary():
     """The former count no versions; the latter must serve training later."""
-    x, recall, build = torch.ones(2), Recall(), Counter()
+    x, recall, build = torch.ones(2), Recall(), count(1).__next__
     with torch.inference_mode():
         gone = torch.ones(2)
         value = recall.get((x,), None, lambda: torch.ones(3))
@@ -80,5 +70,5 @@ def test_inference_tensors_are_not_kept_and_what_is_kept_is_ordinary():
 @pytest.mark.parametrize("other", [copy.copy, copy.deepcopy, lambda recall: pickle.loads(pickle.dumps(recall))])
 def test_copies_are_empty(other):
     x, recall = torch.ones(2), Recall()
-    recall.get((x,), None, Counter())
+    recall.get((x,), None, count(1).__next__)
     assert (len(other(recall)), len(recall)) == (0, 1)

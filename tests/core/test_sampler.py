@@ -12,7 +12,7 @@ from torch import Tensor
 from core.test_graph import ALL
 from rade import Graph, Rates, View, Views, sample_view
 from rade.distribution import Distribution
-from rade.graph.pairs import bernoulli_positions, fixed_positions, pair_count, rank_pairs, unrank_pairs
+from rade.graph.pairs import bernoulli_positions, fixed_positions
 from rade.testing.oracle import GRAPHS, adjacency, copies, nonedges, pairs_of, undirected
 from rade.views import draw
 
@@ -54,20 +54,6 @@ def test_pairs_are_included_independently_at_their_rates(name, p, q):
     assert float(meetings.square().sum()) < chi2.isf(1e-6, len(rate) * (len(rate) - 1) // 2)
 
 
-def test_views_of_one_graph_drawn_one_by_one():
-    """2,000 views of a ring of 30 from one generator: χ² of the counts of all 435 pairs at 10^−6, seed fixed."""
-    ring = undirected([(i, (i + 1) % 30) for i in range(30)], 30)
-    generator, total = seeded(2), torch.zeros(30, 30)
-    for _ in range(2000):
-        source, target = sample_view(ring, Rates(0.3, 0.05), generator).edge_index
-        total[target, source] += 1
-    pairs, is_edge = pairs_of(ring)
-    rate = torch.where(is_edge, 0.7, 0.05)
-    count = total[pairs[0], pairs[1]]
-    statistic = float(((count - 2000 * rate).square() / (2000 * rate * (1 - rate))).sum())
-    assert statistic < chi2.isf(1e-6, len(rate))
-
-
 def test_the_same_seed_draws_the_same_view_on_any_number_of_threads():
     graph, threads, seen = copies(BATCH, 20_000), torch.get_num_threads(), []
     try:
@@ -99,39 +85,6 @@ def test_extreme_rates(graph, sampling):
     assert everything.edge_index.shape[1] == int((graph.sizes * (graph.sizes - 1)).sum())
     nothing = drawn(graph, Rates(0.0, 0.0), seeded(), sampling)
     assert torch.equal(nothing.edge_index, graph.edge_index)
-
-
-@pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
-@pytest.mark.parametrize("n", [10**5, 2**20, 9_999_999, 10**7])
-def test_unranking_is_exact_for_large_graphs(n, directed):
-    """A million random ranks, and both ends of a hundred thousand rows, where the root may round across."""
-    size, generator = torch.tensor(n), seeded()
-    total = int(pair_count(size, directed))
-    row = torch.randint(n - 1, (100_000,), generator=generator)
-    ends = [rank_pairs(row, row + 1, size, directed), rank_pairs(row, torch.full_like(row, n - 1), size, directed)]
-    edges = torch.tensor([0, 1, total - 2, total - 1])
-    rank = torch.cat([torch.randint(total, (1_000_000,), generator=generator), *ends, edges])
-    target, source = unrank_pairs(rank, size, directed)
-    assert bool(((target >= 0) & (source >= 0) & (target < n) & (source < n) & (target != source)).all())
-    assert directed or bool((target < source).all())
-    assert torch.equal(rank_pairs(target, source, size, directed), rank)
-
-
-@pytest.mark.parametrize("rate", [0.001, 0.05, 0.5, 0.93])
-def test_positions_are_bernoulli(rate):
-    """One walk over 200,000 positions: χ² of the counts in 500 boxes, 2e-6, and the number of neighbors, 6e-5 (4 σ)."""
-    total, boxes = 200_000, 500
-    found = bernoulli_positions(total, rate, seeded(), torch.device("cpu"))
-    assert bool((found.diff() > 0).all())
-    assert 0 <= int(found[0]) <= int(found[-1]) < total
-    count = torch.bincount(found // (total // boxes), minlength=boxes).double()
-    expected = total / boxes * rate
-    statistic = float(((count - expected).square() / (expected * (1 - rate))).sum())
-    assert chi2.ppf(1e-6, boxes) < statistic < chi2.isf(1e-6, boxes)
-    present = torch.zeros(total, dtype=torch.bool).index_fill_(0, found, True)
-    together = int((present[1:] & present[:-1]).sum())
-    variance = total * rate**2 * (1 - rate**2) + 2 * total * (rate**3 - rate**4)
-    assert abs(together - (total - 1) * rate**2) < 4 * variance**0.5 + 1
 
 
 @pytest.mark.parametrize("rate", [1e-12, 1e-15, 1e-300])

@@ -5,7 +5,6 @@ By moments a sum has one view. By pairs of views it has two, a(G) + a(G') − a(
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 from typing import Any
 
@@ -16,11 +15,10 @@ from torch import Tensor
 from torch.nn import Linear, ReLU, Sequential
 
 from core.driving import AllDraws, Given, given, on_views
-from rade import Graph, Rates, View, Views
+from rade import Rates, View, Views
 from rade.nn.context import Context
 from rade.testing.aggregators import normal
 from rade.testing.oracle import error
-from rade.wrapper.conversion import convert
 from zoo import ATTENTION, LAYERS, seeded
 
 IN, OUT, DIM = 3, 2, 2
@@ -237,16 +235,3 @@ def test_bipartite_layers_average_to_the_clean_layer():
         seen, clean = torch.stack([layer(x, edges) for _ in range(1000)]), plain.eval()(x, edges)
     assert float(((seen.mean(0) - clean) / (seen.std(0) / 1000**0.5)).abs().max()) <= 6.0
     assert float(seen.std(0).min()) > 0.0
-
-
-@pytest.mark.parametrize("name", BY_PAIRS)
-def test_a_graph_as_edge_index(name):
-    """Sorted inside, but values of edges follow the caller: evaluation, no rates, and no wrapper at all are PyG's."""
-    shuffled = PATH.edge_index[:, torch.tensor([4, 2, 0, 5, 1, 3])]
-    graph, plain, x = Graph.from_edge_index(shuffled, 4), seeded(BY_PAIRS[name]).double(), normal(4, IN)
-    expected = plain(x, shuffled)
-    assert error(convert(copy.deepcopy(plain))(x, graph), expected) <= 1e-12
-    for by in ("moments", "pairs"):
-        layer, _ = on_views(plain, Rates(0.0, 0.0), by)
-        assert error(layer(x, graph), expected) <= (1e-4 if name == "GATv2" else 1e-12)
-        assert error(layer.eval()(x, graph), expected) <= 1e-12

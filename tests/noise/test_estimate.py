@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 import rade
-from rade.noise import FeatureEvidence, Guess, NoiseEstimate, _partners, cosine, rates_of, share_of
+from rade.noise import FeatureEvidence, _partners, cosine, rates_of, share_of
 from zoo import LAYERS, Net, seeded
 
 NODES, CLASSES = 600, 3
@@ -113,18 +113,6 @@ def test_noise_is_found_and_undone(trained):
     assert all(guess.share == guess.evidence.told for guess in told)
 
 
-def test_a_wide_interval_without_zero_is_no_indifference(trained):
-    """No noise is right in half of the rows, every other share in nine of ten."""
-    rows, graph = torch.arange(100), rade.Graph.from_edge_index(trained.edges, NODES)
-    right = {share: (rows < (50 if share == 0.0 else 90)).float() for share in (0.0, 0.1, 0.4, 0.7)}
-    guesses = [Guess(graph, share, 0.0, None, of_share) for share, of_share in right.items()]
-    told = NoiseEstimate(tuple(guesses), None)
-    assert told.interval == (0.1, 0.7)
-    assert "(10% to 70% do as well)" in str(told)
-    alike = [replace(guess, right=right[0.0]) for guess in guesses]
-    assert "(as any other share does)" in str(NoiseEstimate(tuple(alike), None))
-
-
 def test_labels_are_read_by_the_shape_of_the_outputs(trained):
     """One output per row is a yes or no, whole numbers or not; "no noise" is tried and preferred in any order."""
     model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"], classes=1)), rule=rade.Constant(0, 0)).eval()
@@ -138,14 +126,6 @@ def test_labels_are_read_by_the_shape_of_the_outputs(trained):
     right = (model(trained.x, trained.edges).squeeze(1) > 0) == yes.bool()
     assert found.guesses[0].score == pytest.approx(float(right.float().mean()))
     assert call(labels=yes.float()[:, None]).guesses[0].score == found.guesses[0].score
-
-
-def test_a_graph_without_edges_has_no_evidence(trained):
-    found = rade.estimate_noise(
-        trained.model, trained.x, trained.edges[:, :0], labels=trained.y, rows=torch.arange(9), shares=(0.0,)
-    )
-    assert found.similar is None
-    assert found.rates == rade.Rates(0.0, 0.0)
 
 
 @pytest.mark.parametrize(("add", "drop"), [(1.0, 0.0), (0.5, 0.5)])

@@ -20,20 +20,12 @@ from rade.rates.regulariser import CleanPass, Regulariser, regulariser
 from rade.rates.rules import EPSILON
 from rade.rates.variance import LogitMessages
 from rade.sums import Messages
+from rade.testing.aggregators import normal
+from rade.testing.oracle import undirected
 from rade.views import View
 
 C = 3  # logits
 DENSITY, PENALTY, DATA_NORM = 0.3, 0.7, torch.tensor(0.05, dtype=torch.double)
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.double)
-
-
-def undirected(pairs: list[tuple[int, int]], nodes: int, batch: list[int] | None = None) -> Graph:
-    one_way = torch.tensor(pairs).t()
-    given = None if batch is None else torch.tensor(batch)
-    return Graph.from_edge_index(torch.cat([one_way, one_way.flip(0)], 1), nodes, given)
 
 
 GRAPHS = {
@@ -60,7 +52,7 @@ def all_views(distribution: Distribution) -> list[tuple[float, View]]:
             chance = (1 - p) ** sum(kept) * p ** (len(kept) - sum(kept)) * q ** sum(added)
             chance *= (1 - q) ** (len(added) - sum(added))
             pairs = graph.pairs_at(others[torch.tensor(added, dtype=torch.bool)])
-            found.append((chance, View(distribution, graph.on_entries(torch.tensor(kept)), pairs)))
+            found.append((chance, View(distribution, torch.tensor(kept)[graph.edge_of_entry], pairs)))
     return found
 
 

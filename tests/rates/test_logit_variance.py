@@ -6,7 +6,7 @@ import pytest
 import torch
 from rates_problem import AGGREGATORS, GRAPHS, C, all_views, normal, outputs, variance_of
 
-from rade.correction import Adjacency, clean_sums
+from rade.correction import Adjacency
 from rade.distribution import Distribution, Rates, Variant, Views
 from rade.moments.base import Coefficients, Moments, Weights
 from rade.moments.normalised import Normalised
@@ -78,16 +78,6 @@ def test_some_rows_are_rows_of_all(aggregator, variant, rows):
     torch.testing.assert_close(some.add, every.add[index], **close)
     one = pooled_variance(sent, distribution, mean=True, exact=True, rows=torch.tensor([1]))
     torch.testing.assert_close(one.add, pooled_variance(sent, distribution, mean=True, exact=True).add[1:], **close)
-
-
-def test_a_linear_regulariser_is_what_views_add_to_a_square_loss():
-    """On a linear model with squared loss, E[L̃] − L = ½ Σ Var(δ) exactly (Appendix A without the curvature terms)."""
-    sent, distribution = sums_on("isolated", Variant.OF)
-    y = normal(4, C, seed=6)
-    values, chances = outputs(distribution, sent)
-    clean = clean_sums(sent.coefficients).apply(sent.messages)
-    gap = chances @ (0.5 * (values - y).square().sum((1, 2))) - 0.5 * (clean - y).square().sum()
-    torch.testing.assert_close(gap, 0.5 * variance(sent, distribution).total.sum(), **close)
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["a view for each", "one view"])

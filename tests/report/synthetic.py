@@ -7,7 +7,7 @@ from itertools import chain
 
 from rade.experiment.store import Store, export
 from rade.experiment.table import Experiment, Published, Row
-from rade.report import build, read_rows
+from rade.report import build, read_records
 from rade.train.record import RunRecord
 
 METHODS = {"GCN": "none", "DropEdge": "drop-edge", "DropNode": "drop-node"}
@@ -83,8 +83,7 @@ def store(count=20, **shifts):
 
 
 def report(rows, *experiments, **others):
-    found = read_rows((one["key"], one) for one in rows)
-    return build(found, experiments or (MAIN,), **others)
+    return build(read_records(map(RunRecord.of, rows)), experiments or (MAIN,), **others)
 
 
 def save(rows, folder):

@@ -12,11 +12,10 @@ import torch
 from torch.testing import assert_close
 
 from rade.commands.predict import decide, table
-from rade.data.splits import FixedSplit, Split
+from rade.data.splits import FixedSplit
 from rade.errors import EnvironmentFault
 from rade.train import Interrupted, Method, RunError, SettingsError, load_run, resolve, train_run
 from rade.train import run as run_module
-from rade.train.files import load_tensors, save_tensors
 from rade.train.folder import refuse_to_lose
 from rade.train.methods import METHODS, NamedMethod
 from rade.train.record import RunRecord
@@ -98,20 +97,6 @@ def test_resuming_with_other_settings_is_refused(papers, tmp_path):
         train_run(papers, quick(hidden=16), 0, tmp_path / "open", resume=True)
 
 
-@pytest.mark.parametrize("damage", [b"", b"nonsense", "half", "other"])
-def test_a_damaged_checkpoint_is_a_sentence(damage, papers, tmp_path):
-    with pytest.raises(Interrupted):
-        train_run(papers, quick(), 0, tmp_path, keeping=stopping_after(2))
-    path = tmp_path / "checkpoint.pt"
-    content = path.read_bytes()
-    if damage == "other":
-        torch.save({"something": 1}, path)
-    else:
-        path.write_bytes(content[: len(content) // 2] if damage == "half" else damage)
-    with pytest.raises(RunError, match=r"checkpoint.pt is (damaged or )?not a (file|checkpoint) of rade; delete it"):
-        train_run(papers, quick(), 0, tmp_path, resume=True)
-
-
 def test_a_checkpoint_cannot_run_code(papers, tmp_path):
     class Attack:
         def __reduce__(self):
@@ -142,35 +127,12 @@ def test_early_stopping_counts_from_the_best_epoch(papers, tmp_path):
     assert result.epochs == result.best_epoch + 3 < 200
 
 
-def test_a_loss_that_is_no_number_stops_with_a_sentence(papers, tmp_path):
-    with pytest.raises(RunError, match=r"the (validation )?loss became (nan|inf) in epoch .*; a smaller --lr may help"):
-        train_run(papers, quick(lr=1e30, epochs=20), 0, tmp_path)
-
-
 @pytest.mark.parametrize("part", ["train", "val", "test"])
 def test_a_data_set_without_a_part_is_a_sentence(part, papers, tmp_path):
-    split = papers.split(0)
-    broken = replace(papers, splits=FixedSplit(replace(split, **{part: torch.tensor([], dtype=torch.long)})))
-    assert isinstance(broken.split(0), Split)
+    broken = replace(papers, splits=FixedSplit(replace(papers.split(0), **{part: torch.tensor([]).long()})))
     name = {"val": "validation"}.get(part, part)
     with pytest.raises(SettingsError, match=f"data set csbm has no {name} part in this split"):
         train_run(broken, quick(), 0, tmp_path)
-
-
-def test_graph_level_training_needs_a_batch_size(paths, tmp_path):
-    with pytest.raises(SettingsError, match=r"training on graphs needs a batch size of at least 1, got 0"):
-        train_run(paths, quick_graphs(batch_size=0), 0, tmp_path)
-
-
-def test_fan_outs_must_match_the_layers(papers, tmp_path):
-    with pytest.raises(SettingsError, match=r"2 layers need as many fan-outs, got \[5\]; set --fanouts"):
-        train_run(papers, quick(batch_size=30, fanouts=(5,)), 0, tmp_path)
-
-
-def test_an_unwritable_folder_is_a_sentence(papers, tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match=r"cannot write to .*file/out: Not a directory; choose another folder"):
-        train_run(papers, quick(), 0, tmp_path / "file" / "out")
 
 
 @pytest.mark.parametrize("killed_at", ["save_model", "write_whole"])
@@ -236,21 +198,6 @@ def test_predictions_for_graphs_and_by_sampled_neighborhoods(papers, paths, tmp_
     assert_close(trained.predict(papers), trained.predict(papers), rtol=0, atol=0)
     with pytest.raises(RunError, match=r"trained on csbm \(level: node\) and cannot be used on far-pair"):
         trained.predict(paths)
-
-
-def test_a_folder_without_a_sound_model_is_a_sentence(papers, tmp_path):
-    with pytest.raises(RunError, match=r"there is no file .*model.pt; is this the folder of a finished run"):
-        load_run(tmp_path)
-    train_run(papers, quick(), 0, tmp_path)
-    saved = load_tensors(tmp_path / "model.pt")
-    weights = [name for name, value in saved["state"].items() if value.is_floating_point()]
-    saved["state"][weights[0]].fill_(torch.nan)
-    save_tensors(tmp_path / "model.pt", saved)
-    with pytest.raises(RunError, match=r"model.pt holds weights that are not finite and cannot predict; train"):
-        load_run(tmp_path)
-    (tmp_path / "model.pt").write_bytes(b"nonsense")
-    with pytest.raises(RunError, match=r"model.pt is damaged or not a file of rade"):
-        load_run(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ import torch
 import torch_geometric.nn as pyg
 
 import rade
+from rade import nn
+from rade.moments import Normalised
 from rade.wrapper.conversion import TWINS
 from zoo import EDGES, EVERY, LABELS, LAYERS, Net, X, adapting, seeded, training_step
 
@@ -56,19 +58,32 @@ def test_every_layer_with_moments_is_exported():
     assert all(twin.__name__ == layer.__name__ for layer, twin in TWINS.items())
 
 
-def test_a_twin_derives_from_its_layer_and_has_coefficients():
-    """`examples/own_aggregator.py` registers a right one."""
+class Mine(pyg.MessagePassing):
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        return self.propagate(edge_index, x=x)
 
-    class Mine(pyg.MessagePassing):
-        pass
 
-    class Twin(rade.nn.CorrectedConv, Mine):
-        pass
+class Ones(Normalised):
+    def __init__(self, graph: rade.Graph, dtype: torch.dtype) -> None:
+        super().__init__(graph, dtype, 0.0, 0.0)
 
-    with pytest.raises(TypeError, match=r"must derive from rade\.nn\.CorrectedConv and from Mine"):
-        rade.register(Mine, Mine)
+
+class Twin(rade.nn.CorrectedConv, Mine):
+    pass
+
+
+def test_a_layer_is_registered_with_its_coefficients_or_a_twin(monkeypatch):
+    """Copies find the class again, which is made of both."""
+    for by in (Mine, Ones(rade.Graph.from_edge_index(EDGES), torch.float), int):
+        with pytest.raises(TypeError, match=r"a rade\.moments\.Coefficients, or with a class that derives from"):
+            rade.register(Mine, by)
     with pytest.raises(TypeError, match="Twin needs a method coefficients of its own"):
         rade.register(Mine, Twin)
+    monkeypatch.setitem(TWINS, Mine, nn.SimpleConv)  # undone at the end
+    rade.register(Mine, Ones)
+    model = copy.deepcopy(rade.RADE(Mine(), "ofs"))
+    assert not torch.equal(model.train()(X, EDGES), model(X, EDGES))
+    assert "by moments" in str(rade.check(Mine(), X, EDGES))
 
 
 class Mixed(torch.nn.Module):

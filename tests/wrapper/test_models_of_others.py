@@ -222,17 +222,6 @@ class Adapter(nn.Linear):
         return super().forward(x) + self.up(self.down(x))
 
 
-class Wrapping(nn.Module):
-    """An adapter that holds the layer: neither a weight nor a bias of its own."""
-
-    def __init__(self, layer: nn.Module) -> None:
-        super().__init__()
-        self.layer, self.extra = layer, nn.Linear(WIDE, NARROW, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.layer(x) + self.extra(x)
-
-
 def replaced(layer: nn.Module) -> nn.Module:
     before = layer.forward
     layer.forward = lambda x: 3 * before(x)
@@ -246,7 +235,6 @@ def hooked(layer: nn.Module) -> nn.Module:
 
 CHANGES = {
     "adapter": lambda layer: Adapter(WIDE, NARROW, layer.bias is not None),
-    "wrapping": Wrapping,
     "hook": hooked,
     "forward of its own": replaced,
     "scripted": torch.jit.script,

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-import torch_geometric.nn as pyg
 from torch import Tensor, nn
-from torch_geometric.nn import GCNConv, SAGEConv, global_add_pool
+from torch_geometric.nn import GCNConv
 
 import rade
 from rade.wrapper.inference import sampled
@@ -93,15 +92,6 @@ class TestExplain:
         assert all(torch.equal(a.grad, b.grad) for a, b in zip(models[0].parameters(), models[1].parameters()))
 
 
-class Pooled(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv, self.head = SAGEConv(8, 6, aggr="sum"), nn.Linear(6, 2)
-
-    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
-        return self.head(global_add_pool(self.conv(x, edge_index), batch))
-
-
 class Bent(nn.Module):
     """Two layers side by side: which part of the head belongs to the last one cannot be told."""
 
@@ -121,16 +111,6 @@ class TestUncertainty:
         """Logits linear in one sum: 1,000 views give each deviation to 2.2 % (one standard error)."""
         found = model_of(seeded(lambda: LAYERS[layer](8, 3)), variant).uncertainty(X, EDGES, views=1000)
         assert found.note == ""
-        torch.testing.assert_close(found.std, found.sampled_std, rtol=0.12, atol=1e-6)
-
-    def test_graphs(self):
-        """Pooled logits, linear in one aggregation."""
-        batch = torch.arange(NODES) // 10
-        inside = EDGES[:, batch[EDGES[0]] == batch[EDGES[1]]]
-        model = wrapped(seeded(Pooled), readout=rade.Readout(pool="sum"), rule=rade.Constant(0.4, 0.3)).train()
-        model(X, inside, batch)
-        found = model.eval().uncertainty(X, inside, batch, views=1000)
-        assert found.flips.shape == (4,)
         torch.testing.assert_close(found.std, found.sampled_std, rtol=0.12, atol=1e-6)
 
     @pytest.mark.parametrize("task", ["multiclass", "binary", "multilabel", "regression"])
@@ -154,12 +134,6 @@ class TestUncertainty:
         assert task == "regression" or bool((shares[:-1] >= shares[1:]).all())
         assert str(found).startswith("40 predictions, 20 views: ")
 
-    def test_without_noise_nothing_changes(self):
-        found = model_of(seeded(lambda: Net(LAYERS["GCNConv"]))).uncertainty(X, EDGES, views=3, rates=rade.Rates(0, 0))
-        assert float(found.flips.max()) == 0
-        assert float(found.std.max()) < 1e-3  # the root of rounding
-        assert float(found.sampled_std.max()) < 1e-6
-
     def test_without_a_closed_form_the_sampled_one_stands_in_and_is_told(self):
         found = model_of(seeded(Bent)).uncertainty(X, EDGES, views=8)
         assert "cannot tell the linear head" in found.note
@@ -168,63 +142,31 @@ class TestUncertainty:
             model_of(seeded(Bent)).uncertainty(X, EDGES, views=1)
 
 
-class Stack(nn.Module):
-    """Two convolutions, with ReLU behind each unless linear, and a linear head; edges may have values."""
-
-    def __init__(self, build: Any, linear: bool, layers: int = 2) -> None:
-        super().__init__()
-        self.convs = nn.ModuleList(build(8 if k == 0 else 16, 16) for k in range(layers))
-        self.head, self.linear = nn.Linear(16, 4), linear
-
-    def forward(self, x: Tensor, edge_index: Any, *values: Tensor) -> Tensor:
-        for conv in self.convs:
-            x = conv(x, edge_index, *values) if self.linear else conv(x, edge_index, *values).relu()
-        return self.head(x)
-
-
-def sums(width: int, out: int) -> nn.Module:
-    return pyg.GINConv(nn.Linear(width, out))
-
-
-ATTRIBUTES = torch.randn(EDGES.shape[1], 3, generator=torch.Generator().manual_seed(5))
-STACKS: dict[str, tuple[Any, bool, tuple[Tensor, ...]]] = {
-    "linear GCN": (pyg.GCNConv, True, ()),
-    "linear GIN": (sums, True, ()),
-    "GCN": (pyg.GCNConv, False, ()),
-    "GIN": (sums, False, ()),
-    "SAGE": (pyg.SAGEConv, False, ()),
-    "GAT": (lambda i, o: pyg.GATConv(i, o, heads=2, concat=False), False, ()),
-    "weights": (pyg.GCNConv, True, (ATTRIBUTES[:, 0].exp(),)),
-    "attributes": (lambda i, o: pyg.GINEConv(nn.Linear(i, o), edge_dim=3), True, (ATTRIBUTES,)),
-}
-
-
-def stack(name: str, variant: str = "of", layers: int = 2) -> tuple[rade.RADE, tuple[Tensor, ...]]:
-    build, linear, values = STACKS[name]
-    net = seeded(lambda: Stack(build, linear, layers), 2)
+def noisy(name: str, variant: str = "of", layers: int = 2) -> rade.RADE:
+    """Logits of order one, so that no curvature vanishes."""
+    net = seeded(lambda: Net(EVERY[name], hidden=16, classes=4, layers=layers), 2)
     model = wrapped(net, variant, 3, rule=rade.Constant(0.5, 0.5), readout=rade.Readout(head="head"))
     with torch.no_grad():
-        net.head.weight /= model.eval()(X.abs(), EDGES, *values).std()  # logits of order one: no curvature vanishes
-    return model, (X.abs(), EDGES, *values)
+        net.head.weight /= model.eval()(X.abs(), EDGES).std()
+    return model
 
 
 class TestNoiseReport:
     @pytest.mark.parametrize("variant", ["of", "ofs"])
-    @pytest.mark.parametrize("name", STACKS)
+    @pytest.mark.parametrize("name", ["GCNConv", "GINConv", "SAGEConv", "GATConv-heads"])
     def test_the_variance_through_all_layers_is_near_the_sampled_one(self, name, variant):
-        """Two layers, 100 views, 16 random signs, fixed seed: 25 % for linear models, 35 % with activations."""
-        model, given = stack(name, variant)
+        """Two layers with activations, 100 views, 16 random signs, fixed seed: 35 %."""
+        model = noisy(name, variant)
         before = model._context.generator.get_state()
-        found = model.noise_report(*given, views=100, signs=16)
-        assert found.sampled / found.all_layers == pytest.approx(1.0, abs=0.25 if model.wrapped.linear else 0.35)
+        found = model.noise_report(X.abs(), EDGES, views=100, signs=16)
+        assert found.sampled / found.all_layers == pytest.approx(1.0, abs=0.35)
         assert found.error < 0.1 * found.sampled
         assert torch.equal(model._context.generator.get_state(), before)
         assert f"sampled={found.sampled:.4g}, " in str(found)
 
     def test_the_last_layer_alone_misses_it(self):
         """One convolution and an activation, which the paper's formula drops: too large by a factor."""
-        model, given = stack("GCN", layers=1)
-        found = model.noise_report(*given, views=100)
+        found = noisy("GCNConv", layers=1).noise_report(X.abs(), EDGES, views=100)
         assert found.last_layer > 1.5 * found.sampled
         assert found.all_layers == pytest.approx(found.sampled, rel=0.35)
 

@@ -11,8 +11,7 @@ import typer
 if TYPE_CHECKING:
     from rade.diagnose import Diagnosis, Subject
 
-OPERATORS = {"clean": "clean", "rade-of": "RADE-OF", "rade-ofs": "RADE-OFS"}
-NOISE = {"drop": "edges lost", "add": "spurious edges", "both": "both"}
+OPERATORS = ("clean, RADE-OF", "RADE-OFS")
 
 
 def diagnose(
@@ -51,7 +50,6 @@ def diagnose(
     """
     import torch
 
-    from rade.diagnose import Effort
     from rade.diagnose import diagnose as measure
     from rade.errors import SettingsError
     from rade.rates.rules import Constant
@@ -65,7 +63,7 @@ def diagnose(
     place: dict[str, Any] = {"data_root": data_root, "p": p, "rho": rho, "seed": seed}
     run = _run(subject)
     model = _of_dataset(subject, backbone, method, epochs, **place) if run is None else _of_run(run, **place)
-    found = measure(model, Effort(anchors, partners, draws, seed))
+    found = measure(model, anchors, partners, draws, seed)
     files = [] if out is None else [_keep(found, out)]
     if json:
         typer.echo(jsonlib.dumps({**found.to_json(), "files": [str(file) for file in files]}, indent=1))
@@ -143,69 +141,37 @@ def _show(found: "Diagnosis") -> None:
     from rich.console import Console
 
     from rade.commands.display import printable
+    from rade.report.words import diagnosis, facts, figure, percent
+    from rade.statistics import many
 
-    console = printable(Console(highlight=False))
-    console.print(f"[bold]{found.dataset}[/]: {found.model}", markup=True, soft_wrap=True)
-    counts = {"node": found.nodes, "edge": found.edges, "graph": found.graphs, "component": found.components}
-    size = ", ".join(f"{count:,} {name}{'' if count == 1 else 's'}" for name, count in counts.items())
-    console.print(f"{size}; views with p = {found.p:.3g}, q = {found.q:.3g}", soft_wrap=True)
+    record, console = found.to_json(), printable(Console(highlight=False, soft_wrap=True))
+    console.print(f"[bold]{found.dataset}[/]: {found.model}", markup=True)
+    console.print(f"{facts(record)}; {many(found.components, 'component')}")
     for note in found.notes:
-        console.print(f"note: {note}", soft_wrap=True)
+        console.print(f"note: {note}")
+    both = [found.interchange[name] for name in ("rade-of", "rade-ofs")]
+    lines: list[tuple[str, ...]] = [*diagnosis(record)]
+    lines.append(("κ: 5 %, median, 95 %", *(f"{one.low:.3g}, {one.median:.3g}, {one.high:.3g}" for one in both)))
+    lines.append(("variance made by additions", *(percent(one.added) for one in both)))
     weights = "" if found.weights == "aggregator" else " (weights of sums: the aggregator's are not symmetric)"
-    console.print(_table(f"inference operators{weights}", [("", *OPERATORS.values()), *_measures(found)]))
-    console.print(_table("mean ‖∂h_i/∂h⁰_j‖ by distance", _distances(found)))
+    console.print(_table(f"inference operators{weights}", ("", *OPERATORS), lines))
+    lines = []
+    for clean, ofs in zip(found.operators["clean"].steps, found.operators["rade-ofs"].steps):
+        far = "no path" if clean.distance < 0 else str(clean.distance)
+        lines.append((far, f"{clean.pairs:,}", figure(clean.sensitivity), figure(ofs.sensitivity)))
+    console.print(_table("mean ‖∂h_i/∂h⁰_j‖ by distance", ("distance", "pairs", *OPERATORS), lines))
     console.print(
         "κ: squared messages of non-neighbors over those of neighbors, per node (Prop. 4); one global rate could "
-        "replace drops by additions only if it were the same for all nodes.",
-        soft_wrap=True,
+        "replace drops by additions only if it were the same for all nodes."
     )
 
 
-def _measures(found: "Diagnosis") -> list[tuple[str, ...]]:
-    measured = [found.operators[name] for name in OPERATORS]
-    rows = [
-        ("spectral gap", *(_number(one.gap) for one in measured)),
-        ("spectral gap, largest component", *(_number(one.gap_largest) for one in measured)),
-        ("effective resistance, mean", *(_number(one.resistance) for one in measured)),
-        ("commute time, mean", *(_number(one.commute) for one in measured)),
-        (f"sensitivity from beyond {found.layers} edges", *(_percent(one.beyond) for one in measured)),
-    ]
-    if measured[0].gap_largest is None:
-        del rows[1]
-    for kind, words in NOISE.items():
-        for level in measured[0].flips[kind]:
-            shares = (_percent(one.flips[kind][level]) for one in measured)
-            rows.append((f"flips, {100 * float(level):g} % {words}", *shares))
-    ratio = [found.interchange[name] for name in list(OPERATORS)[1:]]
-    rows.append(("κ: 5 %, median, 95 %", "", *(f"{one.low:.3g}, {one.median:.3g}, {one.high:.3g}" for one in ratio)))
-    rows.append(("variance made by additions", "", *(_percent(one.added) for one in ratio)))
-    return rows
-
-
-def _distances(found: "Diagnosis") -> list[tuple[str, ...]]:
-    rows = [("distance", "pairs", *OPERATORS.values())]
-    for steps in zip(*(found.operators[name].steps for name in OPERATORS)):
-        distance = "no path" if steps[0].distance < 0 else str(steps[0].distance)
-        rows.append((distance, f"{steps[0].pairs:,}", *(_number(step.sensitivity) for step in steps)))
-    return rows
-
-
-def _table(title: str, rows: list[tuple[str, ...]]) -> Any:
+def _table(title: str, headings: tuple[str, ...], lines: list[tuple[str, ...]]) -> Any:
     from rich.table import Table
 
     table = Table(title=title, title_justify="left")
-    for heading in rows[0]:
+    for heading in headings:
         table.add_column(heading, justify="right" if heading else "left")
-    for row in rows[1:]:
-        table.add_row(*row)
+    for line in lines:
+        table.add_row(*line)
     return table
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None or value != value else f"{100 * value:.1f} %"

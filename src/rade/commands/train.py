@@ -30,9 +30,7 @@ _SETTINGS = (
 
 def train(
     context: typer.Context,
-    dataset: Annotated[
-        str | None, typer.Option(help="Data set (default csbm); `rade datasets` shows all.")
-    ] = None,
+    dataset: Annotated[str | None, typer.Option(help="Data set (default csbm); `rade datasets` shows all.")] = None,
     backbone: Annotated[str | None, typer.Option(help="gcn (default), gin, gat, sgc, gin-lin or sage.")] = None,
     method: Annotated[list[str] | None, typer.Option(help=f"Repeat it, or separate by commas: {_METHODS}")] = None,
     protocol: Annotated[

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
-from math import isfinite
+from functools import cached_property
 from typing import Any, cast
 
 import torch
@@ -13,55 +13,29 @@ from torch import Tensor, nn
 
 from rade.correction import Adjacency
 from rade.data import Dataset
-from rade.diagnose.measures import (
-    Interchange,
-    Network,
-    Sample,
-    components,
-    conductors,
-    effective_resistance,
-    interchange,
-    is_local,
-    jacobian_norms,
-    largest_component,
-    passed,
-    spectral_gap,
-)
+from rade.diagnose import measures
+from rade.diagnose.measures import Network, Sample
 from rade.distribution import Distribution, Rates, Variant, number
 from rade.errors import RunError
 from rade.graph.graph import Graph
-from rade.graph.sparse import rows_of
-from rade.moments import Coefficients
+from rade.moments import Coefficients, Normalised
 from rade.nn.context import Context, Setting
+from rade.nn.linear import dense
 from rade.nn.trace import Trace
-from rade.rates.variance import LogitMessages
+from rade.rates.variance import LogitMessages, variance
+from rade.sums import to_anybody
 from rade.train.backbones import Backbone
 from rade.train.model import Shape, Trained
 from rade.train.stages import Corruption
 from rade.wrapper.conversion import attach
 from rade.wrapper.module import RADE
 
-LARGE = 50_000  # nodes; beyond, fewer anchors are taken
 WIDEST = 2**28  # entries of dense features that derivatives may be taken in
 GRAPHS = 128  # of a data set of graphs, so many are looked at
 VARIANTS = {"rade-of": Variant.OF, "rade-ofs": Variant.OFS}
 LEVELS = (0.1, 0.3, 0.6)  # of edge noise
 KINDS = {"drop": (1, 0), "add": (0, 1), "both": (1, 1)}
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How much is sampled: anchors, partners of each for resistances, draws of noise; and the seed of it all."""
-
-    anchors: int = 16
-    partners: int = 8
-    draws: int = 4
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if name != "seed" and value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+ROUNDING = 1e-9  # two products that should be equal may differ by so much of their size
 
 
 @dataclass(frozen=True)
@@ -77,13 +51,26 @@ class Step:
 class Measured:
     """One operator: its gap, resistances and commute times (means over pairs), sensitivities, flips."""
 
-    gap: float
+    gap: float | None
     gap_largest: float | None  # of the largest component alone, where there are several
     resistance: float | None
     commute: float | None
     steps: tuple[Step, ...]
     beyond: float | None  # share of the sensitivity from further away than there are layers
     flips: dict[str, dict[str, float]]  # share of predictions that differ from those on the graph itself
+
+
+@dataclass(frozen=True)
+class Interchange:
+    """κ_i = Σ_{j∉N(i)} m̃_ij² / Σ_{j∈N(i)} m_ij² over nodes: one value for all would let additions replace drops.
+
+    low, high: 5 % and 95 % quantiles. added: the share of all logit variance that additions make.
+    """
+
+    low: float
+    median: float
+    high: float
+    added: float | None
 
 
 @dataclass(frozen=True)
@@ -106,8 +93,8 @@ class Diagnosis:
     notes: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; what is not finite becomes null."""
-        return cast(dict[str, Any], _plain(asdict(self)))
+        """Plain values, all finite."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +121,38 @@ class Subject:
         adjacency = self.operator(name, graph)
         logits: Tensor = self.net(self.x, adjacency, batch=adjacency.graph.batch)
         return logits.argmax(1) if self.loss == "multiclass" else logits > 0
+
+    @torch.no_grad()
+    def coefficients(self, graph: Graph, nodes: Tensor) -> Coefficients:
+        """Those of the first convolution, on a graph of these nodes."""
+        inputs = self._inputs.index_select(0, nodes)
+        return _traced(self.net, self.net.convolutions[0], inputs, graph).sums[0].coefficients
+
+    @cached_property
+    def _inputs(self) -> Tensor:
+        with torch.no_grad():
+            return dense(self.net.before(self.net.encoder(self.x)))
+
+    @cached_property
+    def symmetric(self) -> bool:
+        """Whether i hears j as j hears i: xᵀ W y = yᵀ W x for random x and y.
+
+        Means and attention weigh by the target alone: what flows one way need not flow back, and no resistance exists.
+        """
+        found = self.coefficients(self.graph, torch.arange(self.graph.num_nodes))
+        if found.clean().edges.dim() > 1:
+            return False
+        draws = torch.Generator().manual_seed(0)
+        pair = torch.randn(self.graph.num_nodes, 2, dtype=found.dtype, generator=draws)
+        products = pair.t() @ self.operator("rade-ofs", self.graph).sums(found).apply(pair)
+        return bool((products[0, 1] - products[1, 0]).abs() <= ROUNDING * pair.norm(dim=0).prod())
+
+    @torch.no_grad()
+    def network(self, name: str, graph: Graph, nodes: Tensor) -> Network:
+        """An operator on a graph of these nodes as conductors; where it is not symmetric, sums over the same graph."""
+        found = self.coefficients(graph, nodes)
+        kept = found if self.symmetric else Normalised.sum(graph, found.dtype)
+        return Network.of(self.operator(name, graph), kept)
 
 
 def subject_of(
@@ -175,30 +194,42 @@ def _views(model: nn.Module, graph: Graph, p: float, rho: float) -> Callable[[Gr
     return lambda other: Distribution(other, rates)
 
 
-def _traced(net: nn.Module, layers: nn.Module, *args: Any, **kwargs: Any) -> Trace:
+def _traced(net: nn.Module, layers: nn.Module, *args: Any) -> Trace:
     """What the layers of a network did in a call of some of them."""
     trace, context = Trace(), Context(Setting(mode="clean"), lambda graph, training: Rates(0.0, 0.0))
     attach(net, context)
     try:
         with context.using(trace):
-            layers(*args, **kwargs)
+            layers(*args)
     finally:
         attach(net, None)
     return trace
 
 
-def diagnose(subject: Subject, effort: Effort = Effort()) -> Diagnosis:  # noqa: B008 - a frozen value
-    """Measure a subject. RADE-OF's inference is the clean one: measured once."""
+def diagnose(subject: Subject, anchors: int = 16, partners: int = 8, draws: int = 4, seed: int = 0) -> Diagnosis:
+    """Measure a subject: from so many anchors, to so many partners of each, with so many draws of noise.
+
+    RADE-OF's inference is the clean one and measured once.
+    """
     graph, notes = subject.graph, list(subject.notes)
-    anchors = effort.anchors if graph.num_nodes <= LARGE else max(effort.anchors // 4, 1)
     if graph.num_nodes > anchors:
         notes.append(f"sensitivity and resistance from {anchors} of {graph.num_nodes:,} nodes, drawn at random")
-    chosen = Sample.of(graph, anchors, effort.partners, torch.Generator().manual_seed(effort.seed))
-    flow = Flow.of(subject)
+    chosen = Sample.of(graph, anchors, partners, torch.Generator().manual_seed(seed))
     found: dict[str, Measured] = {}
     for name in ("clean", *VARIANTS):
-        local = is_local(subject.operator(name, graph)) and "clean" in found
-        found[name] = found["clean"] if local else _measured(subject, name, flow, chosen, effort, notes)
+        if "clean" in found and measures.is_local(subject.operator(name, graph)):
+            found[name] = found["clean"]
+            continue
+        whole = subject.network(name, graph, torch.arange(graph.num_nodes))
+        resistance = measures.effective_resistance(whole, chosen.source, chosen.target)
+        commute = resistance * whole.volume.expand(graph.num_nodes)[chosen.source]
+        found[name] = Measured(
+            *_gaps(subject, name),
+            _mean(resistance),
+            _mean(commute),
+            *_sensitivity(subject, name, chosen, seed, notes),
+            _flips(subject, name, draws, seed),
+        )
     views = subject.views_of(graph)
     pairs = int(chosen.inside.sum()) - chosen.anchors.numel()
     return Diagnosis(
@@ -207,73 +238,42 @@ def diagnose(subject: Subject, effort: Effort = Effort()) -> Diagnosis:  # noqa:
         nodes=graph.num_nodes,
         edges=graph.num_edges,
         graphs=graph.num_graphs,
-        components=int(components(graph).max()) + 1,
+        components=int(measures.components(graph).max()) + 1,
         layers=len(subject.net.convolutions),
         p=number(views.rates.p),
         q=number(views.rates.q),
         apart=float((chosen.inside & (chosen.distance < 0)).sum()) / max(pairs, 1),
-        weights="aggregator" if flow.own else "sum",
+        weights="aggregator" if subject.symmetric else "sum",
         operators=found,
         interchange={name: _interchange(subject, replace(views, variant=one)) for name, one in VARIANTS.items()},
         notes=tuple(dict.fromkeys(notes)),
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Flow:
-    """Where the networks of a subject come from: its first convolution, and what enters it."""
-
-    subject: Subject
-    inputs: Tensor
-    own: bool  # whether its weights are symmetric; else the sum's stand in
-
-    @staticmethod
-    @torch.no_grad()
-    def of(subject: Subject) -> Flow:
-        """Ask the first convolution once."""
-        inputs = subject.net.before(subject.net.encoder(subject.x))
-        found = _coefficients(subject, subject.graph, inputs)
-        return Flow(subject, inputs, conductors(subject.operator("rade-ofs", subject.graph), found) is found)
-
-    @torch.no_grad()
-    def network(self, name: str, graph: Graph, nodes: Tensor) -> Network:
-        """The network of an operator on a graph made of these nodes."""
-        adjacency = self.subject.operator(name, graph)
-        found = _coefficients(self.subject, graph, self.inputs.index_select(0, nodes))
-        return Network.of(adjacency, found if self.own else conductors(adjacency, found))
+def _mean(values: Tensor) -> float | None:
+    """Over the pairs that are solved; None without any."""
+    kept = values[values.isfinite()]
+    return float(kept.mean()) if kept.numel() else None
 
 
-def _coefficients(subject: Subject, graph: Graph, inputs: Tensor) -> Coefficients:
-    return _traced(subject.net, subject.net.convolutions[0], inputs, graph).sums[0].coefficients
-
-
-def _measured(subject: Subject, name: str, flow: Flow, chosen: Sample, effort: Effort, notes: list[str]) -> Measured:
-    graph = subject.graph
-    whole = flow.network(name, graph, torch.arange(graph.num_nodes))
-    resistance = effective_resistance(whole, chosen.source, chosen.target)
-    commute = resistance * whole.volume.expand(graph.num_nodes)[chosen.source]
-    gap, largest = _gaps(flow, name, graph)
-    steps, beyond = _sensitivity(subject, name, chosen, effort, notes)
-    return Measured(gap, largest, _mean(resistance), _mean(commute), steps, beyond, _flips(subject, name, effort))
-
-
-def _gaps(flow: Flow, name: str, graph: Graph) -> tuple[float, float | None]:
+def _gaps(subject: Subject, name: str) -> tuple[float | None, float | None]:
     """The mean gap over graphs that have at least two nodes; and, of one graph in pieces, that of the largest piece."""
-    gaps = []
+    graph, gaps = subject.graph, []
     for place in range(graph.num_graphs):
         begin, end = graph.ptr[place : place + 2].tolist()
         if end - begin > 1:
             one = graph if graph.num_graphs == 1 else graph.pick(torch.tensor([place]))
-            gaps.append(spectral_gap(flow.network(name, one, torch.arange(begin, end))))
-    mean = sum(gaps) / len(gaps) if gaps else float("nan")
+            gaps.append(measures.spectral_gap(subject.network(name, one, torch.arange(begin, end))))
+    mean = _mean(torch.tensor(gaps, dtype=torch.double))
     if graph.num_graphs > 1:
         return mean, None
-    largest, nodes = largest_component(graph)
-    return mean, None if nodes.numel() == graph.num_nodes else spectral_gap(flow.network(name, largest, nodes))
+    largest, nodes = measures.largest_component(graph)
+    whole = nodes.numel() == graph.num_nodes
+    return mean, None if whole else measures.spectral_gap(subject.network(name, largest, nodes))
 
 
 def _sensitivity(
-    subject: Subject, name: str, chosen: Sample, effort: Effort, notes: list[str]
+    subject: Subject, name: str, chosen: Sample, seed: int, notes: list[str]
 ) -> tuple[tuple[Step, ...], float | None]:
     """Pairs and mean ‖∂h_i/∂h⁰_j‖ by distance, and the share of the sum that comes from beyond the layers' reach."""
     graph, width = subject.graph, subject.x.size(1)
@@ -281,14 +281,9 @@ def _sensitivity(
     if unprojected and graph.num_nodes * width > WIDEST:
         notes.append(f"no sensitivities: {width:,} sparse features enter the first layer as they are")
         return (), None
-    # Graphs of a batch do not hear each other: those without an anchor are left out.
-    graphs = torch.unique(graph.batch[chosen.anchors])
-    nodes = torch.isin(graph.batch, graphs).nonzero().squeeze(1)
-    part = graph if graphs.numel() == graph.num_graphs else graph.pick(graphs)
-    anchors, x = torch.searchsorted(nodes, chosen.anchors), rows_of(subject.x, nodes)
-    draws = torch.Generator().manual_seed(effort.seed)
-    norms = jacobian_norms(subject.net, x, subject.operator(name, part), anchors, draws)
-    distance, inside = chosen.distance[:, nodes], chosen.inside[:, nodes]
+    draws = torch.Generator().manual_seed(seed)
+    norms = measures.jacobian_norms(subject.net, subject.x, subject.operator(name, graph), chosen.anchors, draws)
+    distance, inside = chosen.distance, chosen.inside
     steps = []
     for far in torch.unique(distance[inside]).tolist():
         at = inside & (distance == far)
@@ -299,16 +294,16 @@ def _sensitivity(
 
 
 @torch.no_grad()
-def _flips(subject: Subject, name: str, effort: Effort) -> dict[str, dict[str, float]]:
+def _flips(subject: Subject, name: str, draws: int, seed: int) -> dict[str, dict[str, float]]:
     """By kind and share of noise: edges lost, as many spurious, or both; the same noise for every operator."""
     before = subject.decisions(name, subject.graph)
 
     def changed(drop: float, add: float) -> float:
         total = 0.0
-        for draw in range(effort.draws):
-            noisy = Corruption(drop, add, effort.seed + draw).of(subject.graph)
+        for draw in range(draws):
+            noisy = Corruption(drop, add, seed + draw).of(subject.graph)
             total += float((subject.decisions(name, noisy) != before).double().mean())
-        return total / effort.draws
+        return total / draws
 
     return {
         kind: {f"{level:g}": changed(drop * level, add * level) for level in LEVELS}
@@ -318,21 +313,11 @@ def _flips(subject: Subject, name: str, effort: Effort) -> dict[str, dict[str, f
 
 @torch.no_grad()
 def _interchange(subject: Subject, views: Distribution) -> Interchange:
-    """By what the last convolution sends on the clean graph."""
-    entered = passed(subject.net, subject.x, Adjacency(subject.graph))[1]
+    """Prop. 4's ratio of the messages that the last convolution sends on the clean graph, and the additions' share."""
+    entered = measures.passed(subject.net, subject.x, Adjacency(subject.graph))[1]
     last = _traced(subject.net, subject.net.convolutions[-1], entered, subject.graph).last
-    return interchange(LogitMessages(last.coefficients, last.pushed(subject.net.head.weight)), views)
-
-
-def _mean(values: Tensor) -> float | None:
-    """Over the pairs that are solved; None without any."""
-    kept = values[values.isfinite()]
-    return float(kept.mean()) if kept.numel() else None
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(name): _plain(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return None if isinstance(value, float) and not isfinite(value) else value
+    sent = LogitMessages(last.coefficients, last.pushed(subject.net.head.weight))
+    kappa = measures.ratios(to_anybody(sent.per_head).sum(1), views)
+    low, median, high = torch.quantile(kappa, torch.tensor([0.05, 0.5, 0.95], dtype=kappa.dtype)).tolist()
+    found = variance(sent, views)
+    return Interchange(low, median, high, _mean((found.add.sum() / found.total.sum())[None]))

@@ -14,15 +14,13 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from torch import Tensor
 
 from rade.correction import Adjacency
-from rade.distribution import NO_NOISE, Distribution, Rates, Trust, number
+from rade.distribution import NO_NOISE, Distribution, Rates, Trust
 from rade.graph.graph import Graph
 from rade.moments import Coefficients, Normalised
 from rade.nn.linear import dense
 from rade.rates.variance import LogitMessages, variance
-from rade.sums import to_anybody
 from rade.train.backbones import Backbone
 
-ROUNDING = 1e-9  # two products that should be equal may differ by so much of their size
 DENSE = 200  # up to so many nodes all eigenvalues are computed: Lanczos needs more nodes than vectors
 GAP_TOLERANCE, RESISTANCE_TOLERANCE, ITERATIONS = 1e-6, 1e-8, 5000
 PROBES = 8  # random directions per anchor; exact where the representation is no wider
@@ -49,22 +47,6 @@ class Network:
         """1ᵀ W 1 of each node's graph, [n] (broadcast for one graph)."""
         graph = self.adjacency.graph
         return graph.per_node(graph.pool(self.degree))
-
-
-def conductors(adjacency: Adjacency, coefficients: Coefficients) -> Coefficients:
-    """The coefficients themselves where i hears j as j hears i; else those of the sum over the same adjacency.
-
-    Means and attention weigh by the target alone: what flows one way need not flow back, and no resistance exists.
-    Symmetric is where xᵀ W y = yᵀ W x for random x and y.
-    """
-    pair = torch.randn(
-        coefficients.graph.num_nodes, 2, dtype=coefficients.dtype, generator=torch.Generator().manual_seed(0)
-    )
-    if coefficients.clean().edges.dim() == 1:
-        products = pair.t() @ adjacency.sums(coefficients).apply(pair)
-        if bool((products[0, 1] - products[1, 0]).abs() <= ROUNDING * pair.norm(dim=0).prod()):
-            return coefficients
-    return Normalised.sum(coefficients.graph, coefficients.dtype)
 
 
 def is_local(adjacency: Adjacency) -> bool:
@@ -122,8 +104,8 @@ def effective_resistance(network: Network, source: Tensor, target: Tensor) -> Te
 def conjugate_gradients(apply: Callable[[Tensor], Tensor], right: Tensor, diagonal: Tensor) -> tuple[Tensor, Tensor]:
     """x with A x = right for each column of [n, k], and which columns were solved; A positive, perhaps singular.
 
-    Preconditioned by the diagonal. Columns share their products with A and nothing else; one without a solution, whose
-    residual stays in the null space, is not solved.
+    Preconditioned by the diagonal. SciPy's takes one column at a time; here all share their products with A.
+    A column without a solution, whose residual stays in the null space, is not solved.
     """
     scale = torch.where(diagonal > 0, diagonal, 1.0)[:, None]
     x, residual = torch.zeros_like(right), right.clone()
@@ -214,34 +196,6 @@ def passed(net: Backbone, x: Tensor, adjacency: Adjacency) -> tuple[Tensor, Tens
         for hook in hooks:
             hook.remove()
     return seen["inputs"], seen["last"], seen["hidden"]
-
-
-@dataclass(frozen=True)
-class Interchange:
-    """κ_i = Σ_{j∉N(i)} m̃_ij² / Σ_{j∈N(i)} m_ij² over nodes: one value for all would let additions replace drops.
-
-    wanted: the κ at which additions at rate q vary a node's logits as drops at rate p do, p/(1−p) / (q(1−q)).
-    added: the share of all logit variance that additions make, with the model's own aggregator.
-    """
-
-    low: float  # 5 % quantile
-    median: float
-    high: float  # 95 % quantile
-    wanted: float
-    added: float
-    nodes: int
-
-
-def interchange(sent: LogitMessages, distribution: Distribution) -> Interchange:
-    """Prop. 4's ratio of the messages that the last convolution sends, and the shares of drops and additions."""
-    kappa = ratios(to_anybody(sent.per_head).sum(1), distribution)
-    low, median, high = torch.quantile(kappa, torch.tensor([0.05, 0.5, 0.95], dtype=kappa.dtype)).tolist()
-    p, q = number(distribution.rates.p), number(distribution.rates.q)
-    found = variance(sent, distribution)
-    total = float(found.total.sum())
-    added = float(found.add.sum()) / total if total > 0.0 else float("nan")
-    wanted = p / (1.0 - p) / (q * (1.0 - q)) if 0.0 < q < 1.0 else float("inf")
-    return Interchange(low, median, high, wanted, added, kappa.numel())
 
 
 def ratios(messages: Tensor, distribution: Distribution) -> Tensor:

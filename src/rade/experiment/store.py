@@ -15,14 +15,14 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from rade.errors import EnvironmentFault, RunError
-from rade.train.files import load_run_record, remove, sole_writer, write_whole
+from rade.train.files import load_run_record, remove, save_bytes, sole_writer
 from rade.train.record import Curves, RecordError, RunRecord
 
 _CURVES = TypeAdapter(Curves)
@@ -60,20 +60,11 @@ class Store:
         self.path = Path(path)
         self.work = self.path.with_name(f"{self.path.name}.work")  # checkpoints of runs that go on
 
-    def records(
-        self,
-        *,
-        dataset: str | Collection[str] = (),
-        method: str | Collection[str] = (),
-        backbone: str | Collection[str] = (),
-        protocol: str | Collection[str] = (),
-        curves: bool = True,
-    ) -> list[RunRecord]:
-        """The runs whose settings are among those given (all, where nothing is), sorted by data set, backbone, method.
+    def records(self, *, curves: bool = True, **wanted: str | Collection[str]) -> list[RunRecord]:
+        """The runs whose settings (`dataset`, `method`, `backbone`, `protocol`, …) are those given, or among them.
 
-        Without `curves` records have no `history` and are read many times faster.
+        Sorted by data set, backbone and method. Without `curves` records have no `history` and are read much faster.
         """
-        wanted = {"dataset": dataset, "method": method, "backbone": backbone, "protocol": protocol}
         sets = {name: {value} if isinstance(value, str) else set(value) for name, value in wanted.items() if value}
         found = [one for one in self._read(curves) if all(one.flat[name] in values for name, values in sets.items())]
         return sorted(found, key=lambda one: one.place)
@@ -116,6 +107,8 @@ class Store:
             with self._changing():
                 pass  # a file that cannot be used is found out now
             yield self
+        with suppress(OSError):
+            self.work.rmdir()  # unless it holds checkpoints
 
     def _read(self, curves: bool) -> Iterator[RunRecord]:
         columns = "record, curves" if curves else "record"
@@ -259,17 +252,13 @@ def export(store: Store, folder: Path) -> int:
         curves.setdefault(record.place[0], []).append(_plain({"key": record.key, **record.history}))
     for dataset, lines in curves.items():
         packed = gzip.compress("\n".join([*lines, ""]).encode(), mtime=0)
-        _save(folder / "curves" / f"{dataset}.jsonl.gz", packed)
-    _save(folder / "provenance.json", _indented(known))
+        save_bytes(folder / "curves" / f"{dataset}.jsonl.gz", packed)
+    save_bytes(folder / "provenance.json", _indented(known))
     remove(folder / "failures.json")
     if failures := [failure.model_dump() for failure in store.failures()]:
-        _save(folder / "failures.json", _indented(failures))
-    _save(folder / "runs.csv", table.getvalue().encode())
+        save_bytes(folder / "failures.json", _indented(failures))
+    save_bytes(folder / "runs.csv", table.getvalue().encode())
     return len(records)
-
-
-def _save(path: Path, content: bytes) -> None:
-    write_whole(path, lambda file: file.write(content))
 
 
 def _line(record: RunRecord, known: dict[str, dict[str, Any]]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ A table is one TOML file, packaged or a researcher's own; the schema is in docs/
 torch: reports read tables without it, so names of data sets, methods and backbones are checked where they are used.
 """
 
-import difflib
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
@@ -15,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from rade.errors import RadeError
+from rade.errors import RadeError, did_you_mean
 from rade.train.record import MEASURES, SCORE
 
 if sys.version_info >= (3, 11):
@@ -182,7 +181,7 @@ def load(name: str) -> Experiment:
     Published(mean=80.1, std=0.64)
     """
     if name not in names():
-        raise TableError(f"unknown table '{name}'{_near(name, names())} Known: {', '.join(names())}")
+        raise TableError(f"unknown table '{name}'{did_you_mean(name, names())} Known: {', '.join(names())}")
     return read(FOLDER / f"{name}.toml")
 
 
@@ -207,11 +206,21 @@ def read(path: str | Path) -> Experiment:
     try:
         vary = TypeAdapter(dict[Literal["vary"], Choices]).validate_python({"vary": raw.pop("vary", {})})["vary"]
         table = TypeAdapter(Experiment).validate_python({**raw, "name": path.stem})
+        for row in table.rows:
+            _check_datasets(row, table.datasets)
         return replace(table, rows=tuple(varied for row in table.rows for varied in _varied(row, vary)))
     except ValidationError as error:
         raise TableError(f"{path}: {_complaint(error, rows)}") from None
     except ValueError as error:
         raise TableError(f"{path}: {error}") from None
+
+
+def _check_datasets(row: Row, datasets: tuple[str, ...]) -> None:
+    """Refuse settings and numbers of a data set that the table does not have."""
+    by_dataset = {f"settings.{name}": value for name, value in row.settings.items() if isinstance(value, Mapping)}
+    by_dataset |= {f"published.{backbone}": numbers for backbone, numbers in row.published.items()}
+    for name, value in by_dataset.items():
+        _known(value, datasets, f"row '{row.name}': {name}", "data set")
 
 
 def _varied(row: Row, vary: Mapping[str, tuple[Any, ...]]) -> Iterable[Row]:
@@ -245,13 +254,7 @@ def _complaint(error: ValidationError, rows: Any) -> str:
         return f"{where} must have the key '{key}'"
     if first["type"] == "unexpected_keyword_argument":
         known = [one.name for one in fields(kind)]
-        return f"{where} has no key '{key}'{_near(key, known)} Its keys: {', '.join(known)}"
+        return f"{where} has no key '{key}'{did_you_mean(key, known)} Its keys: {', '.join(known)}"
     reason = _KINDS.get(first["type"]) or first["msg"].removeprefix("Value error, ").replace("Input should", "must")
     came = "" if first["type"] == "value_error" else f", got {first['input']!r:.80}"
     return f"{where}: {key} {reason}{came}".replace(":  ", ": ")
-
-
-def _near(given: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(given, list(known), n=3, cutoff=0.5)
-    swapped = [name for name in close if sorted(name) == sorted(given)]
-    return f"; did you mean '{(swapped or close)[0]}'?" if close else "."

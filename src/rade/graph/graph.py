@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rade.graph.pairs import pair_count, pattern_of_pairs, rank_pairs, unrank_pairs
+from rade.graph.pairs import pattern_of_pairs
 from rade.graph.sparse import Pattern, entries_of_rows, row_pointer
 from rade.runtime import by_fields
 
@@ -143,9 +143,17 @@ class Graph:
         return self.size - 1 - self.degree
 
     @cached_property
-    def pair_offset(self) -> Tensor:
-        """First rank of each graph in the common index space of all pairs, [B + 1]."""
-        return torch.cat([self.ptr[:1], pair_count(self.sizes, self.directed).cumsum(0)])
+    def pair_rows(self) -> tuple[Tensor, Tensor]:
+        """All pairs of nodes of the same graph are numbered by rows, in the order of `by_graph`.
+
+        A row holds the pairs of a node with those after it, in a directed graph with all others. First rank of each
+        row [n + 1], and what added to the column of a pair gives its rank, [n].
+        """
+        graph = self.batch if self.by_graph is None else self.batch[self.by_graph]
+        row, first = torch.arange(self.num_nodes, device=self.device), self.ptr[graph]
+        columns = self.sizes[graph] - 1 if self.directed else self.ptr[graph + 1] - 1 - row
+        pointer = torch.cat([self.ptr[:1], columns.cumsum(0)])
+        return pointer, pointer[:-1] - (first if self.directed else row + 1)
 
     @cached_property
     def entries(self) -> Tensor:
@@ -155,21 +163,20 @@ class Graph:
     @cached_property
     def edge_rank(self) -> Tensor:
         """Ranks of the edges among all pairs, ascending, [m]."""
-        target, source = self.pattern.target[self.entries], self.pattern.source[self.entries]
-        graph = self.batch[target]
+        row, column = self.pattern.target[self.entries], self.pattern.source[self.entries]
         if self.by_graph is not None:
             place = torch.argsort(self.by_graph)
-            target, source = place[target], place[source]
+            row, column = place[row], place[column]
             if not self.directed:
-                target, source = torch.minimum(target, source), torch.maximum(target, source)
-        first = self.ptr[graph]
-        rank = rank_pairs(target - first, source - first, self.sizes[graph], self.directed) + self.pair_offset[graph]
+                row, column = torch.minimum(row, column), torch.maximum(row, column)
+        rank = self.pair_rows[1].index_select(0, row) + column
+        rank = rank - (column > row).long() if self.directed else rank
         return rank if self.by_graph is None else rank.sort().values
 
     @cached_property
     def num_pairs(self) -> int:
         """Number of pairs of nodes of the same graph, over all graphs; of ordered pairs in a directed graph."""
-        return int(self.pair_offset[-1])
+        return int(self.pair_rows[0][-1])
 
     @cached_property
     def num_nonedges(self) -> int:
@@ -215,30 +222,29 @@ class Graph:
         """For every entry the value of the other direction of its pair, [E, ...]; 0 where that is another pair."""
         return torch.zeros_like(values) if self.directed else values[pattern.transposition]
 
-    def on_entries(self, drawn: Tensor) -> Tensor:
-        """What was drawn for each edge [m], at all entries of the pattern, [E]."""
-        if self.directed:
-            return drawn
-        found = drawn.new_empty(self.pattern.size)
-        found[self.entries] = drawn
-        found[self.pattern.transposition[self.entries]] = drawn
+    @cached_property
+    def edge_of_entry(self) -> Tensor:
+        """Which edge [m] each entry of the pattern belongs to, [E]."""
+        found = torch.empty_like(self.pattern.source)
+        number = torch.arange(self.num_edges, device=self.device)
+        found[self.entries] = number
+        if not self.directed:
+            found[self.pattern.transposition[self.entries]] = number
         return found
 
     def pairs_at(self, rank: Tensor) -> Pattern:
-        """The pairs at ascending ranks of the common index space, as a pattern."""
-        if self.num_graphs == 1:
-            target, source = unrank_pairs(rank, self.sizes, self.directed)
-        else:
-            graph = torch.searchsorted(self.pair_offset, rank, right=True) - 1
-            target, source = unrank_pairs(rank - self.pair_offset[graph], self.sizes[graph], self.directed)
-            target, source = target + self.ptr[graph], source + self.ptr[graph]
+        """The pairs at ascending ranks, as a pattern."""
+        pointer, shift = self.pair_rows
+        row = torch.searchsorted(pointer, rank, right=True).sub_(1)
+        column = rank - shift.index_select(0, row)
+        column = column + (column >= row).long() if self.directed else column
         if self.by_graph is not None:
-            target, source = self.by_graph[target], self.by_graph[source]
+            row, column = self.by_graph[row], self.by_graph[column]
             if not self.directed:
-                target, source = torch.minimum(target, source), torch.maximum(target, source)
-            order = torch.argsort(target * self.num_nodes + source)
-            target, source = target[order], source[order]
-        return pattern_of_pairs(target, source, self.num_nodes, self.directed)
+                row, column = torch.minimum(row, column), torch.maximum(row, column)
+            order = torch.argsort(row * self.num_nodes + column)
+            row, column = row[order], column[order]
+        return pattern_of_pairs(row, column, self.num_nodes, self.directed)
 
     def pick(self, index: Tensor) -> Graph:
         """The graphs ``index`` [k] of a batch as a batch of their own: sorted and checked already, only renumbered."""
@@ -324,7 +330,8 @@ def _batch_and_pointer(
         raise ValueError(f"batch must number graphs from 0, got {int(batch.min())}")
     count = int(batch.max()) + 1 if nodes else 1
     by_graph = torch.argsort(batch, stable=True) if nodes and bool((batch.diff() < 0).any()) else None
-    found = row_pointer(batch, count if ptr is None else max(count, ptr.numel() - 1))
+    ordered = batch if by_graph is None else batch[by_graph]
+    found = row_pointer(ordered, count if ptr is None else max(count, ptr.numel() - 1))
     if ptr is not None and not torch.equal(ptr, found):
         raise ValueError("ptr and batch contradict each other: ptr must hold the first node of each graph of batch")
     return batch, found, by_graph

@@ -80,13 +80,20 @@ class Pattern:
         """Σ_i values_ij, [E, ...] → [columns, ...]."""
         return values.new_zeros(self.columns, *values.shape[1:]).index_add(0, self.source, values)
 
-    def block(self, rows: Tensor) -> tuple[Pattern, Tensor]:
-        """The entries of some rows [k] as a pattern of k rows, and which of all entries they are; found once."""
-        return self._blocks.get((rows,), None, lambda: self._block(rows))
+    def block(self, rows: Tensor, columns: Tensor | None = None) -> tuple[Pattern, Tensor]:
+        """The entries of some rows [k] as a pattern of k rows, and which of all entries they are; found once.
 
-    def _block(self, rows: Tensor) -> tuple[Pattern, Tensor]:
-        rowptr, entries = entries_of_rows(self.rowptr, rows)
-        return Pattern.general(rowptr, self.source[entries], self.columns), entries
+        columns: [m] those that there are, for a pattern of m columns; entries of the rows must lie in these.
+        """
+
+        def build() -> tuple[Pattern, Tensor]:
+            rowptr, entries = entries_of_rows(self.rowptr, rows)
+            source = self.source[entries]
+            if columns is None:
+                return Pattern.general(rowptr, source, self.columns), entries
+            return Pattern.general(rowptr, places(columns, self.columns)[source], columns.numel()), entries
+
+        return self._blocks.get((rows, columns), None, build)
 
     def to(self, device: torch.device | str) -> Pattern:
         """The same pattern on another device."""
@@ -99,7 +106,7 @@ class Pattern:
         """A pattern that need not be symmetric; its transpose is found once, by one stable sort."""
         order = torch.argsort(source, stable=True)
         target = torch.repeat_interleave(rowptr.diff(), output_size=source.numel())
-        other = (row_pointer(source, columns), target[order], rowptr.numel() - 1, torch.argsort(order))
+        other = (row_pointer(source[order], columns), target[order], rowptr.numel() - 1, torch.argsort(order))
         return _paired((rowptr, source, columns, order), other)
 
 
@@ -125,10 +132,15 @@ def is_sparse(x: Tensor) -> bool:
 
 
 def row_pointer(row: Tensor, rows: int) -> Tensor:
-    """CSR row pointer of the row index of every entry, [E] → [rows + 1]."""
-    pointer = row.new_zeros(rows + 1)
-    pointer[1:] = torch.bincount(row, minlength=rows).cumsum(0)
-    return pointer
+    """CSR row pointer of the row index of every entry, [E] in order → [rows + 1]."""
+    return torch._convert_indices_from_coo_to_csr(row, rows)
+
+
+def places(chosen: Tensor, count: int) -> Tensor:
+    """The place of each of ``count`` numbers among those chosen [k], −1 where it is none of them, [count]."""
+    found = chosen.new_full((count,), -1)
+    found[chosen] = torch.arange(chosen.numel(), device=chosen.device)
+    return found
 
 
 def entries_of_rows(rowptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from functools import cached_property, partial, wraps
+from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
 import torch
@@ -15,17 +17,20 @@ from torch_geometric.nn.aggr import SumAggregation
 
 from rade.correction import Adjacency
 from rade.graph.graph import Graph
-from rade.graph.sparse import is_sparse, without_autocast
+from rade.graph.sparse import is_sparse, places, without_autocast
 from rade.moments.base import Coefficients
 from rade.nn.context import Context, Find, Mode
 from rade.nn.edge_values import listed_edges
 from rade.nn.export import is_traced, mean_of_views
 from rade.nn.linear import dense, is_plain, linear, linear_of_sums, linear_part
 from rade.nn.pairs import aggregate_pairs
+from rade.nn.relations import Relations
 from rade.nn.trace import After, Aggregated
 from rade.runtime import ordinary_tensors
 from rade.sums import Messages
 
+Rows = tuple[Tensor | None, Tensor | None]  # the nodes that sums are wanted for, and those with features; None: all
+EVERYBODY: Rows = (None, None)
 SHORT = (torch.float16, torch.bfloat16)
 HOOKS = tuple(
     f"_{what}_forward_{when}hooks"
@@ -37,20 +42,28 @@ HOOKS = tuple(
 class LayerViews:
     """What one call of a layer aggregates over, in the place of its edge_index: a view of its own for every step."""
 
-    def __init__(self, graph: Graph, find: Find, targets: Tensor | None = None, linear: bool = True) -> None:
-        self.graph, self.targets, self._find, self._step = graph, targets, find, 0
+    def __init__(self, graph: Graph, find: Find, rows: Rows = EVERYBODY, linear: bool = True) -> None:
+        self.graph, self._rows, self._find, self._step = graph, rows, find, 0
         self.linear = linear  # whether linear maps and sums may change places
-        self.rows = graph.num_nodes if targets is None else targets.numel()  # for how many nodes sums are wanted
+        targets, sources = rows
+        self.nodes = graph.num_nodes if sources is None else sources.numel()  # how many have features
+        self.rows = graph.num_nodes if targets is None else targets.numel()  # for how many sums are wanted
 
     def next(self) -> Adjacency:
         """The adjacency of the next step."""
         found = self._find(self._step)
         self._step += 1
-        return found if self.targets is None else found.at(self.targets)
+        if self._rows is EVERYBODY:
+            return found
+        targets, sources = self._rows
+        return replace(found, targets=targets, sources=sources)
 
     def own(self, x: Tensor) -> Tensor:
         """The features of the nodes that sums are wanted for."""
-        return x if self.targets is None else x.index_select(0, self.targets)
+        targets, sources = self._rows
+        if targets is None:
+            return x
+        return x.index_select(0, targets if sources is None else places(sources, self.graph.num_nodes)[targets])
 
 
 class CorrectedConv:
@@ -63,8 +76,10 @@ class CorrectedConv:
 
     moments: ClassVar[bool] = True  # whether it has coefficients with moments
     aggregations: ClassVar[tuple[type[Module], ...]] = (SumAggregation,)  # of PyG's ``aggr`` those that have
+    scores: ClassVar[bool] = False  # whether coefficients are made of features, which must then come of all nodes
     added_weight: float | None = None  # of an added edge, where edges have weights; None: their mean within the graph
     _context: Context | None = None
+    _reverses: Relations = MappingProxyType({})  # of the relations that it aggregates over at once
     _plain: ClassVar[type[MessagePassing]]
     _names: ClassVar[tuple[str, ...]]
 
@@ -153,54 +168,56 @@ class CorrectedConv:
 
         return linear_of_sums(layer, x, sums, sums_first(views, x, layer))
 
-    def for_targets(self, targets: Tensor, *args: Any) -> Any:
-        """Its output for some nodes [k] only; ``edge_index`` is a `Graph` or an `Adjacency`."""
-        return self._run(args, {}, targets)
+    def for_targets(self, targets: Tensor, x: Tensor, *args: Any, sources: Tensor | None = None) -> Any:
+        """Its output for some nodes [k] only; ``edge_index`` is a `Graph` or an `Adjacency`.
+
+        sources: [m] the nodes that features are given of, all if None; those that the targets hear, themselves too.
+        """
+        return self._run((x, *args), {}, (targets, sources))
 
     # ---- who aggregates -------------------------------------------------------------------------------------------
 
-    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], targets: Tensor | None = None) -> Any:
+    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], rows: Rows = EVERYBODY) -> Any:
         if torch.is_inference_mode_enabled():  # what is kept must serve training later
             with ordinary_tensors():
-                return self._run(args, kwargs, targets)
+                return self._run(args, kwargs, rows)
         given = {**dict(zip(self._names, args)), **kwargs}
         edge_index, context = given.get("edge_index"), self._context
         if context is None and isinstance(edge_index, Graph):
             edge_index = Adjacency(edge_index)
         if isinstance(edge_index, Adjacency):
-            out = self._over(edge_index, given, targets)
+            out = self._over(edge_index, given, rows)
         elif context is None:
             out = self._plain.forward(cast(Any, self), *args, **kwargs)
         else:
-            out = self._in_context(context, given, targets)
+            out = self._in_context(context, given, rows)
         if context is not None and context.trace is not None:
             context.trace.left(cast(Module, self), out)
         return out
 
-    def _over(self, adjacency: Adjacency, given: dict[str, Any], targets: Tensor | None) -> Any:
+    def _over(self, adjacency: Adjacency, given: dict[str, Any], rows: Rows) -> Any:
         """Over what the caller chose; without moments that is the clean graph alone, by PyG's own code."""
         graph = adjacency.graph
         against = self.against_moments() or ("" if self.moments_on(graph, given) else "none on this graph")
         if not against:
-            found = LayerViews(graph, lambda step: adjacency, targets, adjacency.linear)
-            return self._corrected(given, found)
+            return self._corrected(given, LayerViews(graph, lambda step: adjacency, rows, adjacency.linear))
         if adjacency.distribution is not None:
             raise ValueError(
                 f"{type(self).__name__} has no moments, {against}: it cannot be summed over views by itself; wrap the "
                 "model in rade.RADE, which corrects it by pairs of views"
             )
         out = self._plain.forward(cast(Any, self), **{**given, "edge_index": graph.given})
-        return out if targets is None else out[targets]
+        return out if rows[0] is None else out[rows[0]]
 
-    def _in_context(self, context: Context, given: dict[str, Any], targets: Tensor | None) -> Any:
+    def _in_context(self, context: Context, given: dict[str, Any], rows: Rows) -> Any:
         """On views in training; in evaluation PyG's own, or faster, to the same end, where the graph is known."""
         edge_index, x = given.get("edge_index"), given.get("x")
         mode = context.setting.mode_of(cast(Module, self))
         if isinstance(edge_index, Tensor) and edge_index.layout is not torch.strided:
             given = given if mode == "clean" and context.trace is None else listed_edges(self._names, given)
             edge_index = given["edge_index"]
-        if targets is not None and context.current is not None:
-            context.current.targets = targets
+        if rows is not EVERYBODY and context.current is not None:
+            context.current.targets = rows[0]
         if mode != "clean" and is_traced():
             graph = cast(Any, mean_of_views(type(self).__name__, context, given, mode))
             if not self.moments_on(graph, given):
@@ -209,7 +226,7 @@ class CorrectedConv:
         graph = self._graph(context, edge_index, x, mode)
         if graph is not None and self._has_moments(graph, given, context):
             views = context.views_for(cast(Module, self), graph, mode)
-            return self._corrected(given, LayerViews(graph, views, targets))
+            return self._corrected(given, LayerViews(graph, views, rows))
         if isinstance(edge_index, Graph):
             given = {**given, "edge_index": edge_index.given}
         if mode == "views":
@@ -258,9 +275,8 @@ class CorrectedConv:
     def _corrected(self, given: dict[str, Any], views: LayerViews) -> Any:
         """The layer's output by RADE's sums, in full precision, whatever the caller's autocast says."""
         x = given["x"]
-        nodes = views.graph.num_nodes
-        if isinstance(x, Tensor) and x.shape[0] != nodes:
-            raise ValueError(f"{type(self).__name__} got features of {x.shape[0]} nodes on a graph of {nodes}")
+        if isinstance(x, Tensor) and x.shape[0] != views.nodes:  # len(x) would fix the number in an exported program
+            raise ValueError(f"{type(self).__name__} got features of {x.shape[0]} nodes on a graph of {views.nodes}")
         given = {**given, "edge_index": views}
         if isinstance(x, Tensor) and torch.is_autocast_enabled(x.device.type):
             with without_autocast(x.device):

@@ -17,7 +17,7 @@ from torch.nn import Module
 from rade.correction import Adjacency
 from rade.distribution import NO_NOISE, Correction, Distribution, Rates, Trust, Variant, Views
 from rade.graph.graph import Graph
-from rade.graph.pairs import bernoulli_positions
+from rade.nn.relations import Between, Place, as_reverse_of
 from rade.runtime import Recall
 from rade.views import View, branched, draw, moved, packed, seeded, unpack
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 Mode = Literal["views", "mean", "clean"]
 Find = Callable[..., Adjacency]  # by step, and the number of a view
-Kept = tuple[Tensor, Tensor]  # positions of the edges that a view keeps, and those that it adds, [2, A]
 KEPT = 4  # distributions: of training and of evaluation, on two graphs each
 
 
@@ -76,7 +75,8 @@ class Pass:
         self.alive: Tensor | None = None  # that edge_index, lest another takes its place in memory
         self.targets: Tensor | None = None  # the nodes that the last layer was asked for, all if None
         self.views: dict[Hashable, View] = {}
-        self.between: dict[Hashable, Kept] = {}
+        self.between: dict[Hashable, tuple[Tensor, Between]] = {}
+        self.of_relation: dict[Hashable, View | Between] = {}
         self.distributions: dict[Graph, Distribution] = {}
         self.calls: Counter[Module] = Counter()
         self.plain: set[str] = set()  # kinds of layers for whose edges there are neither views nor their mean
@@ -93,6 +93,15 @@ class Pass:
                 "views=rade.Views(shared=True)"
             )
         return self.calls[layer]
+
+    def reverse_of(self, place: Place | None, *when: int) -> View | Between | None:
+        """The view of the reverse of a relation, if it came first."""
+        return None if place is None else self.of_relation.get((place.reverse, *when))
+
+    def keep(self, place: Place | None, drawn: View | Between, *when: int) -> None:
+        """The view of a relation, for its reverse."""
+        if place is not None:
+            self.of_relation[(place.own, *when)] = drawn
 
 
 class Context:
@@ -183,33 +192,29 @@ class Context:
 
         return self._parts.get((edge_index, kinds), nodes, build)
 
-    def between(self, layer: Module, edge_index: Tensor, sources: int, targets: int) -> Callable[[int, int], Kept]:
-        """Views of edges between two kinds of nodes, by step and number."""
-        present = self._pass()
-        present.drew, call = True, present.enter(layer)
+    def between(self, layer: Module) -> Callable[..., Between]:
+        """Views of edges between two kinds of nodes, for one call of a layer."""
+        present, shared = self.current or self._pass(), self.setting.views.shared
+        present.drew = True
+        call = 0 if shared else present.enter(layer)
 
-        def view(step: int, number: int) -> Kept:
-            key = (layer, call, step, number)
+        def view(
+            edge_index: Tensor, sources: int, targets: int, step: Hashable, number: int, place: Place | None
+        ) -> Between:
+            key: Hashable = (id(edge_index), number) if shared else (layer, call, step, number)
             if key not in present.between:
-                present.between[key] = self._draw_between(edge_index, sources, targets)
-            return present.between[key]
+                if self.generator.device != edge_index.device:
+                    self.generator = moved(self.generator, edge_index.device)
+                p, rho = (float(share) for share in self.shares()[:2])
+                batch = self.batch_for(sources) if sources == targets else None
+                drawn = Between.draw(edge_index, sources, targets, (p, rho), self.generator, batch)
+                other = present.reverse_of(place, call, number)
+                drawn = drawn.as_reverse_of(other) if isinstance(other, Between) else drawn
+                present.keep(place, drawn, call, number)
+                present.between[key] = edge_index, drawn  # alive, lest another takes its place in memory
+            return present.between[key][1]
 
         return view
-
-    def _draw_between(self, edge_index: Tensor, sources: int, targets: int) -> Kept:
-        """Every distinct pair is kept with 1−p, and every other one added with q = ρ · the relation's own density."""
-        device = edge_index.device
-        if self.generator.device != device:
-            self.generator = moved(self.generator, device)
-        rank, pair = torch.unique(edge_index[1] * sources + edge_index[0], return_inverse=True)
-        p, rho = (float(share) for share in self.shares()[:2])
-        kept = torch.rand(rank.numel(), generator=self.generator, device=device) >= p
-        q = min(rho * rank.numel() / max(sources * targets, 1), 1.0)
-        drawn = bernoulli_positions(sources * targets, q, self.generator, device)
-        if rank.numel():
-            at = torch.searchsorted(rank, drawn).clamp_(max=rank.numel() - 1)
-            drawn = drawn[rank[at] != drawn]
-        return kept[pair].nonzero().squeeze(1), torch.stack([drawn % sources, drawn // sources])
 
     def knows(self, edge_index: Tensor, nodes: int) -> bool:
         """Whether the graph of an ``edge_index`` was sorted before."""
@@ -239,7 +244,7 @@ class Context:
         """What each step of one call of a layer aggregates over, by its number; so are several views of a step."""
         if mode == "clean":
             return lambda step, number=0: Adjacency(graph)
-        present = self._pass()
+        present = self.current or self._pass()
         present.drew = True
         if present.graph is None:
             present.graph = graph
@@ -256,7 +261,11 @@ class Context:
         def adjacency(step: int, number: int = 0) -> Adjacency:
             key: Hashable = (graph, number) if shared else (layer, call, step, number)
             if key not in present.views:
-                present.views[key] = self.draw(distribution)
+                place = layer.__dict__.get("_place")
+                drawn, other = self.draw(distribution), present.reverse_of(place, call, step, number)
+                drawn = as_reverse_of(drawn, other) if isinstance(other, View) else drawn
+                present.keep(place, drawn, call, step, number)
+                present.views[key] = drawn
             return Adjacency(graph, distribution, present.views[key])
 
         return adjacency
@@ -273,9 +282,7 @@ class Context:
         return draw(distribution, self.generator)
 
     def _pass(self) -> Pass:
-        """The present pass; in a backward pass the one whose output it came to; else one for this call alone."""
-        if self.current is not None:
-            return self.current
+        """Outside of any: in a backward pass the one whose output it came to; else one for this call alone."""
         if torch._C._current_graph_task_id() >= 0 and self.reached is not None:
             return self.reached
         return Pass()

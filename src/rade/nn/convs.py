@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 import torch_geometric.nn as pyg
@@ -137,6 +137,7 @@ class GATConv(CorrectedConv, pyg.GATConv):
     """
 
     added_attr: Imputed = "mean"
+    scores: ClassVar[bool] = True
 
     def against_moments(self) -> str:
         return "weights fall where scores grow" if self.negative_slope < 0 else super().against_moments()

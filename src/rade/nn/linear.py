@@ -18,6 +18,7 @@ from torch_geometric.nn import Linear as PyGLinear
 from rade.graph.sparse import Pattern, is_sparse, product
 from rade.runtime import Recall
 
+PLAIN = (torch.nn.Linear.forward, PyGLinear.forward)
 LOOKS_ON = "looks_on"  # an attribute of hooks that change nothing
 LOOK = 3  # the call at which dense features are looked at: those of a single step come once or twice
 MANY = 2**18  # fewer numbers are multiplied as they are
@@ -32,14 +33,17 @@ def is_plain(layer: Any) -> bool:
     Subclasses with a forward of their own (adapters), parametrized weights and hooks (pruning, spectral norms) are not,
     nor are lazy layers before they have met features.
     """
-    own = getattr(type(layer), "forward", None) in (torch.nn.Linear.forward, PyGLinear.forward)
+    own = getattr(type(layer), "forward", None) in PLAIN
     return own and "forward" not in vars(layer) and not is_parametrized(layer) and not has_hooks(layer)
 
 
 def has_hooks(layer: Any) -> bool:
     """Whether something else happens when a module is called; a `Trace` only looks on."""
-    kinds = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
-    return any(not hasattr(hook, LOOKS_ON) for hooks in kinds for hook in hooks.values())
+    for hooks in (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks):
+        for hook in hooks.values():
+            if not hasattr(hook, LOOKS_ON):
+                return True
+    return False
 
 
 def _materialise(layer: Any, x: Tensor) -> None:

@@ -16,7 +16,7 @@ from rade.report.judge import WORDS
 from rade.report.runs import LAST
 from rade.report.tables import Report, Table
 from rade.statistics import many, number, signed
-from rade.train.files import write_whole
+from rade.train.files import save_bytes
 
 SIGNS = {"better": "▲", "worse": "▼", "hint": "◇", "same": "≈", "unjudged": "·"}
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]|#])")
@@ -95,7 +95,7 @@ def _templates() -> Any:
 
 
 def markdown(report: Report) -> str:
-    """The whole report as Markdown, fit for `results/tables.md`."""
+    """The whole report as Markdown, fit for `docs/results.md`."""
     return _rendered("results.md.j2", report=report)
 
 
@@ -169,5 +169,5 @@ def write(report: Report, folder: Path, formats: Collection[str] = tuple(FORMATS
     """Write the files of these formats; the same runs give the same bytes."""
     texts = {name: make(report) for chosen in check_formats(formats) for name, make in FORMATS[chosen].items()}
     for name, text in texts.items():
-        write_whole(folder / name, lambda file: file.write(text.encode()))  # noqa: B023
+        save_bytes(folder / name, text.encode())
     return tuple(folder / name for name in texts)

@@ -43,7 +43,7 @@ class Run(RunRecord):
         return math.fsum(last) / LAST if len(last) == LAST else None
 
     def thinned(self, name: str) -> dict[int, float]:
-        """A curve at every k-th epoch, k from the epochs that the run was allowed: equal settings share epochs."""
+        """A curve at every k-th epoch; k is from the epochs that the run was allowed: equal settings share theirs."""
         curve = self.history.get(name, [])
         return {at + 1: curve[at] for at in range(0, len(curve), max(1, -(-self.settings["epochs"] // POINTS)))}
 

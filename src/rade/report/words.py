@@ -17,6 +17,15 @@ from rade.train.record import NEUTRAL
 # Commands that differ by the number of their run only are one command, with R in its place.
 _RUN = re.compile(r"(--run)[ =]\d+\b")
 
+# Measures of `rade diagnose`, and its kinds of noise, in words.
+MEASURES = {
+    "gap": "spectral gap",
+    "gap_largest": "spectral gap, largest component",
+    "resistance": "effective resistance, mean",
+    "commute": "commute time, mean",
+}
+NOISE = {"drop": "edges lost", "add": "spurious edges", "both": "both"}
+
 Counted = list[tuple[str, int]]
 
 
@@ -189,3 +198,35 @@ def origins(runs: Sequence[Run]) -> list[tuple[tuple[str, str, str, tuple[tuple[
 
 def _origin(run: Run) -> tuple[str, str, str, tuple[tuple[str, str], ...]]:
     return run.data.name, run.data.source, run.data.licence, tuple(sorted(run.data.files.items()))
+
+
+def diagnosis(record: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Measures of inference operators as `rade diagnose` records them: what it is, clean (and RADE-OF), RADE-OFS."""
+    clean, ofs = record["operators"]["clean"], record["operators"]["rade-ofs"]
+    for name, what in MEASURES.items():
+        if clean[name] is not None or ofs[name] is not None:
+            yield what, figure(clean[name]), figure(ofs[name])
+    yield f"sensitivity from beyond {record['layers']} edges", percent(clean["beyond"]), percent(ofs["beyond"])
+    for kind, what in NOISE.items():
+        for level, share in clean["flips"][kind].items():
+            yield f"flips, {100 * float(level):g} % {what}", percent(share), percent(ofs["flips"][kind][level])
+
+
+def facts(record: Mapping[str, Any]) -> str:
+    """How large a diagnosed graph is, and at which rates."""
+    sizes = ", ".join(many(record[f"{name}s"], name) for name in ("node", "edge", "graph"))
+    return f"{sizes}; p = {record['p']:.3g}, q = {record['q']:.3g}"
+
+
+def figure(value: float | None) -> str:
+    """Three digits, or whole thousands.
+
+    >>> figure(0.0012345), figure(25930.4), figure(None)
+    ('0.00123', '25,930', '–')
+    """
+    return "–" if value is None else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def percent(share: float | None) -> str:
+    """A share in %, with one digit."""
+    return "–" if share is None else f"{100 * share:.1f} %"

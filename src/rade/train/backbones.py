@@ -56,13 +56,8 @@ class Projection(nn.Module):
         return linear(self.linear, x)
 
 
-def _each_node(x: Tensor, batch: Tensor | None) -> Tensor:
-    """Every node keeps its own row."""
-    return x
-
-
 # From rows of nodes [n, F] to rows of graphs [graphs, F].
-POOLS: dict[str, Callable[..., Tensor]] = {"none": _each_node, "sum": global_add_pool, "mean": global_mean_pool}
+POOLS: dict[str, Callable[..., Tensor]] = {"sum": global_add_pool, "mean": global_mean_pool}
 
 
 class Pool(nn.Module):
@@ -74,7 +69,7 @@ class Pool(nn.Module):
 
     def forward(self, x: Tensor, batch: Tensor | None) -> Tensor:
         """x: [n, F], batch: [n]; returns [graphs, F], or x."""
-        return POOLS[self.kind](x, batch)
+        return x if self.kind == "none" else POOLS[self.kind](x, batch)
 
 
 class Backbone(nn.Module):
@@ -133,15 +128,18 @@ class Backbone(nn.Module):
 
     def _near(self, x: Tensor, graph: Graph, nodes: list[Tensor]) -> Tensor:
         """Every layer for the nodes that the next one hears; nodes: those whose features are needed, then by layer."""
-        hidden = x
-        if not isinstance(self.encoder, nn.Identity):
-            memory = (x.crow_indices(), x.values()) if is_sparse(x) else (x,)
-            needed = _picked.get((*memory, nodes[0]), None, lambda: rows_of(x, nodes[0]))  # picked once
-            hidden = _placed(self.encoder(needed), nodes[0], graph.num_nodes)
         layers: list[Any] = list(self.convolutions)
+        hidden, sources = x, None  # of all nodes so far
+        if not (isinstance(self.encoder, nn.Identity) and layers[0].scores):
+            memory = (x.crow_indices(), x.values()) if is_sparse(x) else (x,)
+            hidden = self.encoder(_picked.get((*memory, nodes[0]), None, lambda: rows_of(x, nodes[0])))  # picked once
+            sources = nodes[0]
         for convolution, targets in zip(layers, nodes[1:]):
-            out = self.activation(convolution.for_targets(targets, hidden, graph))
-            hidden = out if targets is nodes[-1] else _placed(out, targets, graph.num_nodes)
+            if convolution.scores and sources is not None:
+                hidden = hidden.new_zeros(graph.num_nodes, hidden.size(1)).index_copy_(0, sources, hidden)
+                sources = None
+            hidden = self.activation(convolution.for_targets(targets, hidden, graph, sources=sources))
+            sources = targets
         logits: Tensor = self.head(hidden)
         return logits
 
@@ -149,11 +147,6 @@ class Backbone(nn.Module):
     def _draws(self) -> bool:
         """Whether random numbers are drawn for every node's features: they must not depend on the rows wanted."""
         return self.training and not (isinstance(self.before, nn.Identity) and isinstance(self.after, nn.Identity))
-
-
-def _placed(values: Tensor, nodes: Tensor, count: int) -> Tensor:
-    """Rows of some nodes among those of all, zeros elsewhere."""
-    return values.new_zeros(count, values.size(1)).index_copy_(0, nodes, values)
 
 
 def nearby(graph: Graph, rows: Tensor, layers: int) -> list[Tensor]:
@@ -168,7 +161,7 @@ def nearby(graph: Graph, rows: Tensor, layers: int) -> list[Tensor]:
             found.insert(0, near.nonzero().squeeze(1))
         return found
 
-    return _nearby.get((rows, graph.edge_index), layers, build)
+    return _nearby.get((rows, graph.pattern.source), layers, build)
 
 
 _nearby: Recall[list[Tensor]] = Recall()

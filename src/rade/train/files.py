@@ -66,8 +66,12 @@ def load_tensors(path: Path) -> Any:
 
 def save_json(path: Path, content: Any) -> None:
     """Write JSON, indented and with a final newline; numbers that JSON lacks are refused."""
-    text = json.dumps(content, indent=1, allow_nan=False) + "\n"
-    write_whole(path, lambda file: file.write(text.encode()))
+    save_bytes(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+
+
+def save_bytes(path: Path, content: bytes) -> None:
+    """Write a file whole."""
+    write_whole(path, lambda file: file.write(content))
 
 
 def load_run_record(path: Path) -> RunRecord:

@@ -383,8 +383,9 @@ def no_such_option(name: str, methods: Sequence[str], asked: Mapping[str, Any]) 
     owners = [method for method, entry in METHODS.items() if name in entry.options]
     if name in FLAT and not owners:
         argument, field = FLAT[name]
-        choices = [(kind, word) for kind, (at, values) in KINDS.items() if at == argument for word in values.items()]
-        owners = [f"RADE with {kind} = {word!r}" for kind, (word, value) in choices if field in fields_of(value)]
+        for kind, (at, values) in KINDS.items():
+            having = [word for word, value in values.items() if at == argument and field in fields_of(value)]
+            owners += [f"RADE with {kind} = {word!r}" for word in having]
     if not owners:
         return SettingsError(f"{', '.join(methods)} has no option {name}")
     return SettingsError(f"{what} is no option of {', '.join(methods)}; it belongs to {', '.join(owners)}")

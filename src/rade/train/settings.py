@@ -169,7 +169,8 @@ def resolve(
     check_options(overrides, [method])
     values, offered = defaults(dataset, backbone, method, protocol) | overrides, offered_by(method, overrides)
     if "fanouts" not in overrides and isinstance(values["layers"], int) and 1 <= values["layers"] <= LAYERS:
-        values["fanouts"] = _one_per_layer(values["fanouts"], values["layers"])
+        fanouts = values["fanouts"]  # for any depth: the last one repeats
+        values["fanouts"] = (fanouts + fanouts[-1:] * values["layers"])[: values["layers"]]
     fields = {name: value for name, value in values.items() if name in Settings.model_fields}
     options = {name: value for name, value in values.items() if name in offered}
     names = {"dataset": dataset, "backbone": backbone, "method": method, "protocol": protocol}
@@ -182,11 +183,6 @@ def offered_by(method: str, asked: Mapping[str, Any]) -> frozenset[str]:
         return find_method(method).offered(asked)
     except ValueError as error:
         raise SettingsError(str(error)) from None
-
-
-def _one_per_layer(fanouts: list[int], layers: int) -> list[int]:
-    """The protocol's fan-outs for any depth: the last one repeats."""
-    return (fanouts + fanouts[-1:] * layers)[:layers]
 
 
 def _validated(values: dict[str, Any]) -> Settings:

@@ -25,11 +25,7 @@ LABELS = 6  # a stream of a run's seed, apart from those of batches and views
 
 @dataclass(frozen=True)
 class Corruption:
-    """``drop`` of all edges are lost, and ``add`` times as many spurious ones appear between random nodes.
-
-    >>> Corruption(drop=0.3, add=1.0).share
-    0.588...
-    """
+    """``drop`` of all edges are lost, and ``add`` times as many spurious ones appear between random nodes."""
 
     drop: float = 0.0
     add: float = 0.0
@@ -57,11 +53,6 @@ class Corruption:
         if len(parts) > 3 or seed < 0:
             raise SettingsError(f"a corruption is DROP,ADD or DROP,ADD,SEED with a seed of at least 0, got {text!r}")
         return Corruption(drop, add, seed)
-
-    @property
-    def share(self) -> float:
-        """The share of spurious edges among those observed."""
-        return self.add / (self.add + 1.0 - self.drop) if self.add else 0.0
 
     def told(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options of a data set's origin with this corruption among them, if it changes anything."""

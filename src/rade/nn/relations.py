@@ -1,0 +1,189 @@
+"""Relations of a heterogeneous model: views of edges between two kinds of nodes, and reverses that share their draw."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from rade.distribution import Relation, Reverse
+from rade.graph.pairs import bernoulli_positions
+from rade.views import View
+
+if TYPE_CHECKING:
+    from rade.nn.base import CorrectedConv
+
+Relations = Mapping[Hashable, Hashable]  # each relation that has a reverse, and that
+
+
+@dataclass(frozen=True, eq=False)
+class Between:
+    """One random view of edges between two kinds of nodes; a pair has the number target · sources + source."""
+
+    sources: int
+    targets: int
+    pairs: Tensor  # [m] those that are joined, ascending
+    pair: Tensor  # [E] which of them each given edge is
+    kept: Tensor  # [m] bool
+    extra: Tensor  # [A] numbers of the pairs that are added
+
+    @staticmethod
+    def draw(
+        edge_index: Tensor,
+        sources: int,
+        targets: int,
+        rates: tuple[float, float],
+        generator: torch.Generator,
+        batch: Tensor | None = None,
+    ) -> Between:
+        """Every distinct pair is kept with 1−p, and every other one added with q = ρ · the relation's own density.
+
+        batch: [sources] the graph of each node, where senders and receivers are the same; graphs stay apart.
+        """
+        (p, rho), device = rates, edge_index.device
+        pairs, pair = torch.unique(edge_index[1] * sources + edge_index[0], return_inverse=True)
+        kept = torch.rand(pairs.numel(), generator=generator, device=device) >= p
+        possible = sources * targets if batch is None else int(torch.bincount(batch).square().sum())
+        q = min(rho * pairs.numel() / max(possible, 1), 1.0)
+        drawn = bernoulli_positions(sources * targets, q, generator, device)
+        if pairs.numel():
+            at = torch.searchsorted(pairs, drawn).clamp_(max=pairs.numel() - 1)
+            drawn = drawn[pairs[at] != drawn]
+        if batch is not None:
+            drawn = drawn[batch[drawn % sources] == batch[drawn // sources]]
+        return Between(sources, targets, pairs, pair, kept, drawn)
+
+    @property
+    def positions(self) -> Tensor:
+        """Which of the given edges are kept."""
+        return self.kept[self.pair].nonzero().squeeze(1)
+
+    @property
+    def added(self) -> Tensor:
+        """[2, A]."""
+        return torch.stack([self.extra % self.sources, self.extra // self.sources])
+
+    def as_reverse_of(self, other: Between) -> Between:
+        """The same, with what ``other`` drew for the pairs of both."""
+        if (self.sources, self.targets) != (other.targets, other.sources):  # nodes were left out of one of them
+            return self
+
+        def turned(number: Tensor) -> Tensor:
+            return number % other.sources * other.targets + number // other.sources
+
+        kept, same = _in_common(self.pairs, self.kept, turned(other.pairs), other.kept)
+        return replace(self, kept=kept, extra=turned(other.extra).sort().values if same else self.extra)
+
+
+def as_reverse_of(view: View, other: View) -> View:
+    """The same for views of graphs on one kind of nodes; the distribution of the view stays what it was."""
+    graph, nodes = view.graph, view.graph.num_nodes
+    if other.graph.num_nodes != nodes or graph.directed != other.graph.directed:
+        return view
+    own, turned = graph.pattern, other.graph.pattern
+    numbers = own.target * nodes + own.source, turned.source * nodes + turned.target
+    kept, same = _in_common(numbers[0], view.kept, numbers[1], other.kept)
+    return View(view.distribution, kept, other.added.transpose if same else view.added)
+
+
+def _in_common(pairs: Tensor, kept: Tensor, others: Tensor, other_kept: Tensor) -> tuple[Tensor, bool]:
+    """What is kept, with what others keep of the pairs of both; and whether they hold the same pairs.
+
+    Only then are additions shared: where a loader has sampled neighbors, one relation may lack what the other has.
+    """
+    if not others.numel() or not pairs.numel():
+        return kept, others.numel() == pairs.numel()
+    others, order = torch.sort(others)
+    at = torch.searchsorted(others, pairs).clamp_(max=others.numel() - 1)
+    common = others[at] == pairs
+    return torch.where(common, other_kept[order[at]], kept), len(pairs) == len(others) and bool(common.all())
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in a model a relation is drawn, and where its reverse."""
+
+    own: Hashable
+    reverse: Hashable
+
+
+def reverses(reverse: Reverse, relations: Collection[Relation]) -> Relations:
+    """Those of the relations that have a reverse among them, and which."""
+    found: dict[Hashable, Hashable] = {}
+    for one in relations:
+        for other in relations:
+            if _are_reverse(reverse, one, other):
+                found[one], found[other] = other, one
+    return found
+
+
+def _are_reverse(reverse: Reverse, one: Relation, other: Relation) -> bool:
+    if not isinstance(reverse, str):
+        return any(_is(name, one) and _is(back, other) and _turn(one, other) for name, back in reverse)
+    named = isinstance(one, tuple) and isinstance(other, tuple)
+    return named and _turn(one, other) and other[1] == reverse + one[1]  # type: ignore[index]
+
+
+def _turn(one: Relation, other: Relation) -> bool:
+    """Whether two relations join the same kinds of nodes, in the other direction; numbers do not tell."""
+    return not (isinstance(one, tuple) and isinstance(other, tuple)) or (one[0], one[-1]) == (other[-1], other[0])
+
+
+def _is(name: Relation | str, relation: Relation) -> bool:
+    """Whether a name means a relation: the edge type, or what stands in its middle; `to_hetero` writes _ for some."""
+    if isinstance(relation, int) or isinstance(name, int):
+        return name == relation
+    parts = name if isinstance(name, tuple) else (name,)
+    against = relation if isinstance(name, tuple) else relation[1:2]
+    return tuple(map(_written, parts)) == tuple(map(_written, against))
+
+
+def _written(name: str) -> str:
+    return name.replace(" ", "_").replace("-", "_").replace(":", "_")
+
+
+def name_relations(convs: Mapping[str, CorrectedConv], reverse: Reverse) -> None:
+    """Tell every layer which relations it aggregates over, by its path or by what it was built with."""
+    beside: dict[str, dict[Relation, Any]] = {}
+    known: set[Relation] = set()
+    for path, conv in convs.items():
+        group, _, last = path.rpartition(".")
+        relation = _relation(last)
+        if relation is not None:
+            beside.setdefault(group, {})[relation] = conv
+        inside = _relations_inside(conv)
+        known |= {*inside, *(() if relation is None else (relation,))}
+        conv.__dict__["_reverses"] = reverses(reverse, inside)
+    _require_known(reverse, known)
+    for group, members in beside.items():
+        turned = reverses(reverse, list(members))
+        for relation, conv in members.items():
+            if relation in turned:
+                conv.__dict__["_place"] = Place((group, relation), (group, turned[relation]))
+
+
+def _relation(key: str) -> Relation | None:
+    """The edge type that a layer of HeteroConv or `to_hetero` is for, from its key there."""
+    parts = key[1:-1].split("___") if key.startswith("<") and key.endswith(">") else key.split("__")
+    return tuple(part.replace("#", ".") for part in parts) if len(parts) == 3 else None  # type: ignore[return-value]
+
+
+def _relations_inside(conv: Any) -> list[Relation]:
+    """Those of a layer that takes several at once: RGCN by number, HAN and HGT by edge type."""
+    own = conv.__dict__
+    if "num_relations" in own:
+        return list(range(int(own["num_relations"])))
+    return list(own.get("edge_types", own.get("metadata", ((), ()))[1]))
+
+
+def _require_known(reverse: Reverse, known: Collection[Relation]) -> None:
+    for name in () if isinstance(reverse, str) else (name for pair in reverse for name in pair):
+        if not any(_is(name, relation) for relation in known):
+            listed = ", ".join(map(str, sorted(known, key=str)[:8])) or "none that has a name"
+            raise ValueError(
+                f"views=rade.Views(reverse=...) names the relation {name!r}, which no layer of the model has; "
+                f"its relations are {listed}"
+            )

@@ -1,0 +1,185 @@
+"""Any configuration, command line or damage to files: trained, or refused in one sentence with a documented code.
+
+A small share in every test run, always the same one; as much as RADE_FUZZ says with `make fuzz`.
+"""
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+pytest.importorskip("hypothesis")
+
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rade import data as data_sets
+from rade.cli import main
+from rade.data import Words, load
+from rade.errors import RadeError
+from rade.train import Interrupted, resolve, train_run
+from rade.train.backbones import BACKBONES
+from rade.train.methods import METHODS
+from rade.train.run import Keeping
+from rade.train.settings import Settings
+
+EXAMPLES = int(os.environ.get("RADE_FUZZ", "0"))
+tried = settings(
+    max_examples=EXAMPLES or 12, derandomize=EXAMPLES == 0, database=None, deadline=None, print_blob=True,
+    suppress_health_check=list(HealthCheck),
+)  # fmt: skip
+
+# Nothing between 4 and the bounds: such numbers would be taken, and only cost time and memory.
+NUMBERS = [-(2**63) - 1, -1, 0, 1, 2, 3, 2**31, 2**63 - 1, 2**64, 10**30, 0.5, 1.0, -0.5, 1e-320, 1e-3, 1e39, 1e308]
+WORDS = ["", " ", "none", "rade-of", "csbm", "gcn", "auto", "true", "nan", "inf", "meta", "cpu", "..", "x" * 300, "é±"]
+SPECIAL = [float("inf"), float("-inf"), float("nan")]
+OPTIONS = {name for entry in METHODS.values() for name in entry.options}
+NAMES = sorted((set(Settings.model_fields) - {"options"}) | OPTIONS | {"runs", "protocol", "options"})
+scalar = st.one_of(st.sampled_from(NUMBERS), st.sampled_from(WORDS), st.sampled_from(SPECIAL), st.booleans())
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+value = st.recursive(scalar | text, lambda inner: st.lists(inner, max_size=3), max_leaves=4)
+name = st.one_of(st.sampled_from(NAMES), st.sampled_from(NAMES), st.from_regex(r"[a-z_]{1,8}", fullmatch=True))
+FLAGS = ("--fixed-rates", "--resume", "--overwrite", "--json", "--no-such-option", "--")
+PATHS = ("--out", "--config", "--data-root")
+option = st.one_of(
+    st.tuples(st.sampled_from([f"--{name.replace('_', '-')}" for name in NAMES]), scalar.map(str)),
+    st.tuples(st.just("--set"), st.tuples(name, value).map(lambda pair: f"{pair[0]}={toml(pair[1])}")),
+    st.tuples(st.sampled_from(PATHS), st.sampled_from([*WORDS, "\udcff"])),
+    st.tuples(st.sampled_from(FLAGS)),
+    st.tuples(scalar.map(str)),
+)
+
+
+def toml(content) -> str:
+    """A value in TOML."""
+    if isinstance(content, bool):
+        return "true" if content else "false"
+    if isinstance(content, list):
+        return "[" + ", ".join(toml(item) for item in content) + "]"
+    if isinstance(content, str):
+        return json.dumps(content).replace("\x7f", "\\u007f")
+    return str(content)
+
+
+class Enough(RadeError):
+    """The settings were accepted: nothing is to be trained."""
+
+    code = 0
+
+
+def enough(name, root):
+    raise Enough("accepted")
+
+
+def small(name, root):
+    """The embedded data sets at a tenth of their size; any other as usual."""
+    return load(name, root, **{"csbm": {"nodes": 250, "content": Words(60)}, "far-pair": {"graphs": 30}}.get(name, {}))
+
+
+def rade(*arguments, data=small):
+    """Run a command in this process: exit code and standard error. A traceback would pass through and fail the test."""
+    err, code = io.StringIO(), None
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(err):
+        try:
+            with mock.patch.object(data_sets, "load", data):
+                main([str(argument) for argument in arguments])
+        except SystemExit as stopped:
+            code = stopped.code
+        finally:
+            torch.set_num_threads(1)
+    assert code in {0, 1, 2, 3}, (code, err.getvalue())  # and 128 + n, for signals, which nobody sends here
+    lines = [line for line in err.getvalue().splitlines() if not line.startswith("warning: ")]
+    assert code == 0 or (len(lines) == 1 and lines[0].startswith("error: ")), err.getvalue()
+    return code, err.getvalue()
+
+
+@contextlib.contextmanager
+def configured(content):
+    """Work in a new folder, with a configuration in it."""
+    lines, before = "".join(f"{key} = {toml(item)}\n" for key, item in content.items()), Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "file.toml").write_text(lines, "utf-8")
+        os.chdir(folder)
+        try:
+            yield
+        finally:
+            os.chdir(before)
+
+
+@tried
+@given(st.dictionaries(name, value, max_size=5))
+def test_configurations_are_accepted_or_refused(content):
+    with configured(content):
+        rade("train", "--config", "file.toml", data=enough)
+
+
+@tried
+@given(st.lists(option, max_size=5), st.sampled_from(["train", "predict", "datasets", "trian"]))
+def test_command_lines_are_accepted_or_refused(options, command):
+    with configured({}):
+        rade(command, *(word for option in options for word in option), data=enough)
+
+
+@tried
+@given(st.sampled_from(list(METHODS)), st.sampled_from(list(BACKBONES)), st.data())
+def test_what_is_accepted_trains_or_fails_in_a_sentence(method, net, data):
+    """Names that the method has, with any number."""
+    names = st.sampled_from(sorted(METHODS[method].options | {"lr", "layers", "patience", "seed", "batch_size"}))
+    drawn = data.draw(st.dictionaries(names, st.sampled_from(NUMBERS), max_size=2))
+    with configured({"method": method, "backbone": net, "hidden": 4, "runs": 1, **drawn, "epochs": 2}):
+        rade("train", "--config", "file.toml", "--out", "out")
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory) -> Path:
+    """A finished run and one that stopped after two epochs."""
+    folder, asked = tmp_path_factory.mktemp("stored"), iter([False, True])
+    settings = resolve("csbm", "gcn", "rade-of", epochs=4, hidden=4)
+    train_run(small("csbm", None), settings, 0, folder / "done/rade-of/run-0")
+    keeping = Keeping(stop_asked=lambda: next(asked))
+    with pytest.raises(Interrupted):
+        train_run(small("csbm", None), settings, 0, folder / "open/rade-of/run-0", keeping=keeping)
+    return folder
+
+
+def damaged(folder: Path, file: str, cut: bool, place: float, content: bytes) -> Path:
+    """A copy in which a file ends too early, or has another content."""
+    copy = folder.with_name("copy")
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(folder, copy)
+    path = copy / "rade-of/run-0" / file
+    original = path.read_bytes()
+    path.write_bytes(original[: int(place * (len(original) - 1))] if cut else content)
+    return copy
+
+
+damage = (st.booleans(), st.floats(0, 1), st.binary(min_size=1, max_size=20))
+
+
+@tried
+@given(*damage)
+def test_damaged_checkpoints_are_noticed_or_harmless(stored, cut, place, content):
+    folder, result = damaged(stored / "open", "checkpoint.pt", cut, place, content), "rade-of/run-0/result.json"
+    command = ("train", "--method", "rade-of", "--runs", "1", "--epochs", "4", "--hidden", "4")
+    code, err = rade(*command, "--out", folder, "--resume")
+    if code == 0:
+        found, kept = (json.loads((run / result).read_text()) for run in (folder, stored / "done"))
+        assert found["history"] == kept["history"]
+    else:
+        assert "checkpoint.pt" in err
+
+
+@tried
+@given(*damage)
+def test_damaged_models_do_not_predict(stored, cut, place, content):
+    folder = damaged(stored / "done", "model.pt", cut, place, content) / "rade-of/run-0"
+    code, err = rade("predict", folder, "--dataset", "csbm", "--out", folder / "p.csv")
+    assert code == 2
+    assert "model.pt is damaged or not a file of rade" in err
