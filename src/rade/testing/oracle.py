@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rade.correction import Adjacency
-from rade.distribution import Distribution, Rates, Variant, number
+from rade.distribution import Correction, Distribution, Rates, Variant, number
 from rade.graph.graph import Graph
 from rade.graph.pairs import pattern_of_pairs
 from rade.moments.base import Coefficients, Moments
@@ -28,6 +28,7 @@ class Carry:
 
 Build = Callable[[Graph, Carry, torch.dtype], Coefficients]  # one aggregator on a base graph and on what is made of it
 UNCHANGED = Carry(lambda x: x, lambda x: x)
+FINELY = Correction(tolerance=1e-5)  # of attention's moments: checks look closer than training needs
 
 
 def undirected(pairs: list[tuple[int, int]], nodes: int, batch: list[int] | None = None) -> Graph:
@@ -201,7 +202,7 @@ class AllViews:
 @lru_cache(16)
 def _all_views(name: str, p: float, q: float) -> AllViews:
     """The views of one of ``GRAPHS``, kept for the next check."""
-    return AllViews(Distribution(GRAPHS[name], Rates(p, q)))
+    return AllViews(Case(name, p, q).distribution())
 
 
 @dataclass(frozen=True)
@@ -219,7 +220,7 @@ class Case:
 
     def distribution(self, variant: Variant = Variant.OF) -> Distribution:
         """A new distribution that keeps nothing yet."""
-        return Distribution(self.graph, Rates(self.p, self.q), variant)
+        return Distribution(self.graph, Rates(self.p, self.q), variant, FINELY)
 
     def views(self, variant: Variant = Variant.OF) -> AllViews:
         """All views of the graph."""
