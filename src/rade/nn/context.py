@@ -91,7 +91,7 @@ class Pass:
         elif self.calls[layer] > 1:
             raise RuntimeError(
                 f"{type(layer).__name__} was called {self.calls[layer]} times in one pass, each on a view of its own, "
-                "and activation checkpointing cannot tell them apart; leave it out, or share one view, "
+                "and activation checkpointing cannot distinguish them; leave it out, or share one view, "
                 "views=rade.Views(shared=True)"
             )
         return self.calls[layer]
@@ -258,14 +258,15 @@ class Context:
 
         def adjacency(step: int, number: int = 0) -> Adjacency:
             key: Hashable = (graph, number) if shared else (layer, call, step, number)
-            if key not in present.views:
+            drawn = present.views.get(key)
+            if drawn is None:
                 drawn, place = self.draw(distribution), layer.__dict__.get("_place")
                 if place is not None:
                     other = present.of_relation.get((place.reverse, call, step, number))
                     drawn = as_reverse_of(drawn, other) if isinstance(other, View) else drawn
                     present.of_relation[place.own, call, step, number] = drawn
                 present.views[key] = drawn
-            return Adjacency(graph, distribution, present.views[key])
+            return Adjacency(graph, distribution, drawn)
 
         return adjacency
 
