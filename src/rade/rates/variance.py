@@ -95,7 +95,7 @@ class _Corrected:
 
     def sums(self, weights: Sums, x: Tensor) -> Tensor:
         """Weighted sums of x [n, H, F] at the targets, [k, H, F]."""
-        at = weights.at(self.targets)
+        at = weights if self.targets is None else weights.at(self.targets)
         return at.apply(x) if self.heads else at.apply(x.squeeze(1)).unsqueeze(1)
 
     def on_edges(self, weights: Tensor, x: Tensor) -> Tensor:
