@@ -15,14 +15,14 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 from torch.optim import Optimizer
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from rade.distribution import NO_NOISE, Correction, Rates, Variant, Views, variant_of
 from rade.errors import outside
 from rade.graph.graph import Graph
-from rade.graph.sparse import is_sparse, without_autocast
+from rade.graph.sparse import without_autocast
 from rade.nn.base import convolutions
-from rade.nn.context import Context, Pass, Setting
+from rade.nn.context import Batch, Context, Pass, Setting
 from rade.nn.trace import evaluating, path_of
 from rade.rates.rate_step import Passes, rate_step
 from rade.rates.readout import Labelled, Readout
@@ -157,7 +157,7 @@ class RADE(Module):
                 told = "features must be finite, got NaN or infinity; clean them first (torch.nan_to_num)"
                 if self._latest is None and not self._meeting.warnings.steps:
                     raise ValueError(told)
-                self._meeting.warnings.say("features", f"{told}; the call goes on all the same")
+                self._meeting.warnings.say("features", f"{told}; the call continues")
 
     def _trained(self, run: partial[object], present: Pass, output: object) -> None:
         """Remember a training call; one without gradients is only a look."""
@@ -469,23 +469,32 @@ def _parameters(function: Callable[..., object]) -> tuple[str, ...]:
     return tuple(inspect.signature(function).parameters)
 
 
-def _batch_of(method: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> Tensor | None:
-    """The batch vector of a call: an argument named batch, or that of a Data object."""
-    found = kwargs.get("batch")
+def _batch_of(method: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> Batch | None:
+    """The batch vector of a call, or one of each kind of nodes: an argument named batch, or that of a data object."""
+    given = dict(kwargs)
+    if len(args) > 2:
+        forward = type(method).forward if isinstance(method, Module) else method.__func__  # type: ignore[attr-defined]
+        given = dict(zip(_parameters(forward)[1:], args)) | given
+    found = given.get("batch", given.get("batch_dict"))
     for value in (*args, *kwargs.values()):
         if isinstance(value, Data):
             found = value.get("batch")
-    if found is None and len(args) > 2:
-        forward = type(method).forward if isinstance(method, Module) else method.__func__  # type: ignore[attr-defined]
-        found = dict(zip(_parameters(forward)[1:], args)).get("batch")
-    return found if isinstance(found, Tensor) and found.dim() == 1 and found.dtype == torch.long else None
+        elif isinstance(value, HeteroData):
+            found = {kind: value[kind].batch for kind in value.node_types if "batch" in value[kind]}
+    if isinstance(found, dict):
+        return {kind: vector for kind, vector in found.items() if _is_batch(vector)}
+    return found if isinstance(found, Tensor) and _is_batch(found) else None
+
+
+def _is_batch(vector: object) -> bool:
+    return isinstance(vector, Tensor) and vector.dim() == 1 and vector.dtype == torch.long
 
 
 def _is_finite(x: Tensor) -> bool:
     """Whether features are; looked at once for each tensor in memory."""
     if x.layout not in (torch.strided, torch.sparse_csr):  # no features, but the matrix of a graph
         return True
-    values = x.values() if is_sparse(x) else x
+    values = x.values() if x.layout is torch.sparse_csr else x
     # The sum alone tells almost always, in one pass and without a mask; finite values may still overflow it.
     return _finite.get(
         (values,), None, lambda: bool(torch.isfinite(values.sum())) or bool(torch.isfinite(values).all())
