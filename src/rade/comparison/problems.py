@@ -186,7 +186,7 @@ def _nodes(data: Data) -> OwnProblem:
         shared = int(torch.logical_and(*masks).any(1).sum())
         if shared:
             raise ValueError(
-                f"{one}_mask and {other}_mask share {shared} nodes, so scores would say nothing; parts must be apart"
+                f"{one}_mask and {other}_mask share {shared} nodes, so scores would say nothing; parts must be disjoint"
             )
     return _own("own graph", "node", (data,), _rows(data.y), partial(_masked, data), 0.0)
 

@@ -94,7 +94,7 @@ class Pilot:
         return options_of(self.guess) if self.helps else {"noise_p": 0.0, "noise_q": 0.0}
 
     def __str__(self) -> str:
-        taken = "taken" if self.helps else "not told from none, so trained as if there were none"
+        taken = "taken" if self.helps else "not distinguishable from none, so trained as if there were none"
         return (
             f"{self.guess.share:.0%} of the edges spurious, {self.guess.how}, changes the validation score of a "
             f"training by {100 * self.gain:+.1f} ± {100 * self.error:.1f} points: {taken}"
