@@ -1,7 +1,7 @@
 """`rade diagnose`: how RADE's inference changes the flow of information through a graph."""
 
-import hashlib
 import json as jsonlib
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -126,13 +126,12 @@ def _of_dataset(
 
 
 def _keep(found: "Diagnosis", store: Path) -> Path:
-    """Write a diagnosis into a store, named by the data set and its content: an equal one replaces itself."""
+    """Write a diagnosis into a folder of results, named by data set and model: one of the same model is replaced."""
     from rade.train.files import save_json
 
-    record = {"format": 1, **found}
-    name = hashlib.sha256(jsonlib.dumps(record, sort_keys=True).encode()).hexdigest()[:12]
-    path = store / "studies" / "diagnoses" / f"{found['dataset']}-{name}.json"
-    save_json(path, record)
+    name = re.sub(r"\W+", "-", f"{found['dataset']} {found['model']}")
+    path = store / "studies" / "diagnoses" / f"{name}.json"
+    save_json(path, {"format": 1, **found})
     return path
 
 

@@ -175,19 +175,16 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str) -> Experiment:
-    """A packaged table by name.
+    """A packaged table by its name, or one's own by the path of its file, ``mine.toml``.
 
     >>> load("node-gcn").rows[0].published["gcn"]["cora"]
     Published(mean=80.1, std=0.64)
     """
+    if name.endswith(".toml"):
+        return read(name)
     if name not in names():
         raise TableError(f"unknown table '{name}'{did_you_mean(name, names())} Known: {', '.join(names())}")
     return read(FOLDER / f"{name}.toml")
-
-
-def find(name: str) -> Experiment:
-    """A table of one's own by the path of its file, ``mine.toml``, or a packaged one by its name."""
-    return read(name) if name.endswith(".toml") else load(name)
 
 
 def read(path: str | Path) -> Experiment:
