@@ -22,7 +22,7 @@ Trusting = Callable[[str, Rates], Trust]  # by the name of a similarity and the 
 
 
 def alike(similarity: str, noise: Rates) -> Trust:
-    """All edges trusted alike, where no graph is at hand whose edges could be told apart."""
+    """All edges trusted alike, where there is no graph whose edges could be distinguished."""
     return Trust()
 
 
@@ -103,7 +103,7 @@ class Step:
 
     @cached_property
     def clean(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Rows of one clean pass, each once: those trained on and those judged, and where each stand among them."""
+        """Rows of one clean pass, each once: those trained on and those judged, and the place of each among them."""
         assert self.rows is not None
         judged = self.rows[:0] if self.judged is None else self.judged
         rows, place = torch.unique(torch.cat([self.rows, judged]), return_inverse=True)
@@ -178,7 +178,7 @@ class BackboneLearner(Learner):
 
     @property
     def _local(self) -> bool:
-        """Whether nodes hear their neighbors alone: without views, or without additions to them."""
+        """Whether nodes receive from their neighbors alone: without views, or without additions to them."""
         if not isinstance(self.net, RADE):
             return True
         drops_alone = self.net.rade.noise.noise == Rates(0.0, 0.0) and float(self.net.rates.q) == 0.0
@@ -194,7 +194,7 @@ class BackboneLearner(Learner):
             return clean if evaluates_clean(model) else None
         rows, trained, judged = step.clean
         net, apart = cast(Any, model.wrapped), None
-        if net.heard(step.graph, step.rows):  # gradients through what few rows hear cost less than through everybody
+        if net.heard(step.graph, step.rows):  # gradients through what reaches few rows cost less than through all nodes
             apart = partial(net, x, step.graph, rows=step.rows, local=True)
         labelled = Labelled(trained, step.known, lambda logits: loss(logits[trained]), step.weight, apart)
         clean = model.adapt(x, step.graph, batch=batch, rows=rows, labelled=labelled)

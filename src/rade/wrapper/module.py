@@ -431,7 +431,7 @@ class RADE(Module):
 
 
 def _require(**given: tuple[object, type]) -> None:
-    """Refuse what is not a value of the wanted kind; a number for a rule is told how constant rates are said."""
+    """Refuse what is not a value of the wanted kind; for a number in place of a rule it names constant rates."""
     for name, (value, kind) in given.items():
         if not isinstance(value, kind):
             rates = f"; constant rates are rade.Constant({value}, {value})" if isinstance(value, int | float) else ""
