@@ -137,7 +137,8 @@ class Adjacency:
             raise ValueError(
                 "noise cannot be undone for messages of single edges (edge_attr); leave out edge_attr or noise"
             )
-        return self.sums(coefficients).at(self.targets, self.sources).apply(messages)
+        sums = self.sums(coefficients)
+        return sums.apply(messages) if self.targets is None else sums.at(self.targets, self.sources).apply(messages)
 
     def sums(self, coefficients: Coefficients) -> Sums:
         """How messages are summed; layers whose coefficients have equal keys share it."""

@@ -145,5 +145,8 @@ def test_without_a_command_there_is_help(rade):
     assert "predict" in out
 
 
-def test_version(rade):
+def test_version_and_exit_codes(rade):
     assert rade("--version")[1].startswith("rade 0.")
+    text = " ".join(rade("--help")[1].split())
+    for words in ("1 the run failed", "2 wrong input", "3 the machine refused", "130 Ctrl-C", "143 SIGTERM"):
+        assert words in text

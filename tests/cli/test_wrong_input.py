@@ -1,6 +1,7 @@
 """Wrong command lines, settings files and tables: one sentence, exit code 2, no traceback."""
 
 import pytest
+from tests.report.synthetic import row
 
 from rade.experiment.store import Store, export
 from rade.train.record import RunRecord
@@ -23,12 +24,6 @@ method = "drop-edge"
 search = { rate = [0.1, 0.2] }
 """
 ROWS = TABLE[TABLE.index("[[rows]]") :]
-RECORD = {
-    **{"key": "0" * 32, "numerics": 1, "protocol": "released", "run": 0, "seed": 0, "metric": "accuracy", "folds": 0},
-    **{"settings": {"dataset": "cora", "backbone": "gcn", "method": "none", "seed": 0, "options": {}}, "val": 0.5},
-    **{"test": 0.5, "best_epoch": 1, "epochs": 1, "timing": {"seconds": 1.0, "seconds_per_epoch": 1.0}, "commit": ""},
-    **{"versions": {}, "dirty": False, "machine": {}, "threads": 1, "command": "rade train", "data": {"name": "cora"}},
-}
 
 
 @pytest.fixture
@@ -43,7 +38,7 @@ def refused(rade, tmp_path, monkeypatch):
     def call(arguments, sentence):
         if "text" in arguments:
             store = Store(tmp_path / "made")
-            store.put(RunRecord.of(RECORD))
+            store.put(RunRecord.of(row(0.5)))
             export(store, tmp_path / "text")
         code, _, err = rade(*arguments.split())
         assert (code, err.count("\n"), err[:7]) == (2, 1, "error: ")

@@ -147,7 +147,7 @@ def test_the_command_writes_and_tells(rade, tmp_path):
     ("arguments", "sentence"),
     [
         (["nowhere"], "error: there is no store at nowhere; rade reproduce makes one"),
-        ([".", "--format", "pdf"], "error: unknown format 'pdf'; there are html, md, tex, csv"),
+        ([".", "--format", "pdf"], "error: unknown format 'pdf'. Known: html, md, tex, csv"),
         ([".", "--tables", "nodes"], "error: unknown table 'nodes'"),
         (["store", "--datasets", "coar"], "error: unknown data set 'coar'; did you mean 'cora'?"),
         (["store", "--datasets", "pubmed"], "error: store holds no finished run on pubmed; rade results STORE merge"),

@@ -151,11 +151,7 @@ def _catalogued(data: Dataset) -> OwnProblem:
     first = split_of(data, 0, 0)
     # Random splits share most of their training items; official ones are what they are.
     ratio = len(first.test) / len(first.train) if isinstance(data.splits, RandomSplit) else 0.0
-    return _own(data.name, data.level, graphs, labels, partial(_run_split, data), ratio, data.density)
-
-
-def _run_split(data: Dataset, run: int) -> Split:
-    return split_of(data, run, 0)
+    return _own(data.name, data.level, graphs, labels, partial(split_of, data, seed=0), ratio, data.density)
 
 
 def _each(data: Any) -> Iterator[Data]:

@@ -258,14 +258,15 @@ class Context:
 
         def adjacency(step: int, number: int = 0) -> Adjacency:
             key: Hashable = (graph, number) if shared else (layer, call, step, number)
-            if key not in present.views:
+            drawn = present.views.get(key)
+            if drawn is None:
                 drawn, place = self.draw(distribution), layer.__dict__.get("_place")
                 if place is not None:
                     other = present.of_relation.get((place.reverse, call, step, number))
                     drawn = as_reverse_of(drawn, other) if isinstance(other, View) else drawn
                     present.of_relation[place.own, call, step, number] = drawn
                 present.views[key] = drawn
-            return Adjacency(graph, distribution, present.views[key])
+            return Adjacency(graph, distribution, drawn)
 
         return adjacency
 

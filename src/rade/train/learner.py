@@ -18,11 +18,10 @@ from rade import RADE, Expected, Graph, Labelled, Rates, Trust
 from rade.nn.trace import logits_of
 
 Cadence = Literal["batch", "epoch"]
-Trusting = Callable[[str, Rates], Trust]  # by the name of a similarity and the rates of noise
 
 
-def alike(similarity: str, noise: Rates) -> Trust:
-    """All edges trusted alike, where there is no graph whose edges could be distinguished."""
+def alike(noise: Rates) -> Trust:
+    """All edges trusted alike, where no graph is known whose edges differ."""
     return Trust()
 
 
@@ -30,14 +29,14 @@ def alike(similarity: str, noise: Rates) -> Trust:
 class Context:
     """What a method may ask about its task: the randomness, the data's edge density, the loss and the pooling.
 
-    trust: in the single edges of the data's graph, by the similarity of their ends.
+    trust: in the single edges of the data's graph, by its features, where noise has the given rates.
     """
 
     generator: torch.Generator
     density: float
     task: str
     pool: str
-    trust: Trusting = alike
+    trust: Callable[[Rates], Trust] = alike
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ class Step:
 
     @cached_property
     def clean(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Rows of one clean pass, each once: those trained on and those judged, and the place of each among them."""
+        """Rows of one clean pass, each once: those trained on and those judged, and where each stand among them."""
         assert self.rows is not None
         judged = self.rows[:0] if self.judged is None else self.judged
         rows, place = torch.unique(torch.cat([self.rows, judged]), return_inverse=True)
@@ -178,7 +177,7 @@ class BackboneLearner(Learner):
 
     @property
     def _local(self) -> bool:
-        """Whether nodes receive from their neighbors alone: without views, or without additions to them."""
+        """Whether nodes hear their neighbors alone: without views, or without additions to them."""
         if not isinstance(self.net, RADE):
             return True
         drops_alone = self.net.rade.noise.noise == Rates(0.0, 0.0) and float(self.net.rates.q) == 0.0
@@ -194,7 +193,7 @@ class BackboneLearner(Learner):
             return clean if evaluates_clean(model) else None
         rows, trained, judged = step.clean
         net, apart = cast(Any, model.wrapped), None
-        if net.heard(step.graph, step.rows):  # gradients through what reaches few rows cost less than through all nodes
+        if net.heard(step.graph, step.rows):  # gradients through what few rows hear cost less than through everybody
             apart = partial(net, x, step.graph, rows=step.rows, local=True)
         labelled = Labelled(trained, step.known, lambda logits: loss(logits[trained]), step.weight, apart)
         clean = model.adapt(x, step.graph, batch=batch, rows=rows, labelled=labelled)

@@ -233,10 +233,6 @@ def make_order(asked: Mapping[str, Any]) -> Order:
     backbone = asked.pop("backbone", "gcn")
     methods = _names(asked.pop("method", COMPARED))
     source = asked.pop("protocol", PROTOCOLS[0])
-    if backbone not in BACKBONES:
-        raise unknown("backbone", backbone, BACKBONES)
-    for method in methods:
-        find_method(method)
     first, runs = _which_runs(asked, defaults(dataset, backbone, methods[0], source)["runs"])
     check_options(asked, methods)
     settings = tuple(resolve(dataset, backbone, method, source, **meant_for(method, asked)) for method in methods)
