@@ -161,7 +161,7 @@ class CorrectedConv:
         return self.send(views, coefficients, linear(layer, x), lambda head: head)
 
     def send_through(self, layer: Any, views: LayerViews, coefficients: Coefficients, x: Tensor) -> Tensor:
-        """Θ Σ_j α_ij x_j + b, likewise."""
+        """Θ Σ_j α_ij x_j + b, in the same way."""
 
         def sums(features: Tensor, follows: bool) -> Tensor:
             return self.send(views, coefficients, features, lambda head: linear_part(head, layer) if follows else head)

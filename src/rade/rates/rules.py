@@ -71,7 +71,7 @@ class Rule(ABC):
 
     Attributes:
         p: first drop rate; 0 switches dropping off for good, unless a rule of your own moves it.
-        rho: first add rate as a multiple of the density, ρ = q/D; 0 switches adding off likewise.
+        rho: first add rate as a multiple of the density, ρ = q/D; 0 switches adding off.
         data_gradient: whether G_data is the norm of the gradient that the ``"training"`` step left, or that of the loss
             on the ``"clean"`` graph, as in the published code (needs ``labelled.loss`` in `adapt`).
     """
