@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from rade.graph.graph import Graph
-from rade.graph.sparse import Pattern, places, product, without_autocast
+from rade.graph.sparse import Pattern, places, product
 
 Matrix = tuple[Pattern, Tensor]  # weights [E] or [E, H] on a pattern
 
@@ -234,7 +234,7 @@ class _Constant:
             return self.backward
         matrices = []
         for pattern, values in self.matrices:
-            matrices.append((pattern.transpose, values.index_select(0, pattern.transposition)))
+            matrices.append((pattern.transposed or pattern, values.index_select(0, pattern.transposition)))
         outer = []
         for left, right in self.outer:
             outer.append((right, left))
@@ -277,7 +277,7 @@ class _Apply(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        with without_autocast(gradient.device):
+        with torch.autocast(gradient.device.type, enabled=False):  # as in `without_autocast`
             return cast(Tensor, _Apply.apply(gradient, ctx.weights.adjoint)), None  # type: ignore[no-untyped-call]
 
 

@@ -1,6 +1,7 @@
 """Wrong command lines, settings files and tables: one sentence, exit code 2, no traceback."""
 
 import pytest
+from tests.report.synthetic import row
 
 from rade.experiment.store import Store, export
 from rade.train.record import RunRecord
@@ -23,12 +24,6 @@ method = "drop-edge"
 search = { rate = [0.1, 0.2] }
 """
 ROWS = TABLE[TABLE.index("[[rows]]") :]
-RECORD = {
-    **{"key": "0" * 32, "numerics": 1, "protocol": "released", "run": 0, "seed": 0, "metric": "accuracy", "folds": 0},
-    **{"settings": {"dataset": "cora", "backbone": "gcn", "method": "none", "seed": 0, "options": {}}, "val": 0.5},
-    **{"test": 0.5, "best_epoch": 1, "epochs": 1, "timing": {"seconds": 1.0, "seconds_per_epoch": 1.0}, "commit": ""},
-    **{"versions": {}, "dirty": False, "machine": {}, "threads": 1, "command": "rade train", "data": {"name": "cora"}},
-}
 
 
 @pytest.fixture
@@ -43,7 +38,7 @@ def refused(rade, tmp_path, monkeypatch):
     def call(arguments, sentence):
         if "text" in arguments:
             store = Store(tmp_path / "made")
-            store.put(RunRecord.of(RECORD))
+            store.put(RunRecord.of(row(0.5)))
             export(store, tmp_path / "text")
         code, _, err = rade(*arguments.split())
         assert (code, err.count("\n"), err[:7]) == (2, 1, "error: ")
@@ -92,8 +87,8 @@ LONG = "x" * 300
         ("train --set backbone=['gcn']", "backbone must be one name, got ['gcn']"),
         ("train --set protocol=1", "protocol must be one name, got 1"),
         ("train --dataset far-pair --batch-size 0", "training on graphs needs a batch size of at least 1, got 0"),
-        ("train --fanouts 5,5", "fanouts are for neighbor sampling on one graph"),
-        ("train --dataset far-pair --fanouts 3,3,3,3,3", "fanouts are for neighbor sampling on one graph"),
+        ("train --fanouts 5,5", "fanouts need neighbor sampling on one graph"),
+        ("train --dataset far-pair --fanouts 3,3,3,3,3", "fanouts need neighbor sampling on one graph"),
         ("train --method none --fixed-rates", "fixed_rates is no option of none; it belongs to rade-of"),
         ("train --method rade-of --rate 0.3", "rate is no option of rade-of; it belongs to dropout, drop-edge"),
         ("train --method rade-of-drop --rho 0.3", "rho is no option of rade-of-drop; it belongs to rade-of"),
@@ -126,7 +121,7 @@ LONG = "x" * 300
         ("train --method rade-of --noise 0,0.001,features --set test_corrupt=0,1", "test_corrupt tests on another"),
         ("train --method rade-of --noise 0,0.5", "leaves no real edge: p + q must be smaller than 1, and q smaller"),
         ("train --method none --noise 0,0.001", "noise_p is no option of none"),
-        ("train --method none --noise auto", "none cannot be told of noise in training, RADE can"),
+        ("train --method none --noise auto", "none cannot undo noise in training: take --method rade-of"),
         ("train --method no_such_module:x", "cannot be imported: No module named 'no_such_module'"),
         ("train --resume --overwrite", "contradict each other"),
         ("predict nowhere", "there is no file nowhere/model.pt"),
@@ -144,8 +139,8 @@ LONG = "x" * 300
         ("reproduce demo --backbones gat", "unknown backbone of these tables 'gat'"),
         ("reproduce demo --set epochs=0", "epochs must be greater than or equal to 1, got 0"),
         ("reproduce demo --set hidden", "--set expects NAME=VALUE, got 'hidden'"),
-        ("reproduce demo --set threads=2", "--set threads has no use here; it is --threads that decides it"),
-        ("reproduce demo --set seed=2", "--set seed has no use here; it is --seeds that decides it"),
+        ("reproduce demo --set threads=2", "--set threads has no effect here; --threads decides it"),
+        ("reproduce demo --set seed=2", "--set seed has no effect here; --seeds decides it"),
         ("reproduce demo --set epohcs=2", "unknown setting 'epohcs'; did you mean 'epochs'"),
         ("reproduce demo --methods none --set p=0.3", "p is no option of none; it belongs to rade-of"),
         ("reproduce demo --protocol relased", "unknown protocol 'relased'; did you mean 'released'"),
@@ -232,7 +227,7 @@ def test_settings_files(text, sentence, refused, tmp_path):
         ("rate = [0.1, 0.2]", 'method = ["none"]', "row 'DropEdge': 'method' is no setting of a row"),
         ("rate = [0.1, 0.2]", "rate = 0.1", "row 'DropEdge': search.rate must be a list, got 0.1"),
         ("rate = [0.1, 0.2]", "rate = []", "row 'DropEdge': search.rate must hold at least one value, got []"),
-        ("search =", "settings.rate = 0.1\nsearch =", "'rate' stands in settings and in search; keep one"),
+        ("search =", "settings.rate = 0.1\nsearch =", "'rate' is in settings and in search; keep one"),
         ("search =", 'selection = "test"\nsearch =', "row 'DropEdge': selection must be 'validation', got 'test'"),
         ("published.gcn", "published.gat", "published names the backbone 'gat', which is none of gcn"),
         ("gcn.csbm", "gcn.cs", "published.gcn names the data set 'cs', which is none of csbm, cora"),

@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch_geometric.nn as pyg
 from torch import Tensor
+from torch_geometric.data import Batch, HeteroData
 
 import rade
 from rade.distribution import Distribution
@@ -261,6 +262,40 @@ def test_sampled_relations_share_what_both_have():
     source, target = edges[BACK]
     assert torch.equal(other[target, source], one.T[target, source])
     assert not torch.equal(one, other.T)
+
+
+class Named(torch.nn.Module):
+    """Takes batch vectors by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = hetero(TO, BACK)
+
+    def forward(self, x: Any, edges: Any, batch_dict: Any) -> Any:
+        return self.conv(x, edges)
+
+
+class Whole(Named):
+    """Takes all in one object."""
+
+    def forward(self, data: Any) -> Any:  # type: ignore[override]
+        return self.conv(data.x_dict, data.edge_index_dict)
+
+
+@pytest.mark.parametrize("kind", [Named, Whole])
+def test_graphs_of_a_batch_stay_apart(kind):
+    one = HeteroData({TO: {"edge_index": INDEX[TO]}, BACK: {"edge_index": INDEX[BACK]}})
+    one["a"].x, one["b"].x = MANY["a"], MANY["b"]
+    data = Batch.from_data_list([one] * 5)
+    args = (data,) if kind is Whole else (data.x_dict, data.edge_index_dict, data.batch_dict)
+    model = rade.RADE(kind(), rule=rade.Constant(0.0, 0.5)).train()
+    model(*args)
+    found = [view for _, view in model._context.reached.between.values()]
+    assert len(found) == 4
+    for view in found:
+        source, target = view.added
+        assert 100 < len(source) < 200  # 150 on average: half of five times sixty edges
+        assert torch.equal(source // (view.sources // 5), target // (view.targets // 5))
 
 
 def test_a_shared_view_is_that_of_all_layers():

@@ -51,7 +51,7 @@ def test_what_is_no_run_is_a_sentence(change, sentence):
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000])
 def test_what_is_no_json_is_a_sentence(content):
-    with pytest.raises(RecordError, match=r"is torn or no JSON|is not a run of rade"):
+    with pytest.raises(RecordError, match=r"is incomplete or not JSON|is not a run of rade"):
         RunRecord.from_json(content)
 
 

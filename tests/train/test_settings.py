@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from rade.data import names
-from rade.train import SettingsError, resolve
+from rade.train import SettingsError, resolve, train_run
 from rade.train.methods import METHODS
 from rade.train.protocol import PROTOCOLS, protocol
 from rade.train.settings import make_order, parse_assignment
@@ -113,7 +113,7 @@ value = Smooth(0.5)
 """
 
 
-def test_a_method_of_ones_own_is_named_by_its_module(tmp_path, monkeypatch):
+def test_a_method_of_ones_own_is_named_by_its_module(papers, tmp_path, monkeypatch):
     """Beside the working folder, by class or by value, with its fields as settings; anything else is a sentence."""
     (tmp_path / "own_methods.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
@@ -121,6 +121,10 @@ def test_a_method_of_ones_own_is_named_by_its_module(tmp_path, monkeypatch):
     assert [settings.options for settings in order.settings] == [{}, {"weight": 0.3}, {"weight": 0.3}]
     assert resolve("csbm", "gcn", "own_methods:value").all_options == {"weight": 0.5}
     assert "--method own_methods:Smooth" in order.settings[1].command(0, 1)
+    asked = {"none": {}, "own_methods:Smooth": {"weight": 0.0}, "own_methods:value": {}}
+    plans = [resolve("csbm", "gcn", method, epochs=2, hidden=8, **more) for method, more in asked.items()]
+    plain, weak, strong = (train_run(papers, plan, 0, tmp_path / plan.method[-5:]) for plan in plans)
+    assert plain.history["loss"] == weak.history["loss"] < strong.history["loss"]  # the method's term is part of it
     for name, sentence in {
         "own_methods:Missing": "cannot be imported: module 'own_methods' has no attribute 'Missing'",
         "own_methods:dataclass": "must be a rade.train.Method, got function",

@@ -88,7 +88,7 @@ class Row:
             if key in RESERVED:
                 raise ValueError(f"'{key}' is no setting of a row; it belongs to the row or the table itself")
             if key in self.settings and key in self.search:
-                raise ValueError(f"'{key}' stands in settings and in search; keep one")
+                raise ValueError(f"'{key}' is in settings and in search; keep one")
         _known(self.published, self.backbones, "published", "backbone")
 
     def settings_on(self, dataset: str) -> dict[str, Any]:

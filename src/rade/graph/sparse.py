@@ -180,7 +180,7 @@ class _Product(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         (values, x), pattern = ctx.saved_tensors, ctx.pattern
         needs_values, needs_x, _ = ctx.needs_input_grad
-        with without_autocast(gradient.device):
+        with torch.autocast(gradient.device.type, enabled=False):  # as in `without_autocast`
             to_values = at_entries(gradient, x, pattern) if needs_values else None
             to_x = product(pattern.transposed_values(values), gradient, pattern.transpose) if needs_x else None
         return to_values, to_x, None
@@ -201,7 +201,7 @@ class _AtEntries(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         (a, b), pattern = ctx.saved_tensors, ctx.pattern
         needs_a, needs_b, _ = ctx.needs_input_grad
-        with without_autocast(gradient.device):
+        with torch.autocast(gradient.device.type, enabled=False):
             to_a = product(gradient, b, pattern) if needs_a else None
             to_b = product(gradient.index_select(0, pattern.transposition), a, pattern.transpose) if needs_b else None
         return to_a, to_b, None

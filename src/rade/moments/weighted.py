@@ -58,7 +58,7 @@ class Weighted(Coefficients):
         assert base.edges is not None
         kept = (1.0 - number(observed.noise.p)) * observed.trust.real
         beyond = (self.weight - mean) / (observed.gain * kept)  # the base's own edges carry the gain
-        loop = self.base.clean().loop  # no weight stands on loops
+        loop = self.base.clean().loop  # loops have no weight
         return base.scaled(mean.expand(loop.shape)) + Sums(self.graph, beyond * base.edges, (1.0 - mean) * loop)
 
     def response(self, view: View, slopes: Slopes) -> tuple[Tensor, Tensor]:

@@ -21,7 +21,7 @@ from rade.graph.sparse import is_sparse, places, without_autocast
 from rade.moments.base import Coefficients
 from rade.nn.context import Context, Find, Mode
 from rade.nn.edge_values import listed_edges
-from rade.nn.export import is_traced, mean_of_views
+from rade.nn.export import exporting, mean_of_views, tracing
 from rade.nn.linear import dense, is_plain, linear, linear_of_sums, linear_part
 from rade.nn.pairs import aggregate_pairs
 from rade.nn.relations import Relations
@@ -218,7 +218,7 @@ class CorrectedConv:
             edge_index = given["edge_index"]
         if rows is not EVERYBODY and context.current is not None:
             context.current.targets = rows[0]
-        if mode != "clean" and is_traced():
+        if mode != "clean" and (tracing() is not None or exporting()):
             graph = cast(Any, mean_of_views(type(self).__name__, context, given, mode))
             if not self.moments_on(graph, given):
                 raise graph.refusal
@@ -244,7 +244,7 @@ class CorrectedConv:
         if x.dim() != 2 or edge_index.dtype != torch.long:
             return None
         if mode == "clean" and context.trace is None:
-            fixed = is_traced() or torch.compiler.is_compiling() or self._option("cached", False)
+            fixed = tracing() is not None or torch.compiler.is_compiling() or self._option("cached", False)
             if fixed or _against_sums(x):
                 return None
             if not is_sparse(x) and not context.knows(edge_index, x.shape[0]):  # PyG's take no sparse features

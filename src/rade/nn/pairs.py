@@ -197,9 +197,10 @@ class _Kinds:
     """Views of one graph, or of that of each kind of edges."""
 
     def __init__(self, conv: Any, context: Context, given: dict[str, Any], parts: list[tuple[Tensor, Graph]]) -> None:
-        self.conv, self.given, self.parts, kinds = conv, given, parts, given.get("edge_type")
+        self.conv, self.given, self.parts = conv, given, parts
         self.finds = [context.views_for(conv, part, "views") for _, part in parts]
-        self.order = [0] if kinds is None else kinds.unique().tolist()
+        self.kinds = given["edge_type"].unique() if given.get("edge_type") is not None else torch.zeros(1)
+        self.order = self.kinds.tolist()
         self.back = {kind: self.order.index(other) for kind, other in conv._reverses.items() if other in self.order}
 
     def _part(self, k: int, step: int, number: int) -> tuple[Tensor, Tensor]:
@@ -213,11 +214,12 @@ class _Kinds:
         """By the step of a layer and the number of the view there."""
         found = [self._part(k, step, number) for k in range(len(self.parts))]
         kept, added = torch.cat([kept for kept, _ in found]), torch.cat([added for _, added in found], 1)
-        edge_index, values = _with_added(self.conv, self.given, kept, added, self.parts[0][1].batch)
+        rest = {name: value for name, value in self.given.items() if name != "edge_type"}
+        edge_index, values = _with_added(self.conv, rest, kept, added, self.parts[0][1].batch)
         kinds = self.given.get("edge_type")
         if kinds is not None:
             count = torch.tensor([part.shape[1] for _, part in found], device=kinds.device)
-            values["edge_type"] = torch.cat([kinds[kept], kinds.unique().repeat_interleave(count)])
+            values["edge_type"] = torch.cat([kinds[kept], self.kinds.repeat_interleave(count)])
         return edge_index, values
 
     def of_kind(self, kind: int, number: int) -> Tensor:

@@ -37,23 +37,26 @@ class Between:
         targets: int,
         rates: tuple[float, float],
         generator: torch.Generator,
-        batch: Tensor | None = None,
+        batches: tuple[Tensor | None, Tensor | None] = (None, None),
     ) -> Between:
         """Every distinct pair is kept with 1−p, and every other one added with q = ρ · the relation's own density.
 
-        batch: [sources] the graph of each node, where senders and receivers are the same; graphs stay apart.
+        batches: [sources] and [targets], the graph of each node; graphs stay apart.
         """
-        (p, rho), device = rates, edge_index.device
+        (p, rho), device, (of_source, of_target) = rates, edge_index.device, batches
         pairs, pair = torch.unique(edge_index[1] * sources + edge_index[0], return_inverse=True)
         kept = torch.rand(pairs.numel(), generator=generator, device=device) >= p
-        possible = sources * targets if batch is None else int(torch.bincount(batch).square().sum())
+        possible = sources * targets
+        if of_source is not None and of_target is not None and sources and targets:
+            graphs = int(torch.maximum(of_source.max(), of_target.max())) + 1
+            possible = int(torch.bincount(of_source, minlength=graphs) @ torch.bincount(of_target, minlength=graphs))
         q = min(rho * pairs.numel() / max(possible, 1), 1.0)
         drawn = bernoulli_positions(sources * targets, q, generator, device)
         if pairs.numel():
             at = torch.searchsorted(pairs, drawn).clamp_(max=pairs.numel() - 1)
             drawn = drawn[pairs[at] != drawn]
-        if batch is not None:
-            drawn = drawn[batch[drawn % sources] == batch[drawn // sources]]
+        if of_source is not None and of_target is not None:
+            drawn = drawn[of_source[drawn % sources] == of_target[drawn // sources]]
         return Between(sources, targets, pairs, pair, kept, drawn)
 
     @property

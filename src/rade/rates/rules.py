@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar, Literal, TypeVar, get_args
 
 import torch
@@ -67,7 +68,7 @@ class Seen:
 
 def _declared(what: Reads, found: T | None) -> T:
     if found is None:
-        raise ValueError(f"this rule looks at {what} without having said so: put reads = ({what!r},) into its class")
+        raise ValueError(f"this rule looks at {what} but does not list it: put reads = ({what!r},) into its class")
     return found
 
 
@@ -101,7 +102,7 @@ class Rule(ABC):
         """Refuse views that tell a rule nothing: rates adapt by the noise that they bring."""
         if self.adapts and views.sampling == "expected":
             raise ValueError(
-                "sampling='expected' draws no views, so nothing tells rates where to go; keep them, "
+                "sampling='expected' draws no views, so rates cannot adapt; keep them constant, "
                 "rule=rade.Constant(p, rho)"
             )
 
@@ -175,7 +176,7 @@ class GradNorm(Rule):
 
     def objective(self, state: State, density: Tensor, seen: Seen) -> tuple[Tensor, Tensor]:
         """J and dJ/d(p, ρ) [2] at the rates of a state."""
-        p, rho = (_leaf(value, on) for value, on in zip((state["p"], state["rho"]), self._active))
+        p, rho = _leaf(state["p"], self._active[0]), _leaf(state["rho"], self._active[1])
         q = (rho.detach() * density).clamp(max=1.0).requires_grad_(self._active[1])
         norm, along = seen.regulariser.norm(Rates(p, q))
         rho, along = rho.detach(), along * torch.stack([torch.ones_like(p), density])
@@ -184,7 +185,7 @@ class GradNorm(Rule):
         slope = slope + slope.new_tensor([0.0, 2.0 * self.penalty]) * rho
         return ratio.square() + self.penalty * rho.square(), slope
 
-    @property
+    @cached_property
     def _active(self) -> tuple[bool, bool]:
         """Which rates are on: the rule's own p and ρ tell, not the state, which may reach 0 and come back."""
         return self.p > 0.0, self.rho > 0.0

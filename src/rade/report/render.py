@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rade.errors import RadeError
+from rade.errors import unknown
 from rade.report import figures, words
 from rade.report.judge import WORDS
 from rade.report.runs import LAST
@@ -27,10 +27,6 @@ _LATEX = {
 }  # fmt: skip
 
 Values = dict[str, Any]
-
-
-class ReportError(RadeError):
-    """A report that cannot be made."""
 
 
 def headline(report: Report) -> str:
@@ -161,7 +157,7 @@ def check_formats(names: Collection[str]) -> tuple[str, ...]:
     """The formats asked for, in a fixed order; an unknown one is refused."""
     for name in names:
         if name not in FORMATS:
-            raise ReportError(f"unknown format '{name}'; there are {', '.join(FORMATS)}")
+            raise unknown("format", name, FORMATS)
     return tuple(name for name in FORMATS if name in names)
 
 

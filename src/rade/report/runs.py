@@ -83,7 +83,7 @@ def _diagnosis(path: Path) -> Mapping[str, Any]:
     except (OSError, ValueError, RecursionError):
         record = None
     if not isinstance(record, dict) or not record.keys() >= _DIAGNOSIS:
-        raise RunError(f"{path} is torn, or not what rade diagnose writes; delete it or diagnose again")
+        raise RunError(f"{path} is incomplete or was not written by rade diagnose; delete it or diagnose again")
     return record
 
 

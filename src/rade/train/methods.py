@@ -301,7 +301,7 @@ class RandomAddDrop(Method):
         task: Any = context.task
         noise = self.noise
         if self.noise_trust and isinstance(noise, Rates):
-            noise = Denoised(noise, context.trust(self.noise_trust, noise))
+            noise = Denoised(noise, context.trust(noise))
         return RADE(
             net,
             self.variant,

@@ -175,7 +175,7 @@ def complaint(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     place = ".".join(map(str, first["loc"]))
     if first["type"] == "json_invalid":
-        return "is torn or no JSON"
+        return "is incomplete or not JSON"
     if first["type"] == "value_error":
         return first["msg"].removeprefix("Value error, ")
     if first["type"] == "missing":

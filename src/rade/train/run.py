@@ -26,7 +26,7 @@ from rade.train.tasks import Problem, quality
 
 Observer = Callable[[Progress], None]
 StopAsked = Callable[[], bool]
-REPEAT = "repeat those settings, choose another folder with --out, or replace what is there with --overwrite"
+REPEAT = "repeat those settings, choose another folder with --out, or replace the earlier results with --overwrite"
 
 
 def never() -> bool:
