@@ -1,4 +1,4 @@
-"""The two tables of docs/noisy.md, results/studies/noisy/tables.md and the picture, from the rows beside the latter.
+"""The two tables of docs/noisy.md and results/studies/noisy/tables.md, from the rows beside the latter.
 
     python benchmarks/draw_noisy.py
 
@@ -29,10 +29,6 @@ HEADLINE = (
     "known", "estimated-mean", "edges", "edges-hidden", "edges-common", "estimated-any", "cut", "cut-common",
     "low-rank",
 )  # fmt: skip
-ADDED = {"clean": 0, "add10": 10, "add30": 30, "add100": 100, "add200": 200}
-DRAWN = {"plain": "plain inference", "low-rank": "low-rank adjacency", "cut": "least similar edges cut (features)",
-         "known": "mean taken off, share known", "estimated": "estimated, trust by features",
-         "estimated-any": "estimated, best of three trusts"}  # fmt: skip
 
 
 def lines_of(head: Sequence[str], body: list[list[str]]) -> str:
@@ -192,35 +188,6 @@ def counted(rows: list[Row], repeated: list[Row]) -> str:
     )
 
 
-def draw(store: Store, path: Path) -> None:
-    """Accuracy against added edges, one panel per data set (GCN, trained plainly)."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    matplotlib.rcParams |= {"svg.hashsalt": "rade", "svg.fonttype": "none"}  # the same file from the same rows
-    import matplotlib.pyplot as plt
-
-    chosen = {key[0]: cells for key, cells in store.cells.items() if key[1:] == ("gcn", "none", "clean")}
-    panels = {name: cells for name, cells in chosen.items() if "add100" in cells}
-    figure, axes = plt.subplots(2, -(-len(panels) // 2), figsize=(10, 6), squeeze=False)
-    for axis, (dataset, cells) in zip(axes.flat, panels.items()):
-        names = [name for name in ADDED if name in cells]
-        for way, label in DRAWN.items():
-            values = [accuracy(cells[name], way) for name in names]
-            if all(values):
-                means = [fmean(value.values()) for value in values]
-                axis.plot([ADDED[name] for name in names], means, marker="o", markersize=3, label=label)
-        axis.set_title(f"{dataset} ({len(cells['add100'])} seeds)", fontsize=10)
-        axis.grid(alpha=0.3)
-    for axis in axes[1]:
-        axis.set_xlabel("spurious edges, % of real ones")
-    for axis in axes[:, 0]:
-        axis.set_ylabel("test accuracy, %")
-    axes[0][0].legend(fontsize=7)
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
-
-
 def filled(page: str, blocks: dict[str, str]) -> str:
     """A page with its blocks <!-- name --> ... <!-- /name --> filled."""
     for name, block in blocks.items():
@@ -266,8 +233,6 @@ def main() -> None:
     for path, content in pages().items():
         path.write_text(content, "utf-8")
         print(f"{path.relative_to(ROOT)}: written")
-    rows = [*read(ROWS / "rows.jsonl.gz"), *read(ROWS / "table.jsonl.gz")]
-    draw(Store.of(rows), ROOT / "docs" / "figures" / "noisy.svg")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Every convolution of PyG with the arguments of one call, and those that RADE draws nothing for, with the reason.
 
 See `benchmarks/models.py`, which tries them. What follows a sum is linear here wherever the layer allows it, so that
-the output keeps its expectation and not only the sum.
+the output keeps its expectation and not only the sum. Where pyg-lib is not installed, `pyg_kernels.py` has what three
+of them need.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from typing import Any
 
 import torch
 import torch_geometric.nn as pyg
+from benchmarks import pyg_kernels
 from torch import Tensor, nn
 from torch_geometric.nn import conv as convs
 from torch_geometric.utils import degree, to_undirected
 
 NODES, FEATURES, OUT, KINDS = 12, 8, 4, 3
+pyg_kernels.install()
 
 
 def _normal(*shape: int, seed: int) -> Tensor:
@@ -118,19 +121,18 @@ LAYERS: dict[str, Layer] = {
     "AntiSymmetricConv": Layer(lambda: pyg.AntiSymmetricConv(FEATURES, act=None)),
     "DirGNNConv": Layer(lambda: pyg.DirGNNConv(pyg.SAGEConv(FEATURES, OUT))),
     "MixHopConv": Layer(lambda: pyg.MixHopConv(FEATURES, OUT)),
+    "HypergraphConv": Layer(lambda: pyg.HypergraphConv(FEATURES, OUT), (X, torch.stack([EDGES[0], EDGES[1] % 5]))),
+    "DynamicEdgeConv": Layer(lambda: pyg.DynamicEdgeConv(_mlp(2 * FEATURES, OUT), 3), (X,)),
+    "GravNetConv": Layer(lambda: pyg.GravNetConv(FEATURES, OUT, 3, 4, 3), (X,)),
+    "SplineConv": Layer(lambda: pyg.SplineConv(FEATURES, OUT, 3, 3), (X, EDGES, ATTR.sigmoid())),
 }
-NOT_BUILT = "not tried: needs pyg-lib or torch-sparse"
 OTHERS = {
-    "GravNetConv": f"{NOT_BUILT}; it makes a graph of its own, of nearest neighbors",
-    "DynamicEdgeConv": f"{NOT_BUILT}; it makes a graph of its own, of nearest neighbors",
-    "XConv": f"{NOT_BUILT}; it makes a graph of its own, of nearest neighbors",
-    "SplineConv": NOT_BUILT,
-    "PANConv": NOT_BUILT,
+    "XConv": "nothing to draw: it sorts nearest neighbors into a matrix, and sums over no edges",
+    "PANConv": "not tried: needs torch-sparse, and sums over a sparse matrix of its own",
     "CuGraphSAGEConv": "not tried: needs cuGraph, and takes its own graphs",
     "CuGraphGATConv": "not tried: needs cuGraph, and takes its own graphs",
     "CuGraphRGCNConv": "not tried: needs cuGraph, and takes its own graphs",
     "FusedGATConv": "not tried: needs dgNN, and takes compressed graphs",
-    "HypergraphConv": "nothing to draw: hyperedges are no pairs of nodes",
     "WLConv": "nothing to draw: it hashes neighborhoods, and has no gradient",
     "MeshCNNConv": "nothing to draw: a mesh has four neighbors for each edge, in order",
 }

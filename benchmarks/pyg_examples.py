@@ -57,6 +57,7 @@ LINES: dict[str, tuple[str, str]] = {
     "compile/gin.py": ("model = rade.RADE(model)", "model = torch.compile"),
 }
 ARGUMENTS: dict[str, list[str]] = {"kge_fb15k_237.py": ["--model", "transe"]}
+AGAIN = ("rgcn.py --dataset BGS",)  # with other arguments: RGCNConv in the place of FastRGCNConv
 # Why a script is not one for RADE, or cannot run here.
 NO_CONVOLUTION = "has no graph convolution"
 NO_TRAINING = "trains nothing"
@@ -273,7 +274,7 @@ def child(name: str, script: Path, folder: Path, data: Path, result: Path, wrap:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
     install(data, script.parent / "cache")
     watch, outcome = Watch() if wrap else None, Outcome(name)
-    sys.argv = [str(script), *ARGUMENTS.get(name, [])]
+    sys.argv = [str(script), *ARGUMENTS.get(name, name.split()[1:])]
     sys.path.insert(0, str(folder))  # examples import each other
     os.environ |= {"MPLBACKEND": "agg", "TQDM_DISABLE": "1"}
 
@@ -318,13 +319,14 @@ def _told(error: BaseException) -> str:
 def run(name: str, folder: Path, data: Path, wrap: bool = True, verbose: bool = False) -> Outcome:
     """Change and run one script."""
     with tempfile.TemporaryDirectory() as place:
-        script, result = Path(place, Path(name).name), Path(place, "result.json")
+        source = folder / name.split()[0]
+        script, result = Path(place, source.name), Path(place, "result.json")
         try:
-            script.write_text(changed(name, (folder / name).read_text(), wrap))
+            script.write_text(changed(name, source.read_text(), wrap))
         except LookupError as missing:
             return Outcome(name, note=str(missing))
         process = multiprocessing.get_context("fork").Process(
-            target=child, args=(name, script, (folder / name).parent, data, result, wrap, verbose)
+            target=child, args=(name, script, source.parent, data, result, wrap, verbose)
         )
         process.start()
         process.join(PATIENCE)
@@ -393,7 +395,8 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     found = sorted(path for folder in FOLDERS for path in (args.examples / folder).glob("*.py"))
-    names = args.only or sorted({str(path.relative_to(args.examples)) for path in found}, key=lambda n: ("/" in n, n))
+    every = {str(path.relative_to(args.examples)) for path in found} | set(AGAIN)
+    names = args.only or sorted(every, key=lambda name: ("/" in name, name))
     outcomes = []
     for name in names:
         begin = time.monotonic()

@@ -1,9 +1,9 @@
-"""How p and ρ move on Cora: RADE-OF and RADE-OFS with a two-layer GCN of width 512, as a table and a picture.
+"""How p and ρ move on Cora: RADE-OF and RADE-OFS with a two-layer GCN of width 512, as a table.
 
     rade datasets import MIRROR cora          # or let PyG download it
-    python benchmarks/rates_on_cora.py --out docs/figures
+    python benchmarks/rates_on_cora.py
 
-Writes rates_on_cora.csv (one row per variant, seed and epoch) and rates_on_cora.png.
+Writes results/studies/rates-on-cora/rates_on_cora.csv, one row per variant, seed and epoch.
 """
 
 import argparse
@@ -13,10 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import torch
 from study import fit
 from torch.nn.functional import cross_entropy
@@ -26,7 +22,6 @@ from rade.train.backbones import build_backbone
 
 COLUMNS = ("variant", "seed", "epoch", "p", "rho", "norm_ratio", "loss", "val", "test")
 NAMES = {"of": "RADE-OF", "ofs": "RADE-OFS"}
-PANELS = {"p": "drop rate p", "rho": "ρ = q / density", "norm_ratio": "G_reg / G_data", "test": "test accuracy"}
 
 
 @dataclass(frozen=True)
@@ -69,27 +64,9 @@ def trajectory(variant: str, seed: int, epochs: int, root: Path | None) -> list[
     return rows
 
 
-def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """One panel per column, one line per run."""
-    figure, axes = plt.subplots(1, len(PANELS), figsize=(3.2 * len(PANELS), 2.6), layout="constrained")
-    for axis, (column, title) in zip(axes, PANELS.items()):
-        for colour, variant in zip(("C0", "C1"), NAMES):
-            for seed in sorted({row["seed"] for row in rows}):
-                line = [row for row in rows if (row["variant"], row["seed"]) == (variant, seed)]
-                label = NAMES[variant] if seed == 0 else None
-                axis.plot([r["epoch"] for r in line], [r[column] for r in line], colour, lw=1, alpha=0.8, label=label)
-        axis.set_title(title, fontsize=9)
-        axis.set_xlabel("epoch", fontsize=8)
-        axis.tick_params(labelsize=7)
-    axes[2].set_yscale("log")
-    axes[2].axhline(1.0, color="0.6", lw=0.8)
-    axes[0].legend(fontsize=8)
-    figure.savefig(path, dpi=110)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("docs/figures"))
+    parser.add_argument("--out", type=Path, default=Path("results/studies/rates-on-cora"))
     parser.add_argument("--data-root", type=Path, default=None)
     parser.add_argument("--epochs", type=int, default=200)
     parser.add_argument("--seeds", type=int, default=3)
@@ -107,7 +84,6 @@ def main() -> None:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    draw(rows, options.out / "rates_on_cora.png")
 
 
 if __name__ == "__main__":

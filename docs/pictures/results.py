@@ -46,7 +46,8 @@ def verdicts(name: str) -> list[Verdict | None]:
 
 def marked(dataset: str) -> str:
     """The name, with a star where runs depart from the protocol."""
-    return resolve(dataset).title + (" *" if any(cell.filled and cell.filled.departures for cell in PLACES[dataset][1]) else "")
+    departs = any(cell.filled and cell.filled.departures for cell in PLACES[dataset][1])
+    return resolve(dataset).title + (" *" if departs else "")
 
 
 def content(figure: Figure, colours: Colours) -> None:

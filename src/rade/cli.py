@@ -4,7 +4,6 @@ import io
 import os
 import sys
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 import typer
@@ -45,13 +44,11 @@ def _root(
 
 
 def mount() -> None:
-    """Add every command module that exists: a function of the module's name, or a group called `app`.
+    """Add every command: a function of the module's name, or a group called `app`.
 
     Modules import only typer at their top, so that help and bad options do not wait for PyTorch.
     """
     for name in COMMANDS:
-        if find_spec(f"rade.commands.{name}") is None:
-            continue
         module = import_module(f"rade.commands.{name}")
         if "app" in vars(module):
             app.add_typer(module.app, name=name)

@@ -135,8 +135,7 @@ class Adjacency:
         """Σ_j over it of messages [n, F] or [n, H, F], or of `Messages` of edges."""
         if isinstance(messages, Messages) and self.distribution is not None and self.distribution.noisy:
             raise ValueError(
-                "messages of single edges (edge_attr) are not told apart where noise in the graph is undone; leave out "
-                "edge_attr or noise"
+                "noise cannot be undone for messages of single edges (edge_attr); leave out edge_attr or noise"
             )
         sums = self.sums(coefficients)
         return sums.apply(messages) if self.targets is None else sums.at(self.targets, self.sources).apply(messages)

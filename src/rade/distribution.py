@@ -98,15 +98,20 @@ class Correction:
         moments: of random degrees and attention denominators: ``"exact"``, or the paper's second-order ``"delta"``
             expansion.
         cap: largest correction factor α/E[α']: a number, ``"none"``, or ``"auto"``, what the aggregator asks for.
+        tolerance: relative error that exact moments of attention may have: 1e-3 cannot be seen beside the noise of a
+            view, 1e-5 is for proofs and several times slower. Other aggregators have no such error.
     """
 
     moments: MomentsName = "exact"
     cap: float | Literal["auto", "none"] = "auto"
     by: Literal["moments", "pairs"] = "moments"
+    tolerance: float = 1e-3
 
     def __post_init__(self) -> None:
         choose("by", self.by, ("moments", "pairs"))
         choose("moments", self.moments, get_args(MomentsName))
+        if not 1e-5 <= self.tolerance <= 1.0:
+            raise ValueError(f"tolerance must lie in [1e-5, 1], got {self.tolerance!r}; 1e-5 is the finest there is")
         if self.cap not in ("auto", "none") and (isinstance(self.cap, str) or not self.cap >= 1.0):
             raise ValueError(f"cap must be 'auto', 'none' or a number >= 1, got {self.cap!r}")
 

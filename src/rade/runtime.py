@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 T = TypeVar("T")
-_exporting = getattr(torch.compiler, "is_exporting", bool)  # PyTorch before 2.7 has no such question
 _referent = weakref.ref.__call__  # what a reference is to, None once that is gone
 
 
@@ -33,11 +32,6 @@ def average(values: Tensor) -> Tensor:
     total = values.clone()
     torch.distributed.all_reduce(total)
     return total / torch.distributed.get_world_size()
-
-
-def is_traced() -> bool:
-    """Whether a program is being made of the model, by `torch.jit.trace` or `torch.export`."""
-    return torch._C._get_tracing_state() is not None or bool(_exporting())
 
 
 @contextmanager

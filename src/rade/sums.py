@@ -89,7 +89,7 @@ class Sums:
         everyone: on all pairs of a graph; those of ``edges`` and ``loop`` that are too many are taken off there.
         along: the part of ``edges`` by which edges send messages of their own, where it is not all of it.
         targets: [k] the nodes whose sums are wanted, all if None.
-        sources: [m] the nodes whose features come, all if None; there must be no other that a target hears.
+        sources: [m] the nodes whose features come, all if None; targets must receive from no other.
     """
 
     graph: Graph

@@ -66,6 +66,15 @@ def test_the_dense_graph_has_hubs_and_both_directions_of_every_edge():
     assert not data.has_self_loops()
 
 
+def test_ctrl_c_ends_the_demo_with_a_line(rade, monkeypatch):
+    def interrupted(*asked: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rade.commands.demo._ask", interrupted)
+    code, _, err = rade("demo", "--workers", 1)
+    assert (code, err) == (130, "interrupted: nothing was drawn; call again to start anew\n")
+
+
 def test_demo_looks_at_its_folder_before_it_trains(rade, tmp_path):
     (tmp_path / "file").write_text("")
     code, out, err = rade("demo", "--out", "file")

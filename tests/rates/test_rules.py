@@ -133,7 +133,7 @@ def test_what_a_rule_cannot_be(rule, options, sentence):
 
 def test_rules_that_adapt_need_views():
     Constant().check_views(Views(sampling="expected"))
-    with pytest.raises(ValueError, match="draws no views, so nothing tells rates where to go"):
+    with pytest.raises(ValueError, match="draws no views, so rates cannot adapt"):
         GradNorm().check_views(Views(sampling="expected"))
 
 
@@ -159,7 +159,10 @@ def test_a_rule_of_ones_own_decides_the_rates():
 @pytest.mark.parametrize(
     ("methods", "sentence"),
     [
-        ({"step": lambda self, state, density, seen: {"p": seen.logits}}, r"looks at logits without .*\('logits',\)"),
+        (
+            {"step": lambda self, state, density, seen: {"p": seen.logits}},
+            r"looks at logits but does not list it.*\('logits',\)",
+        ),
         (
             {"step": lambda self, state, *_: {"p": state["p"], "rho": state["rho"]}},
             "names of init, p, rho, average; got",

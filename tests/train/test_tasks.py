@@ -61,12 +61,6 @@ def test_calibration_by_hand():
     assert calibration_error(logits, labels) == pytest.approx((4 * 0.15 + 2 * 0.4) / 6)
 
 
-def test_calibration_of_labels_that_are_yes_or_no_leaves_unknown_ones_out():
-    logits = torch.tensor([[2.0, 0.0], [-2.0, 5.0]])
-    labels = torch.tensor([[1.0, float("nan")], [0.0, float("nan")]])
-    assert calibration_error(logits, labels) == pytest.approx(1 - torch.tensor(2.0).sigmoid().item())
-
-
 def test_what_is_not_finite_is_no_number():
     bad, good = ((torch.tensor([[value, 0.0]]), torch.tensor([0])) for value in (float("inf"), 1.0))
     assert set(quality(TASK, bad, bad).values()) == {None}

@@ -76,7 +76,7 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         given(lambda: torch.nn.Sequential(torch.nn.Linear(8, 3))), ValueError,
         "expected a model built from graph convolutions, but Sequential has none",
     ),
-    "no edges": (given(lambda: pyg.HypergraphConv(8, 3)), ValueError, "no layer of the model takes an edge_index"),
+    "a mesh": (given(lambda: pyg.MeshCNNConv(8, 3)), ValueError, r"need each of their edges \(meshes\)"),
     "wrapped twice": (given(adapting), ValueError, "wrapped in RADE already.*revert"),
     "class": (given(lambda: Net), TypeError, r"got the class Net: build it, RADE\(Net\(...\)\)"),
     "number": (given(lambda: 3), TypeError, "a torch.nn.Module, got 3"),

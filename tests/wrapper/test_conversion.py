@@ -9,6 +9,8 @@ import torch
 import torch_geometric.nn as pyg
 
 import rade
+from rade import nn
+from rade.moments import Normalised
 from rade.wrapper.conversion import TWINS
 from zoo import EDGES, EVERY, LABELS, LAYERS, Net, X, adapting, seeded, training_step
 
@@ -56,45 +58,50 @@ def test_every_layer_with_moments_is_exported():
     assert all(twin.__name__ == layer.__name__ for layer, twin in TWINS.items())
 
 
-def test_a_twin_derives_from_its_layer_and_has_coefficients():
-    """`examples/own_aggregator.py` registers a right one."""
+class Mine(pyg.MessagePassing):
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        return self.propagate(edge_index, x=x)
 
-    class Mine(pyg.MessagePassing):
-        pass
 
-    class Twin(rade.nn.CorrectedConv, Mine):
-        pass
+class Ones(Normalised):
+    def __init__(self, graph: rade.Graph, dtype: torch.dtype) -> None:
+        super().__init__(graph, dtype, 0.0, 0.0)
 
-    with pytest.raises(TypeError, match=r"must derive from rade\.nn\.CorrectedConv and from Mine"):
-        rade.register(Mine, Mine)
+
+class Twin(rade.nn.CorrectedConv, Mine):
+    pass
+
+
+def test_a_layer_is_registered_with_its_coefficients_or_a_twin(monkeypatch):
+    """Copies find the class again, which is made of both."""
+    for by in (Mine, Ones(rade.Graph.from_edge_index(EDGES), torch.float), int):
+        with pytest.raises(TypeError, match=r"a rade\.moments\.Coefficients, or with a class that derives from"):
+            rade.register(Mine, by)
     with pytest.raises(TypeError, match="Twin needs a method coefficients of its own"):
         rade.register(Mine, Twin)
+    monkeypatch.setitem(TWINS, Mine, nn.SimpleConv)  # undone at the end
+    rade.register(Mine, Ones)
+    model = copy.deepcopy(rade.RADE(Mine(), "ofs"))
+    assert not torch.equal(model.train()(X, EDGES), model(X, EDGES))
+    assert "by moments" in str(rade.check(Mine(), X, EDGES))
 
 
-class Mixed(torch.nn.Module):
-    """A layer without moments, called by keyword, between two with."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv, self.other, self.last = pyg.GCNConv(8, 6), pyg.FeaStConv(6, 6), pyg.SAGEConv(6, 6)
-        self.head = torch.nn.Linear(6, 3)
-
-    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
-        x = self.conv(x, edge_index).relu()
-        x = self.other(x, edge_index=edge_index).relu()
-        return self.head(self.last(x, edge_index))
+def mixed() -> torch.nn.Module:
+    """A layer without moments between two with."""
+    convs = pyg.GCNConv(8, 6), pyg.FeaStConv(6, 6), pyg.SAGEConv(6, 3)
+    return pyg.Sequential("x, edge_index", [(conv, "x, edge_index -> x") for conv in convs])
 
 
 def test_layers_without_moments_stand_beside_those_with():
     """They draw pairs of views; rates adapt by the last layer, which has moments. Copies find their class again."""
-    net = seeded(Mixed)
+    net = seeded(mixed)
     plain, model = copy.deepcopy(net).eval(), adapting(net)
     training_step(model, X, EDGES, labels=LABELS)
     model.adapt(X, EDGES)
     assert int(model.rate_state.steps) == 1
     copied = copy.deepcopy(model).eval()
-    assert type(copied.wrapped.other) is type(net.other)
+    assert type(copied.wrapped[1]) is type(net[1])
     for one in (model.eval(), copied):
         torch.testing.assert_close(one(X, EDGES), plain(X, EDGES))
     assert rade.revert(model) is net
-    assert type(net.other) is pyg.FeaStConv
+    assert type(net[1]) is pyg.FeaStConv

@@ -58,7 +58,11 @@ def demo(
     console.print(f"A GCN, {many(len(QUESTIONS), 'question')}, {many(seeds, 'seed')} each:")
     for question in QUESTIONS:
         console.print(f"  [bold]{question.title}[/]: {question.data}")
-    study = Study(collect(seeds, epochs, workers, console))
+    try:
+        study = Study(collect(seeds, epochs, workers, console))
+    except KeyboardInterrupt:
+        typer.echo("interrupted: nothing was drawn; call again to start anew", err=True)
+        raise typer.Exit(130) from None
     picture, numbers = out / "demo.png", {"metric": "accuracy", "scores": study.scores}
     save_picture(study, picture)
     save_json(out / "demo.json", numbers)

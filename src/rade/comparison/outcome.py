@@ -44,10 +44,6 @@ class Run:
         rates = (last["p"][-1], last["q"][-1])
         return Run(record.settings["method"], record.seed, *scores, *rates, record.timing.seconds)
 
-    def asdict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -175,14 +171,14 @@ class Comparison:
             import pandas
         except ImportError:
             raise ImportError("to_pandas needs pandas, which is not installed: pip install pandas") from None
-        return pandas.DataFrame([run.asdict() for run in self.runs])
+        return pandas.DataFrame([asdict(run) for run in self.runs])
 
     def asdict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         spreads = {method: self.spread(method) for method in self.methods}
         scores = {method: {"mean": found.mean, "std": found.std} for method, found in spreads.items()}
         gaps = {method: _plain(one) for method, one in self.differences.items()}
-        runs = [run.asdict() for run in self.runs]
+        runs = [asdict(run) for run in self.runs]
         rest = {"reference": self.reference, "differences": gaps, "verdict": self.verdict, "notes": list(self.notes)}
         return {"metric": self.metric, "scores": scores, "runs": runs, **rest}
 

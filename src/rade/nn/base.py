@@ -21,12 +21,12 @@ from rade.graph.sparse import is_sparse, places, without_autocast
 from rade.moments.base import Coefficients
 from rade.nn.context import Context, Find, Mode
 from rade.nn.edge_values import listed_edges
-from rade.nn.export import mean_of_views
+from rade.nn.export import exporting, mean_of_views, tracing
 from rade.nn.linear import dense, is_plain, linear, linear_of_sums, linear_part
 from rade.nn.pairs import aggregate_pairs
 from rade.nn.relations import Relations
 from rade.nn.trace import After, Aggregated
-from rade.runtime import is_traced, ordinary_tensors
+from rade.runtime import ordinary_tensors
 from rade.sums import Messages
 
 Rows = tuple[Tensor | None, Tensor | None]  # the nodes that sums are wanted for, and those with features; None: all
@@ -161,7 +161,7 @@ class CorrectedConv:
         return self.send(views, coefficients, linear(layer, x), lambda head: head)
 
     def send_through(self, layer: Any, views: LayerViews, coefficients: Coefficients, x: Tensor) -> Tensor:
-        """Θ Σ_j α_ij x_j + b, likewise."""
+        """Θ Σ_j α_ij x_j + b, in the same way."""
 
         def sums(features: Tensor, follows: bool) -> Tensor:
             return self.send(views, coefficients, features, lambda head: linear_part(head, layer) if follows else head)
@@ -200,7 +200,7 @@ class CorrectedConv:
             edge_index = given["edge_index"]
         if rows is not EVERYBODY and context.current is not None:
             context.current.targets = rows[0]
-        if mode != "clean" and is_traced():
+        if mode != "clean" and (tracing() is not None or exporting()):
             graph = cast(Any, mean_of_views(type(self).__name__, context, given, mode))
             if not self.moments_on(graph, given):
                 raise graph.refusal
@@ -226,7 +226,7 @@ class CorrectedConv:
         if x.dim() != 2 or edge_index.dtype != torch.long:
             return None
         if mode == "clean" and context.trace is None:
-            fixed = is_traced() or torch.compiler.is_compiling() or self._option("cached", False)
+            fixed = tracing() is not None or torch.compiler.is_compiling() or self._option("cached", False)
             if fixed or _against_sums(x):
                 return None
             if not is_sparse(x) and not context.knows(edge_index, x.shape[0]):  # PyG's take no sparse features
@@ -257,7 +257,7 @@ class CorrectedConv:
     def _corrected(self, given: dict[str, Any], views: LayerViews) -> Any:
         """The layer's output by RADE's sums, in full precision, whatever the caller's autocast says."""
         x = given["x"]
-        if isinstance(x, Tensor) and x.shape[0] != views.nodes:
+        if isinstance(x, Tensor) and x.shape[0] != views.nodes:  # len(x) would fix the number in an exported program
             raise ValueError(f"{type(self).__name__} got features of {x.shape[0]} nodes on a graph of {views.nodes}")
         given = {**given, "edge_index": views}
         if isinstance(x, Tensor) and torch.is_autocast_enabled(x.device.type):

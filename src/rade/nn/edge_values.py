@@ -141,16 +141,23 @@ def imputed(graph: Graph, attributes: Tensor, how: Imputed) -> Tensor:
     how: ``"mean"`` over the edges of the graph; ``"zero"``; ``"frequent"``, its most frequent row, for categories; or a
         row of one's own, [D]. Zero in a graph without edges.
     """
+    if not isinstance(how, Tensor):
+        choose("added_attr", how, ("mean", "zero", "frequent"))
+    if how == "mean" and not attributes.is_floating_point() and len(attributes):
+        raise ValueError("categories in edge_attr have no mean; added_attr='frequent' takes the most frequent one")
+    usual = _usual(attributes, how, graph.batch[graph.pattern.target], graph.num_graphs)
+    return usual.index_select(0, graph.batch)
+
+
+def _usual(values: Tensor, how: Imputed, graph_of_edge: Tensor, graphs: int, without: float = 0.0) -> Tensor:
+    """What stands for the values of each graph's edges, [E, ...] → [B, ...]; categories have no mean."""
     if isinstance(how, Tensor):
-        return how.to(attributes).expand(graph.num_nodes, attributes.shape[1])
-    choose("added_attr", how, ("mean", "zero", "frequent"))
-    if how == "zero" or not len(attributes):
-        return attributes.new_zeros(graph.num_nodes, attributes.shape[1])
-    if how == "mean":
-        if not attributes.is_floating_point():
-            raise ValueError("categories in edge_attr have no mean; added_attr='frequent' takes the most frequent one")
-        return edge_mean(graph, attributes)
-    return _most_frequent(attributes, graph.batch[graph.pattern.target], graph.num_graphs).index_select(0, graph.batch)
+        return how.to(values).expand(graphs, *values.shape[1:])
+    if how == "zero" or not len(values):
+        return values.new_zeros(graphs, *values.shape[1:])
+    if how == "mean" and values.is_floating_point():
+        return _means(values, graph_of_edge, graphs, without)
+    return _most_frequent(values.view(len(values), -1), graph_of_edge, graphs).view(graphs, *values.shape[1:])
 
 
 def _most_frequent(values: Tensor, graph_of_edge: Tensor, graphs: int) -> Tensor:
@@ -193,32 +200,20 @@ def impute_added(
 ) -> dict[str, Any]:
     """Arguments that have a row for each edge, for a view: those of kept edges, and imputed ones of additions.
 
+    These are the layer's own choice, or what is usual in their graph, as for layers with moments.
+
     kept: positions of these edges; of_edge, of_added: the graph of each given edge and of each addition.
     """
-    found = {}
-    for name, value in given.items():
-        if (
-            name.startswith("edge_")
-            and name != "edge_index"
-            and isinstance(value, Tensor)
-            and len(value) == len(of_edge)
-        ):
-            found[name] = torch.cat([value[kept], _of_added(conv, name, value, of_edge, of_added)])
+    named = {name: value for name, value in given.items() if name.startswith("edge_") and name != "edge_index"}
+    named = {name: value for name, value in named.items() if isinstance(value, Tensor) and len(value) == len(of_edge)}
+    if not named:
+        return {}
+    ends = torch.cat([of_edge, of_added])
+    graphs, found = int(ends.max()) + 1 if ends.numel() else 1, {}
+    for name, value in named.items():
+        how: Imputed = getattr(conv, "added_attr", "mean")
+        if name == "edge_weight":
+            how = "mean" if conv.added_weight is None else torch.tensor(conv.added_weight)
+        usual = _usual(value, how, of_edge, graphs, float(name == "edge_weight"))
+        found[name] = torch.cat([value[kept], usual[of_added]])
     return found
-
-
-def _of_added(conv: Any, name: str, value: Tensor, of_edge: Tensor, of_added: Tensor) -> Tensor:
-    """Values of added edges: the layer's own choice, or what is usual in their graph, as for layers with moments."""
-    shape = (len(of_added), *value.shape[1:])
-    if name == "edge_weight" and conv.added_weight is not None:
-        return value.new_full(shape, conv.added_weight)
-    how = "mean" if name == "edge_weight" else getattr(conv, "added_attr", "mean")
-    if isinstance(how, Tensor):
-        row: Tensor = how.to(value).expand(shape)
-        return row
-    if not len(value) or how == "zero":
-        return value.new_zeros(shape)
-    graphs = int(torch.cat([of_edge, of_added]).max()) + 1
-    if how == "mean" and value.is_floating_point():
-        return _means(value, of_edge, graphs, float(name == "edge_weight"))[of_added]
-    return _most_frequent(value.view(len(value), -1), of_edge, graphs)[of_added].view(shape)

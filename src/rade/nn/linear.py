@@ -142,7 +142,7 @@ def weight_of(layer: Any) -> Tensor:
     width = getattr(layer, "in_features", getattr(layer, "in_channels", None))
     if width is None:
         raise ValueError(
-            f"cannot push messages through {type(layer).__name__}, which tells no in_features: rates that adapt need a "
+            f"cannot push messages through {type(layer).__name__}, which has no in_features: rates that adapt need a "
             "linear map; rule=rade.Constant() keeps them"
         )
     like = next(chain(layer.parameters(), layer.buffers()), torch.empty(0))

@@ -46,8 +46,8 @@ class _Symmetric(CorrectedConv):
             self.__dict__["cached"] = cached
 
 
-def _scaled(head: Tensor | None, factor: float, width: int, like: Tensor) -> Tensor:
-    return factor * (torch.eye(width, dtype=like.dtype, device=like.device) if head is None else head)
+def _unit(width: int, like: Tensor) -> Tensor:
+    return torch.eye(width, dtype=like.dtype, device=like.device)
 
 
 class SGConv(_Symmetric, pyg.SGConv):
@@ -76,7 +76,7 @@ class APPNP(_Symmetric, pyg.APPNP):
     """PyG's APPNP, x ← (1−α) Â x + α h, K times; every step is corrected."""
 
     def after_sum(self, head: Tensor | None, width: int) -> Tensor | None:
-        return _scaled(head, 1.0 - self.alpha, width, torch.empty(0) if head is None else head)
+        return float(1.0 - self.alpha) * (torch.eye(width) if head is None else head)
 
 
 class TAGConv(_Symmetric, pyg.TAGConv):
@@ -92,7 +92,7 @@ class MixHopConv(_Symmetric, pyg.MixHopConv):
     def after_sum(self, head: Tensor | None, width: int) -> Tensor | None:
         """To the columns of the last power."""
         out, last, weight = self.out_channels, self.powers.index(max(self.powers)), weight_of(self.lins[-1])
-        head = torch.eye(out * len(self.powers), dtype=weight.dtype, device=weight.device) if head is None else head
+        head = _unit(out * len(self.powers), weight) if head is None else head
         found: Tensor = head[:, out * last : out * (last + 1)] @ weight
         return found
 
@@ -112,8 +112,7 @@ class ARMAConv(_Symmetric, pyg.ARMAConv):
 
     def after_sum(self, head: Tensor | None, width: int) -> Tensor | None:
         """All stacks reach the logits alike, as columns that are averaged."""
-        one = width // self.num_stacks
-        unit = torch.eye(one, dtype=self.init_weight.dtype, device=self.init_weight.device)
+        unit = _unit(width // self.num_stacks, self.init_weight)
         mean: Tensor = unit.repeat(1, self.num_stacks) / self.num_stacks
         return mean if head is None else head @ mean
 
@@ -122,18 +121,22 @@ class GCN2Conv(_Symmetric, pyg.GCN2Conv):
     """PyG's GCN2Conv, ((1−α) Â x + α x₀)((1−β) + β W), corrected on views."""
 
     def after_sum(self, head: Tensor | None, width: int) -> Tensor | None:
-        unit = torch.eye(self.channels, dtype=self.weight1.dtype, device=self.weight1.device)
+        unit = _unit(self.channels, self.weight1)
         mapped = torch.addmm(unit, unit, self.weight1, beta=1.0 - self.beta, alpha=self.beta).t()
         return float(1.0 - self.alpha) * pushed(head, mapped)
 
 
-class GatedGraphConv(CorrectedConv, pyg.GatedGraphConv):
-    """PyG's GatedGraphConv: sums (or means) of x W_k into a gated unit, several times; every step is corrected."""
+class _Summed(CorrectedConv):
+    """A layer whose every step is a sum or a mean, with or without edge weights."""
 
     aggregations = SUMS
 
     def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None, **_: Any) -> Coefficients:
         return weighted(by_aggregation(self, graph, x.dtype), edge_weight, self.added_weight)
+
+
+class GatedGraphConv(_Summed, pyg.GatedGraphConv):
+    """PyG's GatedGraphConv: sums (or means) of x W_k into a gated unit, several times; every step is corrected."""
 
     def after_sum(self, head: Tensor | None, width: int) -> Tensor | None:
         """A gated unit has no linear part."""
@@ -143,17 +146,12 @@ class GatedGraphConv(CorrectedConv, pyg.GatedGraphConv):
         )
 
 
-class SimpleConv(CorrectedConv, pyg.SimpleConv):
+class SimpleConv(_Summed, pyg.SimpleConv):
     """PyG's SimpleConv: sums or means without parameters, corrected on views."""
-
-    aggregations = SUMS
 
     def against_moments(self) -> str:
         loops = self.combine_root == "self_loop"
         return "a self-loop that counts like an edge has none" if loops else super().against_moments()
-
-    def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None, **_: Any) -> Coefficients:
-        return weighted(by_aggregation(self, graph, x.dtype), edge_weight, self.added_weight)
 
     def after_sum(self, head: Tensor | None, width: int) -> Tensor | None:
         """Of concatenated features the sum is the second half."""

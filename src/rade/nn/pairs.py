@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor
 
+from rade.distribution import Reverse
 from rade.graph.graph import Graph
 from rade.nn.context import Context
 from rade.nn.edge_values import impute_added
-from rade.nn.relations import Place, as_reverse_of
+from rade.nn.relations import Place, as_reverse_of, is_edge_type, reverses
 from rade.views import View
 
 if TYPE_CHECKING:
     from rade.nn.base import CorrectedConv
 
-Draw = Callable[[int, int], tuple[Tensor, dict[str, Any]]]  # by step and number: edge_index of a view, values of edges
-OfKind = Callable[[int, int], Tensor]  # by kind of edges and number: edge_index of those alone
+Drawn = tuple[Tensor, dict[str, Any]]  # the edge_index of a view, and what the call has for each of its edges
 
 
 class _Reached(Exception):
@@ -37,18 +37,17 @@ def aggregate_pairs(conv: CorrectedConv, context: Context, graph: Graph | None, 
     """The layer's output with every sum corrected by a pair of views; PyG's own where it has no edges to draw."""
     if "edge_index" not in conv._names:
         return _sum_by_sum(conv, context, given)
-    drawing = _drawing(conv, context, graph, given)
-    if drawing is None:
-        context.note_plain(conv)  # type: ignore[arg-type]
-        return conv._plain.forward(conv, **given)
-    draw, of_kind = drawing
     layer: Any = conv
+    if not _is_list(given.get("edge_index")):
+        context.note_plain(layer)
+        return conv._plain.forward(conv, **given)
+    views = _views(conv, context, graph, given)
     steps: list[Tensor] = []
     begin = torch.get_rng_state()
 
     def sum_on(number: int) -> Tensor:
         """What the layer sums on a view in the present step, with the steps before it as they are."""
-        edge_index, values = draw(len(steps), number)
+        edge_index, values = views.whole(len(steps), number)
         earlier = iter(list(steps))
 
         def until_step(edges: Any, aggregate: Callable[[Any], Tensor]) -> Tensor:
@@ -73,7 +72,7 @@ def aggregate_pairs(conv: CorrectedConv, context: Context, graph: Graph | None, 
         clean: Tensor = aggregate(edges)
         kind = len(steps)
         if _sums_kind(conv, given, edges, kind, aggregate):
-            corrected: Tensor = clean + aggregate(of_kind(kind, 0)) - aggregate(of_kind(kind, 1))
+            corrected: Tensor = clean + aggregate(views.of_kind(kind, 0)) - aggregate(views.of_kind(kind, 1))
         else:
             corrected = clean + sum_on(0) - sum_on(1)
         steps.append(corrected)
@@ -92,7 +91,8 @@ def _summed_by(conv: Any, combine: Callable[[Any, Any], Tensor], given: dict[str
 
 
 def _sum_by_sum(conv: CorrectedConv, context: Context, given: dict[str, Any]) -> Any:
-    """For layers with edges of several kinds (positive and negative, by relation): views of what each sum gets.
+    """For layers whose edges have several kinds (positive and negative, by relation), another name, or are found by the
+    layer itself (nearest neighbors): views of what each sum gets.
 
     What such a layer hands over for each edge belongs to the clean one, so views of those are without additions.
     """
@@ -104,15 +104,15 @@ def _sum_by_sum(conv: CorrectedConv, context: Context, given: dict[str, Any]) ->
         if not _is_list(edges):
             return clean
         step = next(steps)
-        inputs = {name: value for name, value in aggregate.keywords.items() if name != "size"}
-        of_edges = [name for name, value in inputs.items() if isinstance(value, Tensor) and name.startswith("edge_")]
-        parts = _by_relation(conv, edges, given, _sizes(conv, {"x": None, **aggregate.keywords}, edges))
+        values = _values_of_edges(conv, edges, aggregate)
+        sizes = _sizes(conv, {"x": None, **aggregate.keywords}, edges)
+        parts = _by_relation(conv, context, edges, given, sizes)
 
         def drawn(number: int) -> Tensor:
             views = [between(*part, (step, k), number, place) for k, (_, *part, place) in enumerate(parts)]
             kept = torch.cat([first + view.positions for (first, *_), view in zip(parts, views)])
-            rows = {name: inputs[name][kept] for name in of_edges}
-            added = views[0].added if len(parts) == 1 and not of_edges else edges[:, :0]
+            rows = {name: value[kept] for name, value in values.items()}
+            added = views[0].added if len(parts) == 1 and not values else edges[:, :0]
             found: Tensor = aggregate(torch.cat([edges[:, kept], added], 1), **rows)
             return found
 
@@ -121,20 +121,30 @@ def _sum_by_sum(conv: CorrectedConv, context: Context, given: dict[str, Any]) ->
     return _summed_by(conv, combine, given)
 
 
-def _by_relation(conv: Any, edges: Tensor, given: dict[str, Any], sizes: tuple[int, int]) -> list[tuple[Any, ...]]:
+def _by_relation(
+    conv: Any, context: Context, edges: Tensor, given: dict[str, Any], sizes: tuple[int, int]
+) -> list[tuple[Any, ...]]:
     """The relations that a layer sums over at once: position, edges, number of sources and targets, and its reverse."""
     relations, x = given.get("edge_index_dict", {}), given.get("x_dict", {})
     own = [name for name, value in relations.items() if value is edges]
     together = sum(value.shape[1] for value in relations.values() if _is_list(value))
-    if not relations or (not own and edges.shape[1] != together):
+    described = all(is_edge_type(name) and name[0] in x and name[-1] in x for name in relations)
+    if not relations or not described or (not own and edges.shape[1] != together):
         return [(0, edges, *sizes, None)]
-    parts, first = [], 0
+    parts, first, turned = [], 0, reverses(cast(Reverse, context.setting.views.reverse), tuple(relations))
     for name in own[:1] or relations:
-        back, value = conv._reverses.get(name), relations[name]
-        place = None if back is None else Place((conv, name), (conv, back))
+        value = relations[name]
+        place = Place((conv, name), (conv, turned[name])) if name in turned else None
         parts.append((first, value, len(x[name[0]]), len(x[name[-1]]), place))
         first += value.shape[1]
     return parts
+
+
+def _values_of_edges(conv: Any, edges: Tensor, aggregate: Any) -> dict[str, Tensor]:
+    """What a layer hands to `message` for each edge, as it is: PyG gathers the rest, named _i and _j, from nodes."""
+    names = conv.inspector.get_param_names("message")
+    found = {name: value for name, value in aggregate.keywords.items() if name in names and isinstance(value, Tensor)}
+    return {name: value for name, value in found.items() if len(value) == edges.shape[1]}
 
 
 def _is_list(edge_index: Any) -> bool:
@@ -150,70 +160,88 @@ def _sums_kind(conv: Any, given: dict[str, Any], edges: Any, kind: int, aggregat
     kinds, whole = given.get("edge_type"), given["edge_index"]
     if kinds is None or not conv.__dict__.get("num_relations", 0) > 1 or not _is_list(edges) or edges is whole:
         return False
-    handed = any(name.startswith("edge_") and value is not None for name, value in aggregate.keywords.items())
-    return not handed and torch.equal(edges, whole[:, kinds == kind])
+    return not _values_of_edges(conv, edges, aggregate) and torch.equal(edges, whole[:, kinds == kind])
 
 
-def _drawing(
-    conv: CorrectedConv, context: Context, graph: Graph | None, given: dict[str, Any]
-) -> tuple[Draw, OfKind] | None:
-    """How views of a call's edges are drawn, of all or of one kind; None where there are none."""
-    edge_index = given.get("edge_index")
-    if not isinstance(edge_index, Tensor) or not _is_list(edge_index):
-        return None
+def _views(conv: CorrectedConv, context: Context, graph: Graph | None, given: dict[str, Any]) -> _Bipartite | _Kinds:
+    """How views of a call's edges are drawn."""
+    edge_index, kinds = given["edge_index"], given.get("edge_type")
     sources, targets = _sizes(conv, given, edge_index)
-    kinds = given.get("edge_type")
-    if kinds is not None and sources == targets:
+    if sources != targets or (kinds is None and isinstance(given.get("x"), tuple)):
+        return _Bipartite(conv, context, given, sources, targets)
+    if kinds is not None:
         parts = context.parts_of(edge_index, kinds, sources)
-    elif sources == targets and not isinstance(given.get("x"), tuple):
+    else:
         graph = context.graph_of(edge_index, sources) if graph is None else graph
         parts = [(torch.arange(edge_index.shape[1], device=edge_index.device), graph)]
-    else:
-        parts = []
-    layer: Any = conv
-    if not parts:
-        between, place = context.between(layer), conv.__dict__.get("_place")
-        alone = edge_index.new_zeros(targets)
+    return _Kinds(conv, context, given, parts)
 
-        def draw_between(step: int, number: int) -> tuple[Tensor, dict[str, Any]]:
-            at = None if place is None else Place((place.own, step), (place.reverse, step))
-            view = between(edge_index, sources, targets, step, number, at)
-            return _with_added(conv, given, edge_index, [(view.positions, view.added)], alone)
 
-        def all_of_kind(kind: int, number: int) -> Tensor:
-            found, values = draw_between(0, number)
-            return found[:, values["edge_type"] == kind]
+class _Bipartite:
+    """Views of edges between two kinds of nodes."""
 
-        return draw_between, all_of_kind
-    finds = [context.views_for(layer, part, "views") for _, part in parts]
-    order = [0] if kinds is None else kinds.unique().tolist()
-    back = {kind: order.index(other) for kind, other in conv._reverses.items() if other in order}
+    def __init__(self, conv: Any, context: Context, given: dict[str, Any], sources: int, targets: int) -> None:
+        self.conv, self.given, self.between = conv, given, context.between(conv)
+        self.sources, self.targets = sources, targets
 
-    def part(k: int, step: int, number: int) -> tuple[Tensor, Tensor]:
-        """The edges of the k-th kind that are kept, by position, and those that are added; the first of two tells."""
-        view, reverse = cast(View, finds[k](step, number).view), back.get(order[k], k)
+    def whole(self, step: int, number: int) -> Drawn:
+        """By the step of a layer and the number of the view there."""
+        place: Place | None = self.conv.__dict__.get("_place")
+        place = None if place is None else Place((place.own, step), (place.reverse, step))
+        edge_index = self.given["edge_index"]
+        view = self.between(edge_index, self.sources, self.targets, step, number, place)
+        return _with_added(self.conv, self.given, view.positions, view.added, edge_index.new_zeros(self.targets))
+
+    def of_kind(self, kind: int, number: int) -> Tensor:
+        """The edges of one kind alone, of the first step."""
+        edge_index, values = self.whole(0, number)
+        return edge_index[:, values["edge_type"] == kind]
+
+
+class _Kinds:
+    """Views of one graph, or of that of each kind of edges."""
+
+    def __init__(self, conv: Any, context: Context, given: dict[str, Any], parts: list[tuple[Tensor, Graph]]) -> None:
+        self.conv, self.given, self.parts = conv, given, parts
+        self.finds = [context.views_for(conv, part, "views") for _, part in parts]
+        self.kinds = given["edge_type"].unique() if given.get("edge_type") is not None else torch.zeros(1)
+        self.order = self.kinds.tolist()
+        self.back = {kind: self.order.index(other) for kind, other in conv._reverses.items() if other in self.order}
+
+    def _part(self, k: int, step: int, number: int) -> tuple[Tensor, Tensor]:
+        """The edges of the k-th kind that are kept, by position, and those that are added."""
+        view, reverse = cast(View, self.finds[k](step, number).view), self.back.get(self.order[k], k)
         if reverse < k:
-            view = as_reverse_of(view, cast(View, finds[reverse](step, number).view))
-        return parts[k][0][view.kept_as_given()], torch.stack([view.added.source, view.added.target])
+            view = as_reverse_of(view, cast(View, self.finds[reverse](step, number).view))
+        return self.parts[k][0][view.kept_as_given()], torch.stack([view.added.source, view.added.target])
 
-    def draw(step: int, number: int) -> tuple[Tensor, dict[str, Any]]:
-        found = [part(k, step, number) for k in range(len(parts))]
-        return _with_added(conv, given, edge_index, found, parts[0][1].batch)
+    def whole(self, step: int, number: int) -> Drawn:
+        """By the step of a layer and the number of the view there."""
+        found = [self._part(k, step, number) for k in range(len(self.parts))]
+        kept, added = torch.cat([kept for kept, _ in found]), torch.cat([added for _, added in found], 1)
+        rest = {name: value for name, value in self.given.items() if name != "edge_type"}
+        edge_index, values = _with_added(self.conv, rest, kept, added, self.parts[0][1].batch)
+        kinds = self.given.get("edge_type")
+        if kinds is not None:
+            count = torch.tensor([part.shape[1] for _, part in found], device=kinds.device)
+            values["edge_type"] = torch.cat([kinds[kept], self.kinds.repeat_interleave(count)])
+        return edge_index, values
 
-    def of_kind(kind: int, number: int) -> Tensor:
-        if kind not in order:
+    def of_kind(self, kind: int, number: int) -> Tensor:
+        """The edges of one kind alone, of the first step."""
+        edge_index = cast(Tensor, self.given["edge_index"])
+        if kind not in self.order:
             return edge_index[:, :0]
-        kept, added = part(order.index(kind), 0, number)
+        kept, added = self._part(self.order.index(kind), 0, number)
         return torch.cat([edge_index[:, kept], added], 1)
-
-    return draw, of_kind
 
 
 def _sizes(conv: Any, given: dict[str, Any], edge_index: Tensor) -> tuple[int, int]:
     """How many nodes send, and how many receive."""
     x, size = given.get("x"), given.get("size")
     both = x if isinstance(x, tuple) else (x, x)
-    rows = [None if part is None else part.shape[conv.node_dim] if part.dim() > 1 else len(part) for part in both]
+    known = [part if isinstance(part, Tensor) else None for part in both]
+    rows = [None if part is None else part.shape[conv.node_dim] if part.dim() > 1 else len(part) for part in known]
     rows = [own if asked is None else asked for own, asked in zip(rows, size)] if size is not None else rows
     seen = [int(ends.max()) + 1 if ends.numel() else 0 for ends in edge_index]
     if not isinstance(x, tuple) and rows[0] is None:
@@ -221,18 +249,8 @@ def _sizes(conv: Any, given: dict[str, Any], edge_index: Tensor) -> tuple[int, i
     return (seen[0] if rows[0] is None else rows[0], seen[1] if rows[1] is None else rows[1])
 
 
-def _with_added(
-    conv: CorrectedConv,
-    given: dict[str, Any],
-    edge_index: Tensor,
-    parts: list[tuple[Tensor, Tensor]],
-    batch: Tensor,
-) -> tuple[Tensor, dict[str, Any]]:
+def _with_added(conv: CorrectedConv, given: dict[str, Any], kept: Tensor, added: Tensor, batch: Tensor) -> Drawn:
     """The edges of a view, kept ones first, and what else the call has for each edge; ``batch`` is of the targets."""
-    kept, added = torch.cat([kept for kept, _ in parts]), torch.cat([added for _, added in parts], 1)
+    edge_index = given["edge_index"]
     values = impute_added(conv, given, kept, batch[edge_index[1]], batch[added[1]])
-    kinds = given.get("edge_type")
-    if kinds is not None and len(parts) > 0 and "edge_type" in values:
-        own = [kinds.unique()[k].expand(part.shape[1]) for k, (_, part) in enumerate(parts)]
-        values["edge_type"] = torch.cat([kinds[kept], *own]) if len(own) == len(kinds.unique()) else values["edge_type"]
     return torch.cat([edge_index[:, kept], added], 1), values

@@ -102,7 +102,7 @@ def regulariser(
     if scores.requires_grad and not readout.is_flat and _is_constant(weight, scores, readout, chosen, generator):
         raise ValueError(
             "the curvature of this loss does not depend on the model (a squared, absolute or hinge loss), so its "
-            "regulariser has no gradient to follow by way of it, and rates would run away; say "
+            "regulariser has no gradient through it, and rates would run away; say "
             "Readout(task='regression') for a squared error, or use rule=rade.NoiseRatio() or rade.Constant()"
         )
     rows = chosen if clean.nodes is None else picked(clean.nodes, chosen)

@@ -61,7 +61,7 @@ class Seen:
         """What is not there."""
         if name not in get_args(Reads):
             raise AttributeError(name)
-        raise ValueError(f"this rule looks at {name} without having said so: put reads = ({name!r},) into its class")
+        raise ValueError(f"this rule looks at {name} but does not list it: put reads = ({name!r},) into its class")
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Rule(ABC):
 
     Attributes:
         p: first drop rate; 0 switches dropping off for good, unless a rule of your own moves it.
-        rho: first add rate as a multiple of the density, ρ = q/D; 0 switches adding off likewise.
+        rho: first add rate as a multiple of the density, ρ = q/D; 0 switches adding off.
         data_gradient: whether G_data is the norm of the gradient that the ``"training"`` step left, or that of the loss
             on the ``"clean"`` graph, as in the published code (needs ``labelled.loss`` in `adapt`).
     """
@@ -94,7 +94,7 @@ class Rule(ABC):
         """Refuse views that tell a rule nothing: rates adapt by the noise that they bring."""
         if self.adapts and views.sampling == "expected":
             raise ValueError(
-                "sampling='expected' draws no views, so nothing tells rates where to go; keep them, "
+                "sampling='expected' draws no views, so rates cannot adapt; keep them constant, "
                 "rule=rade.Constant(p, rho)"
             )
 

@@ -83,7 +83,7 @@ class _Corrected:
     factor: Tensor  # [E, H]
     mean: Tensor  # [E, H], E[α'] on edges
     away: Tensor  # [n, H, C]: messages of non-edges, for RADE-OF relative to the graph's mean
-    centre: Tensor  # [k, H, C]: μ_i, likewise; zero for RADE-OFS and uncorrected views
+    centre: Tensor  # [k, H, C]: μ_i, in the same way; zero for RADE-OFS and uncorrected views
     targets: Tensor | None  # [k] nodes whose variance is wanted, all if None
 
     def sums(self, weights: Sums, x: Tensor) -> Tensor:

@@ -56,13 +56,8 @@ class Projection(nn.Module):
         return linear(self.linear, x)
 
 
-def _each_node(x: Tensor, batch: Tensor | None) -> Tensor:
-    """Every node keeps its own row."""
-    return x
-
-
 # From rows of nodes [n, F] to rows of graphs [graphs, F].
-POOLS: dict[str, Callable[..., Tensor]] = {"none": _each_node, "sum": global_add_pool, "mean": global_mean_pool}
+POOLS: dict[str, Callable[..., Tensor]] = {"sum": global_add_pool, "mean": global_mean_pool}
 
 
 class Pool(nn.Module):
@@ -74,7 +69,7 @@ class Pool(nn.Module):
 
     def forward(self, x: Tensor, batch: Tensor | None) -> Tensor:
         """x: [n, F], batch: [n]; returns [graphs, F], or x."""
-        return POOLS[self.kind](x, batch)
+        return x if self.kind == "none" else POOLS[self.kind](x, batch)
 
 
 class Backbone(nn.Module):
@@ -106,7 +101,7 @@ class Backbone(nn.Module):
         """x: [n, F]; edge_index: as the convolutions take it; returns [n or graphs, C] logits.
 
         Of node logits only some ``rows`` may be asked for: the last layer then computes no more than these. So do the
-        layers before it where nodes are known to hear their neighbors alone (``local``), on the clean graph.
+        layers before it where nodes receive from their neighbors alone (``local``), on the clean graph.
         """
         if local and rows is not None and isinstance(edge_index, Graph) and not self._draws:
             nodes = self.heard(edge_index, rows)
@@ -132,7 +127,7 @@ class Backbone(nn.Module):
         return nodes if nodes and nodes[0].numel() <= FEW * graph.num_nodes else []
 
     def _near(self, x: Tensor, graph: Graph, nodes: list[Tensor]) -> Tensor:
-        """Every layer for the nodes that the next one hears; nodes: those whose features are needed, then by layer."""
+        """Every layer for the nodes that the next one needs; nodes: those whose features are needed, then by layer."""
         layers: list[Any] = list(self.convolutions)
         hidden, sources = x, None  # of all nodes so far
         if not (isinstance(self.encoder, nn.Identity) and layers[0].scores):
@@ -155,7 +150,7 @@ class Backbone(nn.Module):
 
 
 def nearby(graph: Graph, rows: Tensor, layers: int) -> list[Tensor]:
-    """Who is heard within so many layers, the farthest first, the rows themselves last; the same lists each time."""
+    """The nodes within so many layers, the farthest first, the rows themselves last; the same lists each time."""
 
     def build() -> list[Tensor]:
         found, source, target = [rows.clone()], *graph.edge_index

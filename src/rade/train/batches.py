@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -26,26 +25,12 @@ from rade.train.tasks import Outputs, Problem, derive, generator
 SIZED = 4  # training batches that tell their usual size
 
 
-class Batches(Protocol):
-    """The steps of an epoch, and the outputs by which it is judged; those on the `free` parts cost no further pass."""
-
-    free: tuple[str, ...]
-
-    def training(self, epoch: int) -> Iterable[Step]:
-        """The steps of an epoch; equal epochs give equal steps."""
-        ...
-
-    def evaluation(self, learner: Learner, logits: Tensor | None) -> Callable[[str], Outputs]:
-        """The outputs on a part ("val", "test"); `logits` are those of the last step's judged rows, if there are."""
-        ...
-
-    def predict(self, learner: Learner) -> Tensor:
-        """Evaluation logits of every node, or of every graph."""
-        ...
-
-
 def batches_of(problem: Problem, split: Split, plan: Plan, seed: int, by_rows: bool = True) -> Batches:
-    """The kind of batches that the problem and the plan ask for; by_rows: as the learner says."""
+    """The kind of batches that the problem and the plan ask for; by_rows: as the learner says.
+
+    `training` has the steps of an epoch, `evaluation` the outputs by which it is judged, of parts such as "val"; those
+    on the `free` parts cost no further pass. `predict` has the logits of every node or graph.
+    """
     if problem.level == "graph":
         return GraphBatches(problem, split, plan, seed)
     if plan.batch_size > 0:
@@ -108,7 +93,7 @@ class WholeGraph:
         return self._logits(learner, None)
 
 
-class _Chunks(ABC):
+class Chunks(ABC):
     """Shared by both kinds of mini-batches: chunks of items, split among processes, one step each."""
 
     def __init__(self, problem: Problem, split: Split, plan: Plan, seed: int) -> None:
@@ -171,7 +156,7 @@ class _Chunks(ABC):
         return self.outputs(learner, torch.arange(len(self.problem.labels)))[0]
 
 
-class GraphBatches(_Chunks):
+class GraphBatches(Chunks):
     """Batches of whole graphs."""
 
     def __init__(self, problem: Problem, split: Split, plan: Plan, seed: int) -> None:
@@ -205,7 +190,7 @@ class GraphBatches(_Chunks):
         return chunks
 
 
-class NeighborBatches(_Chunks):
+class NeighborBatches(Chunks):
     """Sampled neighborhoods of seed nodes; all else happens on the sampled graph."""
 
     def __init__(self, problem: Problem, split: Split, plan: Plan, seed: int) -> None:
@@ -229,3 +214,6 @@ class NeighborBatches(_Chunks):
         first = self.parts["train"][: SIZED * self.size]
         seed = derive(self.seed, 5)
         return mean_batch_nodes(NeighborLoader(self.data, self.fanouts, self.size, first, seed=seed))
+
+
+Batches = WholeGraph | Chunks

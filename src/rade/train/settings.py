@@ -169,7 +169,8 @@ def resolve(
     check_options(overrides, [method])
     values, offered = defaults(dataset, backbone, method, protocol) | overrides, offered_by(method, overrides)
     if "fanouts" not in overrides and isinstance(values["layers"], int) and 1 <= values["layers"] <= LAYERS:
-        values["fanouts"] = _one_per_layer(values["fanouts"], values["layers"])
+        fanouts = values["fanouts"]  # for any depth: the last one repeats
+        values["fanouts"] = (fanouts + fanouts[-1:] * values["layers"])[: values["layers"]]
     fields = {name: value for name, value in values.items() if name in Settings.model_fields}
     options = {name: value for name, value in values.items() if name in offered}
     names = {"dataset": dataset, "backbone": backbone, "method": method, "protocol": protocol}
@@ -182,11 +183,6 @@ def offered_by(method: str, asked: Mapping[str, Any]) -> frozenset[str]:
         return find_method(method).offered(asked)
     except ValueError as error:
         raise SettingsError(str(error)) from None
-
-
-def _one_per_layer(fanouts: list[int], layers: int) -> list[int]:
-    """The protocol's fan-outs for any depth: the last one repeats."""
-    return (fanouts + fanouts[-1:] * layers)[:layers]
 
 
 def _validated(values: dict[str, Any]) -> Settings:
@@ -237,16 +233,12 @@ def make_order(asked: Mapping[str, Any]) -> Order:
     backbone = asked.pop("backbone", "gcn")
     methods = _names(asked.pop("method", COMPARED))
     source = asked.pop("protocol", PROTOCOLS[0])
-    if backbone not in BACKBONES:
-        raise unknown("backbone", backbone, BACKBONES)
-    for method in methods:
-        find_method(method)
     first, runs = _which_runs(asked, defaults(dataset, backbone, methods[0], source)["runs"])
     check_options(asked, methods)
     settings = tuple(resolve(dataset, backbone, method, source, **meant_for(method, asked)) for method in methods)
     if "fanouts" in asked and (settings[0].batch_size == 0 or settings[0].pool != "none"):
         raise SettingsError(
-            f"fanouts are for neighbor sampling on one graph, which {dataset} is not trained by here; "
+            f"fanouts need neighbor sampling on one graph, which {dataset} does not use here; "
             "give a batch size of seed nodes (--batch-size), or leave them out"
         )
     return Order(settings, runs, source, first)

@@ -25,11 +25,7 @@ LABELS = 6  # a stream of a run's seed, apart from those of batches and views
 
 @dataclass(frozen=True)
 class Corruption:
-    """``drop`` of all edges are lost, and ``add`` times as many spurious ones appear between random nodes.
-
-    >>> Corruption(drop=0.3, add=1.0).share
-    0.588...
-    """
+    """``drop`` of all edges are lost, and ``add`` times as many spurious ones appear between random nodes."""
 
     drop: float = 0.0
     add: float = 0.0
@@ -57,11 +53,6 @@ class Corruption:
         if len(parts) > 3 or seed < 0:
             raise SettingsError(f"a corruption is DROP,ADD or DROP,ADD,SEED with a seed of at least 0, got {text!r}")
         return Corruption(drop, add, seed)
-
-    @property
-    def share(self) -> float:
-        """The share of spurious edges among those observed."""
-        return self.add / (self.add + 1.0 - self.drop) if self.add else 0.0
 
     def told(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options of a data set's origin with this corruption among them, if it changes anything."""
@@ -200,7 +191,7 @@ def relabelled(dataset: Dataset, split: Split, settings: Settings, seed: int) ->
     draws = generator(seed, LABELS)
     if settings.labels_per_class:
         if dataset.loss != "multiclass":
-            raise SettingsError(f"labels_per_class is for classes, which {dataset.name} has not; train_items takes any")
+            raise SettingsError(f"labels_per_class needs classes, which {dataset.name} lacks; train_items takes any")
         labels = labels_of(dataset).view(-1)[split.train]
         kept = few_of_each(labels, settings.labels_per_class, dataset.name, draws)
         return replace(split, train=split.train[kept])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable
 from functools import singledispatch
 from typing import Any, cast
@@ -12,6 +11,7 @@ from torch.nn import Module
 
 from rade import nn
 from rade.distribution import Reverse
+from rade.moments.base import Coefficients
 from rade.nn.base import CorrectedConv, convolutions
 from rade.nn.context import Context
 from rade.nn.relations import name_relations
@@ -40,7 +40,8 @@ TWINS: dict[type[Module], type[CorrectedConv]] = {
     pyg.SimpleConv: nn.SimpleConv,
 }
 
-EDGES = {"edge_index", "edge_index_dict", "pos_edge_index"}  # arguments that hold edges, of which views are drawn
+# Every edge of a mesh has four neighbors, in order: a view has no meaning. Not every PyG has such a layer.
+FIXED = (pyg.MeshCNNConv,) if hasattr(pyg, "MeshCNNConv") else ()
 
 
 def convert(model: Module) -> Module:
@@ -52,11 +53,11 @@ def convert(model: Module) -> Module:
     if not any(isinstance(module, pyg.MessagePassing) for module in model.modules()):
         raise ValueError(f"expected a model built from graph convolutions, but {type(model).__name__} has none")
     for module in model.modules():
-        if isinstance(module, pyg.MessagePassing) and not isinstance(module, CorrectedConv) and takes_edges(module):
+        if isinstance(module, pyg.MessagePassing) and not isinstance(module, (CorrectedConv, *FIXED)):
             _forget_propagate(module)
             module.__class__ = cast(type[pyg.MessagePassing], twin_of(type(module)))
     if not convolutions(model):
-        raise ValueError("no layer of the model takes an edge_index: there is no graph to draw views of")
+        raise ValueError("the layers of the model need each of their edges (meshes): there are no views of those")
     return model
 
 
@@ -67,25 +68,26 @@ def revert(model: Module) -> Module:
     return model
 
 
-def register(layer: type[Module], twin: type[Module]) -> None:
-    """Let `convert` and `RADE` sum by moments in a convolution of your own, as its ``twin`` says.
+def register(layer: type[Module], by: type[Module] | type[Coefficients]) -> None:
+    """Let `convert` and `RADE` sum by moments in a convolution of your own.
 
-    ``twin`` derives from `rade.nn.CorrectedConv` and from ``layer``, and has `coefficients`, which PyG's own forward is
-    then summed with, or its own forward on views, `on`; and `after_sum` where a linear map follows the sum.
+    ``by`` is the class of its coefficients, built as ``by(graph, x.dtype)``, if they depend on the graph alone. Else it
+    is a twin of the layer, which derives from `rade.nn.CorrectedConv` and from ``layer``: with `coefficients`, which
+    PyG's own forward is then summed with, or its own forward on views, `on`; and `after_sum` where a linear map follows
+    the sum.
     """
-    if not (isinstance(twin, type) and issubclass(twin, CorrectedConv) and issubclass(twin, layer)):
+    is_class = isinstance(by, type)
+    if not is_class or not (issubclass(by, Coefficients) or (issubclass(by, CorrectedConv) and issubclass(by, layer))):
         raise TypeError(
-            f"the twin of {layer.__name__} must derive from rade.nn.CorrectedConv and from {layer.__name__} itself, in "
-            "this order"
+            f"{layer.__name__} is registered with the class of its coefficients, a rade.moments.Coefficients, or with "
+            f"a class that derives from rade.nn.CorrectedConv and from {layer.__name__}, in this order; got {by!r}"
         )
-    if twin.coefficients is CorrectedConv.coefficients and twin.on is CorrectedConv.on:
-        raise TypeError(f"{twin.__name__} needs a method coefficients of its own; docs/theory.md shows one")
-    TWINS[layer] = twin
-
-
-def takes_edges(module: Module) -> bool:
-    """Whether a layer takes an edge_index, or several: some build a graph of their own."""
-    return not EDGES.isdisjoint(inspect.signature(type(module).forward).parameters)
+    if issubclass(by, Coefficients):
+        TWINS[layer] = _twin(layer, coefficients=lambda self, graph, x, **_: by(graph, x.dtype))
+    elif by.coefficients is CorrectedConv.coefficients and by.on is CorrectedConv.on:
+        raise TypeError(f"{by.__name__} needs a method coefficients of its own; docs/theory.md shows one")
+    else:
+        TWINS[layer] = by
 
 
 def twin_of(layer: type[Module]) -> type[CorrectedConv]:
@@ -98,18 +100,23 @@ _PAIRED: dict[type[Module], type[CorrectedConv]] = {}
 
 def _by_pairs(layer: type[Module]) -> type[CorrectedConv]:
     if layer not in _PAIRED:
-        own = {"moments": False, "__reduce_ex__": _reduced, "__module__": layer.__module__}
-        _PAIRED[layer] = type(layer.__name__, (CorrectedConv, layer), own)
+        _PAIRED[layer] = _twin(layer, moments=False)
     return _PAIRED[layer]
 
 
-def _reduced(module: Any, protocol: object) -> tuple[Any, ...]:
+def _twin(layer: type[Module], **own: object) -> type[CorrectedConv]:
+    return type(
+        layer.__name__, (CorrectedConv, layer), {"__reduce_ex__": _reduced, "__module__": layer.__module__, **own}
+    )
+
+
+def _reduced(module: Any, protocol: object) -> tuple[object, ...]:
     """Classes that are made here cannot be found by name: pickles and copies tell the layer that they were made of."""
     return _made, (module._plain,), module.__dict__
 
 
 def _made(layer: type[Module]) -> CorrectedConv:
-    kind = _by_pairs(layer)
+    kind = twin_of(layer)
     return kind.__new__(kind)
 
 

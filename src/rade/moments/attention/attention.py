@@ -10,11 +10,10 @@ from torch.nn.functional import dropout
 
 from rade.distribution import Distribution
 from rade.graph.graph import Graph
-from rade.moments.attention.cells import NodesInCells
 from rade.moments.attention.delta import ExpandedDenominator
 from rade.moments.attention.denoised import denoised_attention
-from rade.moments.attention.exact import Denominator, DenominatorByPairs, listing_is_cheaper
-from rade.moments.attention.exact_cells import DenominatorByCells
+from rade.moments.attention.exact import Denominator, DenominatorByPairs, lattice_for, listing_is_cheaper
+from rade.moments.attention.exact_grid import DenominatorByGrid
 from rade.moments.attention.scores import PairScores, Scores
 from rade.moments.base import Coefficients, Moments, Slopes, Weights
 from rade.moments.denoise import Observed
@@ -22,14 +21,14 @@ from rade.sums import Sums
 from rade.views import View
 
 RAREST = 2.0**-100  # least E[α']/α: who is never heard (q = 1 and far heavier non-neighbors) has no larger factor
-FAINTEST = 1e-290  # coefficients below it are lost in any sum: their factor is 1
+FAINTEST = 1e-36  # coefficients below it are lost in any sum, and to single precision: their factor is 1
 
 
 class Attention(Coefficients):
     """Multi-head attention with scores s (sources) and t (targets), [n, H] (Appendix C.III, E.III).
 
-    ``moments="exact"`` is the exact distribution of the random denominator to 1e-5, at any scores; ``"delta"`` the
-    paper's second-order expansion, which also serves edges with attributes on graphs too large to list all pairs.
+    ``moments="exact"`` is the exact distribution of the random denominator to the tolerance of `Correction`, at any
+    scores; ``"delta"`` the paper's second-order expansion.
     """
 
     def __init__(
@@ -100,8 +99,8 @@ class Attention(Coefficients):
         return isinstance(self.scores, Scores) or listing_is_cheaper(self.scores)
 
     def is_exact(self, distribution: Distribution) -> bool:
-        """Not where edges have scores of their own and pairs are too many to be listed."""
-        return super().is_exact(distribution) and (self.scores.uniform or listing_is_cheaper(self.scores))
+        """Not where pairs of features have scores and are too many to be listed."""
+        return super().is_exact(distribution) and self.has_moments
 
     def cap(self, distribution: Distribution) -> float | Tensor:
         """3/(1−p) for the expansion: above every legitimate factor of a node of degree one, below its excesses."""
@@ -130,10 +129,12 @@ class Attention(Coefficients):
             scores, rates = self.scores, distribution.rates
             if not self.is_exact(distribution):
                 return ExpandedDenominator(scores, rates)
+            lattice = lattice_for(distribution.correction.tolerance)
             if listing_is_cheaper(scores):
-                return DenominatorByPairs(scores, rates)
+                return DenominatorByPairs(scores, rates, lattice)
             assert isinstance(scores, Scores)
-            return DenominatorByCells(NodesInCells(scores), rates)
+            single = self.dtype == torch.float32 and distribution.correction.tolerance >= 1e-3
+            return DenominatorByGrid(scores, rates, lattice, torch.float32 if single else torch.double)
 
         return self.once(distribution, "denominator", build)
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.nn.functional import leaky_relu
 
 from rade.distribution import Rates
-from rade.moments.attention.cells import AttentionKernel, NodesInCells
-from rade.moments.attention.exact import Denominator, listing_is_cheaper
-from rade.moments.attention.scores import PairScores, Scores, list_pairs
+from rade.moments.attention.exact import Denominator
+from rade.moments.attention.grid import Blocks, Grid, Sources, over_nonedges
+from rade.moments.attention.scores import PairScores, Scores, few_pairs, list_pairs
 from rade.moments.degrees import expansion
 from rade.sums import Sums
 
+SPACING, MOST_POINTS = 0.125, 256  # of the scores of sources
 HUGE = 300.0  # log of a weight relative to the shift; its square is still a number
 PerWeight = Callable[[Tensor, Tensor, Tensor], Tensor]  # (w, mean of X, variance of X) → a value
 
@@ -31,14 +34,14 @@ class Others(Protocol):
 
 def all_others(scores: PairScores) -> Others:
     """All non-neighbors, summed over as is best."""
-    if listing_is_cheaper(scores):
+    if few_pairs(scores.graph, scores.heads):
         return _Listed(scores)
     if not isinstance(scores, Scores):
         raise ValueError(
             f"scores of pairs (GATv2Conv, TransformerConv, AGNN) have no moments on {scores.graph.num_nodes} nodes, "
             "where sums over all non-neighbors have no closed form; use GATConv, or compare pairs of views"
         )
-    return _InCells(scores)
+    return _OnGrid(scores)
 
 
 class ExpandedDenominator(Denominator):
@@ -91,21 +94,35 @@ class ExpandedDenominator(Denominator):
         return expansion(mean + (1.0 - q) * w, variance - q * (1.0 - q) * w.square(), power)
 
 
-class _InCells(Others):
-    """By cells of scores."""
+class _OnGrid(Others):
+    """By a grid of the scores of sources."""
 
     def __init__(self, scores: Scores) -> None:
-        self.nodes, shift = NodesInCells(scores), scores.heaviest()
-        log_weight = self.nodes.cells.log_weights_of(scores.slope, scores.t.flatten())
-        self.shape, self.weight = shift.shape, torch.exp(log_weight - shift.flatten()[:, None, None])
+        self.scores, self.graph, shift = scores, scores.graph, scores.heaviest()
+        self.sources = Sources(scores, Grid.over(scores.s.detach(), SPACING, torch.double, MOST_POINTS))
+        points = self.sources.grid.points(scores.s)
+        log_weight = leaky_relu(points + scores.t.flatten()[:, None], scores.slope)
+        self.weight = torch.exp(log_weight - shift.flatten()[:, None])  # [R, points]
+        pattern, nodes = self.graph.pattern, torch.arange(self.graph.num_nodes, device=shift.device)
+        near = scores.at(pattern.target, pattern.source) - shift.index_select(0, pattern.target)
+        self.near, self.own = torch.exp(near), torch.exp(scores.at(nodes, nodes) - shift)
+        self.blocks = Blocks(self.sources.segment)
 
     def total(self, power: int) -> Tensor:
-        """Over who stands where."""
-        return (self.nodes.others * self.weight.pow(power)).sum((1, 2)).view(self.shape).clamp(min=0)
+        """Everybody's, less that of neighbors and of the node itself."""
+        everybody = self._over_sources(self.weight.pow(power), torch.ones_like(self.weight[:, :1])).view_as(self.own)
+        return (everybody - self.graph.pattern.row_sum(self.near.pow(power)) - self.own.pow(power)).clamp(min=0)
 
     def sums(self, value: PerWeight, mean: Tensor, variance: Tensor, dtype: torch.dtype) -> Sums:
-        values = value(self.weight, mean.flatten()[:, None, None], variance.flatten()[:, None, None])
-        return AttentionKernel(self.nodes, values, dtype).over_nonedges()
+        target, rows = self.graph.pattern.target, (mean.flatten()[:, None], variance.flatten()[:, None])
+        edges, own = value(self.near, mean[target], variance[target]), value(self.own, mean, variance)
+        sums = partial(self._over_sources, value(self.weight, *rows))
+        return over_nonedges(self.graph, sums, edges, own, dtype)
+
+    def _over_sources(self, values: Tensor, x: Tensor) -> Tensor:
+        """Σ_j of values [R, points] read at s_j times x_j, [R, F]."""
+        spread = self.sources.spread(x).index_select(0, self.blocks.group)  # [blocks, points, F]
+        return self.blocks.scatter(self.blocks.gather(values) @ spread)
 
 
 class _Listed(Others):

@@ -1,8 +1,9 @@
 """The exact distribution of attention's denominator X_i = c_i + Σ_k A'_ik w_ik, pair by pair where these can be listed.
 
-One dyadic lattice serves every positive X, whatever its distribution: t = 2^k in the Laplace transform,
+One lattice serves every positive X, whatever its distribution: t = e^(hk) in the Laplace transform,
 
-    1/X = ln 2 · Σ_{k∈Z} 2^k e^(−2^k X) (1 + ε),   |ε| ≤ 2|Γ(1 + 2πi/ln 2)| = 1.0e-5 for every X > 0   (1/X²: 9e-5),
+    1/X = h Σ_{k∈Z} e^(hk) e^(−e^(hk) X) (1 + ε),   |ε| ≤ 2|Γ(1 + 2πi/h)| for every X > 0:
+    1.0e-5 for h = ln 2 (1/X²: 9e-5),   6.5e-4 for h = 1 (1/X²: 4e-3),
 
 so only the two ends must follow X. Four weights at the first levels stand for all smaller k: they are exact for
 integrands t, t², t³, t⁴, and the first level is so small that nothing else is left.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -20,16 +22,18 @@ from torch.nn.functional import pad
 from torch.utils.checkpoint import checkpoint
 
 from rade.distribution import Rates
-from rade.moments.attention.cells import POINTS, WIDTH
-from rade.moments.attention.scores import ListedPairs, PairScores, Scores, few_pairs, list_pairs, ordered_pairs
+from rade.moments.attention.scores import (
+    SHORT_LIST,
+    ListedPairs,
+    PairScores,
+    Scores,
+    few_pairs,
+    list_pairs,
+    ordered_pairs,
+)
 from rade.sums import Sums
 
-LN2 = math.log(2.0)
-START = 4  # the first level has 2^k · 2^START · E[X] ≤ 1
-FINISH = math.log(10.0)  # the last one 2^k · (smallest X) ≥ 10: what is left out begins at 20 e^−20
-FAINT, SILENT = -14.0, 4.1  # log y: below the first a pair is felt to first order only, beyond the second not at all
 LARGEST = 5.52  # log y is cut here: e^−y is then 1e-109, and products of it are not denormal, which would be slow
-BAND = math.ceil((SILENT - FAINT) / LN2) + 1  # levels at which a pair is neither
 BUDGET = 2**18  # numbers per temporary; more go in groups of targets, recomputed in the backward pass
 MOST_LEVELS = 4096  # of a row; beyond it the gaps between its weights are narrowed
 HUGE = 300.0  # pairs that much lighter or heavier than M are faint on no level that counts
@@ -37,28 +41,61 @@ GAP = 40.0  # weights e^40 apart cannot be told from weights further apart in do
 MOST_PAIRS = 2**27  # a list beyond this does not fit into memory
 
 
-def end_weights() -> Tensor:
-    """γ with Σ_i γ_i 2^{i(r+1)} = 1/(2^{r+1} − 1), r = 0 … 3: (2.2508, −0.7968, 0.0921, −0.0032)."""
-    i = torch.arange(4, dtype=torch.double)
-    solution: Tensor = torch.linalg.solve(2.0 ** (i * (i[:, None] + 1)), 1 / (2.0 ** (i + 1) - 1))
-    return solution
+@dataclass(frozen=True)
+class Lattice:
+    """How finely 1/X is resolved, and scores on grids.
+
+    Attributes:
+        step: h, in log t.
+        start: the first level has e^(hk) e^(h start) E[X] ≤ 1.
+        finish: the last one has log(e^(hk) · smallest X) at least that.
+        faint: log y below which a pair is felt to first order only.
+        silent: log y beyond which it is not felt at all.
+        spacing: of log weights on a grid, where functions of them are cubic between the points.
+        points: at least that many on the grids of sources and targets.
+        listed: at most that many pairs of heads are placed on a grid one by one.
+    """
+
+    step: float
+    start: int
+    finish: float
+    faint: float
+    silent: float
+    spacing: float
+    points: int
+    listed: int
+
+    @property
+    def band(self) -> int:
+        """The number of levels at which a pair is neither faint nor silent."""
+        return math.ceil((self.silent - self.faint) / self.step) + 1
+
+    def first_level(self, top: Tensor) -> Tensor:
+        """The first k for a sum whose mean, and whose largest term, are at most e^top."""
+        return torch.floor(-top / self.step) - self.start
+
+    def last_level(self, bottom: Tensor) -> Tensor:
+        """The last k for a sum that is at least e^bottom."""
+        return torch.ceil((self.finish - bottom) / self.step)
+
+    def weights(self, levels: int, like: Tensor) -> Tensor:
+        """h for each of the levels, the first four with what lies before them, [levels].
+
+        These are h (1 + γ) with Σ_i γ_i b^{i(r+1)} = 1/(b^{r+1} − 1), b = e^h, r = 0 … 3.
+        """
+        weight, base, i = like.new_full((levels,), self.step), math.exp(self.step), torch.arange(4, dtype=torch.double)
+        before: Tensor = torch.linalg.solve(base ** (i * (i[:, None] + 1)), 1 / (base ** (i + 1) - 1))
+        weight[:4] += self.step * before[:levels].to(like)
+        return weight
 
 
-def first_level(top: Tensor) -> Tensor:
-    """The first k for a sum whose mean, and whose largest term, are at most e^top."""
-    return torch.floor(-top / LN2) - START
+COARSE = Lattice(1.0, 2, math.log(4.0), -10.0, 3.0, 0.25, 128, SHORT_LIST)  # moments to 1e-3
+FINE = Lattice(math.log(2.0), 4, math.log(10.0), -14.0, 4.1, 0.03125, 512, 2**22)  # to 1e-5
 
 
-def last_level(bottom: Tensor) -> Tensor:
-    """The last k for a sum that is at least e^bottom."""
-    return torch.ceil((FINISH - bottom) / LN2)
-
-
-def node_weights(levels: int, like: Tensor) -> Tensor:
-    """ln 2 for each of the levels, the first four with what lies before them, [levels]."""
-    weight = like.new_full((levels,), LN2)
-    weight[:4] += LN2 * end_weights()[:levels].to(like)
-    return weight
+def lattice_for(tolerance: float) -> Lattice:
+    """The coarser one that keeps a tolerance."""
+    return COARSE if tolerance >= 1e-3 else FINE
 
 
 def terms(log_y: Tensor) -> tuple[Tensor, Tensor]:
@@ -81,24 +118,24 @@ def variance_from(mean: Tensor, square: Tensor, rate: float | Tensor) -> Tensor:
 
 
 def listing_is_cheaper(scores: PairScores) -> bool:
-    """Whether a list of all pairs costs less than cells: in small graphs, and where scores are far apart.
+    """Whether a list of all pairs costs less than grids: in small graphs, and where scores are far apart.
 
-    Pairs take BAND exponentials each; cells a multiplication for each row, level, column and two points, of which
-    sixteen cost as much as one exponential.
+    Pairs take a band of exponentials each; grids a multiplication for each row, level and point, of which sixteen cost
+    as much as one exponential.
     """
     if scores.loop.numel() == 0:
         return True
-    if not isinstance(scores, Scores) or not scores.uniform:  # in cells there are no exact moments of theirs
+    if not isinstance(scores, Scores) or not scores.uniform:
         return few_pairs(scores.graph, scores.heads)
     s, t = scores.s.detach(), scores.t.detach()
-    columns = torch.unique(torch.floor(s / WIDTH)).numel() + 1
+    columns = torch.unique(torch.floor(s)).numel() + 1
     span = float(s.max() - s.min()) + float(t.max() - t.min())
-    levels = min(span / LN2 + 12, BAND * columns)
-    by_pairs = ordered_pairs(scores.graph) * scores.heads * min(BAND, levels)
-    by_cells = scores.s.numel() * levels * columns * POINTS**2 / 16
-    # Long lists leave the cache: on Cora with scores over a range of 150 they took 54 s where cells took one.
+    levels = min(span / FINE.step + 12, FINE.band * columns)
+    by_pairs = ordered_pairs(scores.graph) * scores.heads * min(FINE.band, levels)
+    by_grid = scores.s.numel() * levels * columns * 36 / 16
+    # Long lists leave the cache: on Cora with scores over a range of 150 they took 54 s where a grid took one.
     slower = 0.5 if few_pairs(scores.graph, scores.heads) else 16.0
-    return slower * by_pairs <= by_cells and ordered_pairs(scores.graph) * scores.heads <= MOST_PAIRS
+    return slower * by_pairs <= by_grid and ordered_pairs(scores.graph) * scores.heads <= MOST_PAIRS
 
 
 class Denominator(Protocol):
@@ -121,14 +158,14 @@ class Denominator(Protocol):
 
 
 class DenominatorByPairs(Denominator):
-    """As `DenominatorByCells`, for all pairs as one ragged list. A pair is looked at on `BAND` levels of its own.
+    """As `DenominatorByGrid`, for all pairs as one ragged list. A pair is looked at on a band of levels of its own.
 
-    Below them its e^−y is 1, beyond them 0, so the time is O(pairs · BAND) however far the scores are apart.
+    Below them its e^−y is 1, beyond them 0, so the time is O(pairs · band) however far the scores are apart.
     """
 
-    def __init__(self, scores: PairScores, rates: Rates) -> None:
+    def __init__(self, scores: PairScores, rates: Rates, lattice: Lattice) -> None:
         self.rates, self.graph, self.pairs = rates, scores.graph, list_pairs(scores.graph)
-        groups = list(_groups(scores, rates, self.pairs))
+        groups = list(_groups(scores, rates, self.pairs, lattice))
         found = [_moments(*g) if len(groups) == 1 else checkpoint(_moments, *g, use_reentrant=False) for g in groups]
         self.mean, self.square, self.loop = (torch.cat(parts) for parts in zip(*found))  # as `_moments` returns them
 
@@ -152,32 +189,32 @@ class DenominatorByPairs(Denominator):
         return Sums(self.graph, listed=((self.pairs.pattern, values.index_select(0, self.pairs.other).to(dtype)),))
 
 
-Group = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
+Group = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Lattice]
 
 
-def _groups(scores: PairScores, rates: Rates, pairs: ListedPairs) -> Iterator[Group]:
+def _groups(scores: PairScores, rates: Rates, pairs: ListedPairs, lattice: Lattice) -> Iterator[Group]:
     """Consecutive targets whose pairs fit the budget: what `_moments` takes."""
     nodes, heads = scores.own.shape
     is_edge = torch.zeros_like(pairs.target, dtype=torch.double).index_fill(0, pairs.edge, 1.0)
     rate = is_edge * (1.0 - rates.p) + (1.0 - is_edge) * rates.q
     beta = scores.listed(pairs) - scores.largest.index_select(0, pairs.target)
     own = scores.own - scores.largest
-    first, last = _ends(beta, own, rate, pairs.target)
+    first, last = _ends(beta, own, rate, pairs.target, lattice)
     if bool((last - first > MOST_LEVELS).any()):
         beta, own = _narrowed(beta, own, pairs.target)
-        first, last = _ends(beta, own, rate, pairs.target)
+        first, last = _ends(beta, own, rate, pairs.target, lattice)
     levels = last - first + 1
-    load = torch.maximum(pairs.rowptr.diff() * BAND, levels.amax(1).long()) * heads
+    load = torch.maximum(pairs.rowptr.diff() * lattice.band, levels.amax(1).long()) * heads
     turns = (torch.div(load.cumsum(0), BUDGET, rounding_mode="floor").diff() > 0).nonzero().squeeze(1) + 1
     ends = [*turns.tolist(), nodes]
     for begin, end in zip([0, *ends], ends):
         where = slice(int(pairs.rowptr[begin]), int(pairs.rowptr[end]))
         target = pairs.target[where] - begin
-        yield beta[where], own[begin:end], rate[where, None], target, first[begin:end], levels[begin:end]
+        yield beta[where], own[begin:end], rate[where, None], target, first[begin:end], levels[begin:end], lattice
 
 
 @torch.no_grad()
-def _ends(beta: Tensor, own: Tensor, rate: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+def _ends(beta: Tensor, own: Tensor, rate: Tensor, target: Tensor, lattice: Lattice) -> tuple[Tensor, Tensor]:
     """First and last level of each row, [n, H]."""
     index = target[:, None].expand_as(beta)
     top = own.scatter_reduce(0, index, beta, "amax")
@@ -185,7 +222,7 @@ def _ends(beta: Tensor, own: Tensor, rate: Tensor, target: Tensor) -> tuple[Tens
     expected = torch.full_like(own, 2.0).index_add(0, target, rate[:, None].expand_as(beta))
     lowest = torch.where(own > -torch.inf, own, lowest)
     top, lowest = (torch.where(end.isfinite(), end, 0.0) for end in (top, lowest))  # a row without anybody
-    return first_level(top + expected.log()), last_level(lowest)
+    return lattice.first_level(top + expected.log()), lattice.last_level(lowest)
 
 
 def _narrowed(beta: Tensor, own: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -206,33 +243,35 @@ def _narrowed(beta: Tensor, own: Tensor, target: Tensor) -> tuple[Tensor, Tensor
 
 
 def _moments(
-    beta: Tensor, own: Tensor, rate: Tensor, target: Tensor, first: Tensor, levels: Tensor
+    beta: Tensor, own: Tensor, rate: Tensor, target: Tensor, first: Tensor, levels: Tensor, lattice: Lattice
 ) -> tuple[Tensor, ...]:
     """E[α'] and E[α'²] given that the pair is on, [P, H] each, and E[α'_ii], [n, H], of some rows.
 
     Takes log weights relative to M, rates [P, 1], the rows' first levels and their number.
     """
     span = int(levels.max()) if levels.numel() else 1
-    width, heads = min(BAND, span), torch.arange(own.shape[1], device=own.device)
+    width, heads = min(lattice.band, span), torch.arange(own.shape[1], device=own.device)
     step = torch.arange(width, dtype=beta.dtype, device=beta.device)
     base = first.index_select(0, target)
     latest = (levels - width).clamp(min=0).index_select(0, target)
-    begin = torch.minimum((torch.ceil((FAINT - beta.detach()) / LN2) - base).clamp(min=0), latest)  # in its row
-    y, u = terms(((base + begin)[..., None] + step) * LN2 + beta[..., None])  # [P, H, width]
+    begin = torch.minimum(
+        (torch.ceil((lattice.faint - beta.detach()) / lattice.step) - base).clamp(min=0), latest
+    )  # in its row
+    y, u = terms(((base + begin)[..., None] + step) * lattice.step + beta[..., None])  # [P, H, width]
     share = u / (mix := mixed(rate[..., None], u))
     row = (target[:, None] * len(heads) + heads) * (span + 1) + begin.long()  # of [n, H, span + 1], flat
     slot = row[..., None] + step.long()
 
     level = torch.arange(span, dtype=beta.dtype, device=beta.device)
-    tau = (first[..., None] + level) * LN2  # [n, H, span]
+    tau = (first[..., None] + level) * lattice.step  # [n, H, span]
     loop = (tau + own[..., None]).clamp(max=LARGEST).exp()
     log_laplace = _exponent(mix, rate, row, slot, (*own.shape, span + 1))[..., :span] - loop
     # A row has its own levels only, so that it is the same in any batch.
-    weights = torch.where(level < levels[..., None], node_weights(span, beta), 0.0)
+    weights = torch.where(level < levels[..., None], lattice.weights(span, beta), 0.0)
     density = weights * torch.exp(log_laplace)
 
     def integral(power: int) -> Tensor:
-        """Σ_k ω_k e^L y^power share, where below its band a pair has share 1 and y^power = w^power 2^(k power)."""
+        """Σ_k ω_k e^L y^power share, where below its band a pair has share 1 and y^power = w^power t^power."""
         near = (pad(density, (0, 1)).flatten()[slot] * y.pow(power) * share).sum(2)
         before = pad((density * (power * tau).clamp(max=HUGE).exp()).cumsum(2), (1, 0)).flatten()[row]
         return near + (power * beta).clamp(max=HUGE).exp() * before
