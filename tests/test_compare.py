@@ -433,6 +433,7 @@ def test_batches_never_end_in_a_single_graph():
 
 def test_nodes_of_many_graphs_have_the_density_of_these():
     graph = one_graph()
-    graph.batch, graph.edge_index = torch.arange(NODES) // 2, torch.stack([torch.arange(NODES), torch.arange(NODES) ^ 1])
+    nodes = torch.arange(NODES)
+    graph.batch, graph.edge_index = nodes // 2, torch.stack([nodes, nodes ^ 1])
     problem, _ = problem_of(graph, rade.Training())
     assert problem.density == 1.0
