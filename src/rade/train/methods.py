@@ -264,7 +264,7 @@ class RandomAddDrop(Method):
     variant: Variant | str = Variant.OF
     rule: Rule = GradNorm()  # noqa: RUF009 - a frozen value
     views: Views = Views()  # noqa: RUF009
-    correction: Correction = Correction(tolerance=1e-5)  # noqa: RUF009 - for numbers that others may repeat
+    correction: Correction = Correction()  # noqa: RUF009
     readout: Readout = Readout()  # noqa: RUF009
     inference: Inference = Expected()  # noqa: RUF009
     noise: Rates | Denoised = NO_NOISE  # of the data's own graph
@@ -301,7 +301,7 @@ class RandomAddDrop(Method):
         task: Any = context.task
         noise = self.noise
         if self.noise_trust and isinstance(noise, Rates):
-            noise = Denoised(noise, context.trust(self.noise_trust, noise))
+            noise = Denoised(noise, context.trust(noise))
         return RADE(
             net,
             self.variant,
