@@ -57,9 +57,9 @@ docs: $(VENV)/.docs        ## the documentation as pages: docs/_build/html/index
 	$(BIN)/python docs/check_links.py docs/_build/html
 
 pictures: $(STAMP)         ## draw the pictures of the documentation again
-	for script in demo diagnose jacobian moments noise rates results views; do (cd docs/pictures && ../../$(BIN)/python $$script.py) || exit 1; done
+	for script in demo diagnose jacobian labels moments noise rates results speed views; do (cd docs/pictures && ../../$(BIN)/python $$script.py) || exit 1; done
 
-notebooks: $(VENV)/.docs   ## write the notebooks from their scripts and execute them
+notebooks: $(VENV)/.docs   ## write the notebook from its script and execute it
 	$(BIN)/python docs/write_notebooks.py
 
 dist: $(VENV)/.docs        ## wheel and source archive

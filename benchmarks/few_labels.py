@@ -1,7 +1,6 @@
 """Why additions cost accuracy when training goes on with few labels: one JSON line per run.
 
     python benchmarks/few_labels.py --dataset cora --seeds 5 --out few_labels.jsonl
-    python benchmarks/few_labels.py --draw few_labels.jsonl --dataset cora,citeseer --picture few_labels.svg
 
 A two-layer GCN, trained for 200 epochs on a share of the nodes of each class, scored on the others at the end (mean of
 the last ten epochs) and at its best epoch on a tenth of the nodes. Four kinds of views: none, drops alone, drops and
@@ -20,7 +19,7 @@ import argparse
 from functools import partial
 from itertools import product
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 import torch
@@ -113,42 +112,13 @@ def across(model: rade.RADE, x: Tensor, y: Tensor, graph: rade.Graph) -> dict[st
     }
 
 
-def picture(path: Path, to: Path, datasets: list[str]) -> None:
-    """Accuracy at the end against the share of labels, a panel per data set."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    rows = list({(row["dataset"], row["share"], row["kind"], row["seed"]): row for row in lines(path)}.values())
-    figure, panels = plt.subplots(1, len(datasets), figsize=(4.2 * len(datasets), 3.4), squeeze=False)
-    for panel, dataset in zip(panels[0], datasets):
-        for kind in KINDS:
-            of_kind = [row for row in rows if row["dataset"] == dataset and row["kind"] == kind]
-            mine = {share: [100 * row["last"] for row in of_kind if row["share"] == share] for share in SHARES}
-            at = [share for share in SHARES if len(mine[share]) > 1]
-            errors = [stdev(mine[share]) / len(mine[share]) ** 0.5 for share in at]
-            panel.errorbar(
-                [100 * share for share in at], [mean(mine[s]) for s in at], errors, label=kind, marker="o", ms=3
-            )
-        panel.set(xscale="log", xlabel="labelled nodes, %", title=dataset, ylabel="test accuracy, last ten epochs, %")
-    panels[0][0].legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(to)
-
-
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dataset", default="cora", help="names separated by commas")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path("few_labels.jsonl"))
-    parser.add_argument("--draw", type=Path, help="draw the lines of this file instead of computing any")
-    parser.add_argument("--picture", type=Path, default=Path("few_labels.svg"))
     given = parser.parse_args()
-    if given.draw is not None:
-        picture(given.draw, given.picture, given.dataset.split(","))
-        return
     names = ("dataset", "share", "kind", "seed")
     done = {tuple(row[name] for name in names) for row in lines(given.out)}
     for job in product(given.dataset.split(","), SHARES, KINDS, range(given.seeds)):

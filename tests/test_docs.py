@@ -78,6 +78,13 @@ def test_all_lists_what_exists():
     assert set(rade.__all__) <= set(dir(rade))
 
 
+def test_the_reference_lists_every_public_name():
+    listed = re.findall(
+        r"auto\w+:: rade\.(\w+)$", (Path(__file__).parents[1] / "docs/api.md").read_text("utf-8"), re.MULTILINE
+    )
+    assert set(rade.__all__) <= set(listed)
+
+
 def test_pages_hold_no_gap_that_was_to_be_filled():
     root = Path(__file__).parents[1]
     pages = [*root.glob("*.md"), *(root / "docs").glob("*.md"), *(root / "examples").glob("*.md")]

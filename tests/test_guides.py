@@ -43,7 +43,7 @@ def given():
     parts = {f"{name}_mask": torch.arange(40) % 4 == part for part, name in ((0, "train"), (1, "val"), (2, "test"))}
     data = Data(x=x, edge_index=edge_index, y=y, **parts)
     names = {"net": seeded(make_net), "x": x, "edge_index": edge_index, "y": y, "val": torch.arange(20, 40)}
-    return names | {"make_net": make_net, "data": data, "rade": package}
+    return names | {"make_net": make_net, "data": data, "rade": package, "torch": torch}
 
 
 @pytest.mark.parametrize("page", [name for name in PAGES if blocks(name, "python")])

@@ -1,11 +1,14 @@
 """Pictures of the documentation are drawn by scripts of the repository, for light and for dark pages."""
 
+import json
 import sys
 from importlib import import_module
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+
+from rade.commands.questions import QUESTIONS
 
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "style")
@@ -36,3 +39,11 @@ def test_the_picture_of_stored_numbers_is_drawn_again_the_same(tmp_path, monkeyp
         drawn.append((tmp_path / "noise-dark.svg").read_bytes())
     assert drawn[0] == drawn[1]
     assert b"trusted by features" in drawn[0]
+
+
+def test_the_stored_numbers_of_the_demo_answer_its_questions():
+    scores = json.loads((FOLDER / "demo.json").read_text("utf-8"))["scores"]
+    assert list(scores) == [question.title for question in QUESTIONS]
+    for question in QUESTIONS:
+        assert {question.reference, *question.aside} < set(scores[question.title])
+        assert {len(values) for values in scores[question.title].values()} == {10}

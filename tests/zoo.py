@@ -7,19 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 import torch
+import torch_geometric.nn as pyg
 from torch import Tensor
-from torch_geometric.nn import (
-    ChebConv,
-    GATConv,
-    GCNConv,
-    GINConv,
-    GraphConv,
-    MixHopConv,
-    SAGEConv,
-    SGConv,
-    SSGConv,
-    TAGConv,
-)
 from torch_geometric.utils import to_undirected
 
 import rade
@@ -28,25 +17,25 @@ Build = Callable[[int, int], torch.nn.Module]
 
 # Every supported layer, with the options that change its aggregation.
 LAYERS: dict[str, Build] = {
-    "GCNConv": GCNConv,
-    "GCNConv-improved": lambda i, o: GCNConv(i, o, improved=True),
-    "GCNConv-no-loops": lambda i, o: GCNConv(i, o, add_self_loops=False),
-    "GCNConv-sum": lambda i, o: GCNConv(i, o, normalize=False),
-    "SGConv": lambda i, o: SGConv(i, o, K=1),
-    "TAGConv": lambda i, o: TAGConv(i, o, K=1),
-    "SSGConv": lambda i, o: SSGConv(i, o, alpha=0.1, K=1),
-    "MixHopConv": lambda i, o: MixHopConv(i, o, powers=[1]),
-    "ChebConv": lambda i, o: ChebConv(i, o, K=2),
-    "GINConv": lambda i, o: GINConv(torch.nn.Linear(i, o)),
-    "SAGEConv": SAGEConv,
-    "SAGEConv-sum": lambda i, o: SAGEConv(i, o, aggr="sum"),
-    "GraphConv": GraphConv,
-    "GraphConv-mean": lambda i, o: GraphConv(i, o, aggr="mean"),
+    "GCNConv": pyg.GCNConv,
+    "GCNConv-improved": lambda i, o: pyg.GCNConv(i, o, improved=True),
+    "GCNConv-no-loops": lambda i, o: pyg.GCNConv(i, o, add_self_loops=False),
+    "GCNConv-sum": lambda i, o: pyg.GCNConv(i, o, normalize=False),
+    "SGConv": lambda i, o: pyg.SGConv(i, o, K=1),
+    "TAGConv": lambda i, o: pyg.TAGConv(i, o, K=1),
+    "SSGConv": lambda i, o: pyg.SSGConv(i, o, alpha=0.1, K=1),
+    "MixHopConv": lambda i, o: pyg.MixHopConv(i, o, powers=[1]),
+    "ChebConv": lambda i, o: pyg.ChebConv(i, o, K=2),
+    "GINConv": lambda i, o: pyg.GINConv(torch.nn.Linear(i, o)),
+    "SAGEConv": pyg.SAGEConv,
+    "SAGEConv-sum": lambda i, o: pyg.SAGEConv(i, o, aggr="sum"),
+    "GraphConv": pyg.GraphConv,
+    "GraphConv-mean": lambda i, o: pyg.GraphConv(i, o, aggr="mean"),
 }
 ATTENTION: dict[str, Build] = {
-    "GATConv": GATConv,
-    "GATConv-no-loops": lambda i, o: GATConv(i, o, add_self_loops=False),
-    "GATConv-heads": lambda i, o: GATConv(i, o, heads=2, concat=False),
+    "GATConv": pyg.GATConv,
+    "GATConv-no-loops": lambda i, o: pyg.GATConv(i, o, add_self_loops=False),
+    "GATConv-heads": lambda i, o: pyg.GATConv(i, o, heads=2, concat=False),
 }
 EVERY = LAYERS | ATTENTION
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar
 
 import torch
@@ -44,7 +44,7 @@ class Factors:
 
 def factors(coefficients: Coefficients, distribution: Distribution) -> Factors:
     """Factors α/E[α'] (Eq. 8) of an aggregator; computed once, for all layers where they agree."""
-    return coefficients.once(distribution, "factors", lambda: _factors(coefficients, distribution))
+    return coefficients.once(distribution, "factors", partial(_factors, coefficients, distribution))
 
 
 def _factors(coefficients: Coefficients, distribution: Distribution) -> Factors:
@@ -135,10 +135,10 @@ class Adjacency:
         """Σ_j over it of messages [n, F] or [n, H, F], or of `Messages` of edges."""
         if isinstance(messages, Messages) and self.distribution is not None and self.distribution.noisy:
             raise ValueError(
-                "messages of single edges (edge_attr) are not told apart where noise in the graph is undone; leave out "
-                "edge_attr or noise"
+                "noise cannot be undone for messages of single edges (edge_attr); leave out edge_attr or noise"
             )
-        return self.sums(coefficients).at(self.targets, self.sources).apply(messages)
+        sums = self.sums(coefficients)
+        return sums.apply(messages) if self.targets is None else sums.at(self.targets, self.sources).apply(messages)
 
     def sums(self, coefficients: Coefficients) -> Sums:
         """How messages are summed; layers whose coefficients have equal keys share it."""

@@ -39,11 +39,17 @@ class Rates:
     q: float | Tensor = 0.0
 
     def __post_init__(self) -> None:
-        p, q = number(self.p), number(self.q)
+        p, q = self.numbers
         if not 0.0 <= p < 1.0:
             raise ValueError(f"drop rate p must lie in [0, 1), got {p}; p = 1 removes every edge and has no correction")
         if not 0.0 <= q <= 1.0:
             raise ValueError(f"add rate q must lie in [0, 1], got {q}; it is the probability of adding a non-edge")
+
+    @cached_property
+    def numbers(self) -> tuple[float, float]:
+        """p and q as plain numbers; tensors may carry gradients."""
+        p, q = self.p, self.q
+        return float(p.detach()) if isinstance(p, Tensor) else p, float(q.detach()) if isinstance(q, Tensor) else q
 
     def scaled(self, factor: float) -> Rates:
         """The same drop rate with q·factor: n_b/n keeps the additions per node of a model trained on n_b nodes.

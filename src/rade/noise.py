@@ -282,7 +282,7 @@ class FeatureEvidence:
         """π, the share of spurious edges: the lowest f/f₀ among dissimilar pairs, where real edges are rarest.
 
         An upper bound in the limit, far above the truth where real edges often join dissimilar nodes. The lowest
-        tenth stands for the lowest, which would fall with the number of bins.
+        tenth is taken for the lowest, which would fall with the number of bins.
         """
         ratio = self.edges / self.random
         return float(torch.quantile(ratio[: max(len(ratio) // 2, 1)], 0.1).clamp(max=NEARLY_ALL))

@@ -86,7 +86,7 @@ def test_nothing_is_lost_unasked(rade, tmp_path):
     before = (folder / "result.json").read_text()
     code, _, err = rade("train", *QUICK, "--method", "rade-of", "--p", 0.3)
     assert code == 2
-    assert "choose another folder with --out, or replace what is there with --overwrite" in err
+    assert "choose another folder with --out, or replace the earlier results with --overwrite" in err
     assert (folder / "result.json").read_text() == before
     assert rade("train", *QUICK, "--method", "rade-of")[0] == 0
     assert rade("train", *QUICK, "--method", "rade-of", "--p", 0.3, "--overwrite")[0] == 0
@@ -103,20 +103,13 @@ def test_too_little_memory_is_the_machines_fault(rade):
     assert err == "error: there is not enough memory for this; a smaller --hidden or --batch-size needs less\n"
 
 
-def test_resume_skips_finished_runs(rade, tmp_path):
-    rade("train", *QUICK, "--method", "none")
-    before = (tmp_path / "runs/csbm-gcn/none/run-1/result.json").stat().st_mtime_ns
-    assert rade("train", *QUICK, "--method", "none", "--resume")[0] == 0
-    assert (tmp_path / "runs/csbm-gcn/none/run-1/result.json").stat().st_mtime_ns == before
-
-
 def test_predict_writes_a_table_and_overwrites_only_if_asked(rade, tmp_path):
     rade("train", *QUICK, "--method", "rade-ofs", "--out", "here")
     (tmp_path / "p.csv").write_text("mine")
     command = ("predict", "here/rade-ofs/run-0", "--dataset", "csbm", "--out", "p.csv")
     code, _, err = rade(*command)
     assert (code, err.count("\n")) == (2, 1)
-    assert "p.csv is there already; --overwrite replaces it" in err
+    assert "p.csv exists already; --overwrite replaces it" in err
     assert (tmp_path / "p.csv").read_text() == "mine"
     assert rade(*command, "--overwrite") == (0, "1000 predictions for csbm in p.csv\n", "")
     rows = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
@@ -145,5 +138,8 @@ def test_without_a_command_there_is_help(rade):
     assert "predict" in out
 
 
-def test_version(rade):
+def test_version_and_exit_codes(rade):
     assert rade("--version")[1].startswith("rade 0.")
+    text = " ".join(rade("--help")[1].split())
+    for words in ("1 the run failed", "2 wrong input", "3 the machine refused", "130 Ctrl-C", "143 SIGTERM"):
+        assert words in text

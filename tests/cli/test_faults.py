@@ -1,6 +1,5 @@
 """Faults that users meet: each is one sentence, with a code that tells whose fault it is."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -28,17 +27,6 @@ def test_a_folder_in_the_place_of_a_file(name, option, rade, tmp_path):
     code, _, err = rade("train", *QUICK, "--method", "none", "--out", "out", option)
     assert (code, err.count("\n")) == (2, 1)
     assert f"out/none/run-0/{name}" in err
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-@pytest.mark.parametrize("mode", [0o000, 0o500])
-def test_a_folder_without_permission_is_the_machines_refusal(mode, rade, tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out").chmod(mode)
-    code, _, err = rade("train", *QUICK, "--method", "none", "--out", "out")
-    (tmp_path / "out").chmod(0o700)
-    assert (code, err.count("\n")) == (3, 1)
-    assert "Permission denied" in err
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="a file system in which no folder can be made")

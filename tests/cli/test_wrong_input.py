@@ -1,6 +1,7 @@
 """Wrong command lines, settings files and tables: one sentence, exit code 2, no traceback."""
 
 import pytest
+from tests.report.synthetic import row
 
 from rade.experiment.store import Store, export
 from rade.train.record import RunRecord
@@ -23,12 +24,6 @@ method = "drop-edge"
 search = { rate = [0.1, 0.2] }
 """
 ROWS = TABLE[TABLE.index("[[rows]]") :]
-RECORD = {
-    **{"key": "0" * 32, "numerics": 1, "protocol": "released", "run": 0, "seed": 0, "metric": "accuracy", "folds": 0},
-    **{"settings": {"dataset": "cora", "backbone": "gcn", "method": "none", "seed": 0, "options": {}}, "val": 0.5},
-    **{"test": 0.5, "best_epoch": 1, "epochs": 1, "timing": {"seconds": 1.0, "seconds_per_epoch": 1.0}, "commit": ""},
-    **{"versions": {}, "dirty": False, "machine": {}, "threads": 1, "command": "rade train", "data": {"name": "cora"}},
-}
 
 
 @pytest.fixture
@@ -43,7 +38,7 @@ def refused(rade, tmp_path, monkeypatch):
     def call(arguments, sentence):
         if "text" in arguments:
             store = Store(tmp_path / "made")
-            store.put(RunRecord.of(RECORD))
+            store.put(RunRecord.of(row(0.5)))
             export(store, tmp_path / "text")
         code, _, err = rade(*arguments.split())
         assert (code, err.count("\n"), err[:7]) == (2, 1, "error: ")
@@ -73,7 +68,6 @@ LONG = "x" * 300
         ("train --lr 1e39", "lr must be less than or equal to"),
         ("train --out file/out", "cannot write to file/out: Not a directory"),
         (f"train --out {LONG}", "File name too long; choose another folder"),
-        (f"train --config {LONG}", "File name too long"),
         ("train --device cuda:77", "device must name a device that PyTorch can use here, got 'cuda:77'"),
         ("train --config missing.toml", "cannot read missing.toml: No such file"),
         ("train --config broken.toml", "broken.toml is not valid TOML"),
@@ -81,8 +75,6 @@ LONG = "x" * 300
         ("train --set epohcs=3", "unknown setting 'epohcs'; did you mean 'epochs'?"),
         ("train --epochs 1 --set pool=sum", "csbm is a data set of nodes: pool must be none, got 'sum'"),
         ("train --dataset far-pair --set pool=none", "far-pair is a data set of graphs: pool must be sum or mean"),
-        ("train --hidden -3", "hidden must be greater than or equal to 1, got -3"),
-        ("train --lr 0", "lr must be greater than 0, got 0.0"),
         ("train --run -1", "run must be a whole number from 0 to 1000000, got -1"),
         ("train --run 1 --runs 2", "run and runs contradict each other"),
         ("train --protocol relased", "unknown protocol 'relased'; did you mean 'released'"),
@@ -90,13 +82,10 @@ LONG = "x" * 300
         ("train --set layers=2.5", "layers must be a valid integer, got a number with a fractional part, got 2.5"),
         ("train --set protocl=released", "unknown setting 'protocl'; did you mean 'protocol'"),
         ("train --set backbone=['gcn']", "backbone must be one name, got ['gcn']"),
-        ("train --set protocol=1", "protocol must be one name, got 1"),
         ("train --dataset far-pair --batch-size 0", "training on graphs needs a batch size of at least 1, got 0"),
-        ("train --fanouts 5,5", "fanouts are for neighbor sampling on one graph"),
-        ("train --dataset far-pair --fanouts 3,3,3,3,3", "fanouts are for neighbor sampling on one graph"),
+        ("train --fanouts 5,5", "fanouts need neighbor sampling on one graph"),
         ("train --method none --fixed-rates", "fixed_rates is no option of none; it belongs to rade-of"),
         ("train --method rade-of --rate 0.3", "rate is no option of rade-of; it belongs to dropout, drop-edge"),
-        ("train --method rade-of-drop --rho 0.3", "rho is no option of rade-of-drop; it belongs to rade-of"),
         ("train --method rade-of-fixed --set adapt_every=epoch", "adapt_every is no option of rade-of-fixed"),
         ("train --method rade-of --set views=3", "views is no option of rade-of; it belongs to RADE with inference ="),
         ("train --method drop-edge --rate 1", "the drop rate must lie in [0, 1), got 1.0"),
@@ -104,12 +93,9 @@ LONG = "x" * 300
         ("train --method rade-of --rho -1", "rho = q/density must be a finite number of at least 0, got -1"),
         ("train --method rade-of --set adaptive=no", "adaptive must be one of True, False, got 'no'"),
         ("train --method rade-of --set share_view=1", "share_view must be true or false, got 1"),
-        ("train --method rade-of --set p=true", "p must be a number, got True"),
         ("train --method rade-of --set max_p=high", "max_p must be a number, got 'high'"),
-        ("train --method rade-of --set max_p=1.0", "max_p must lie in [0, 0.999999], got 1.0"),
         ("train --method rade-of --set max_p=0.4", "the first drop rate p must be at most max_p = 0.4, got 0.5"),
         ("train --method rade-of --set moments=rough", "moments must be one of "),
-        ("train --method rade-of --set adapt_every=run", "adapt_every must be one of 'batch', 'epoch', got 'run'"),
         ("train --method rade-of --set inference=median", "inference must be one of 'expected', 'ensemble', got"),
         ("train --set labels_per_class=1 --set train_share=0.5", "labels_per_class and train_share contradict each"),
         ("train --set train_items=1000 --method none", "train_items must be at most"),
@@ -117,16 +103,13 @@ LONG = "x" * 300
         ("train --corrupt x", "a corruption is DROP,ADD or DROP,ADD,SEED"),
         ("train --corrupt 0,-1", "must lie in [0, 1000], got -1"),
         ("train --corrupt 0,1,-2", "a seed of at least 0"),
-        ("train --corrupt 0,1,2,3", "DROP,ADD or DROP,ADD,SEED"),
         ("train --method rade-of --noise 1", "noise is P,Q, the rates of missing and of spurious edges"),
-        ("train --method rade-of --noise 0,2", "noise is P,Q"),
         ("train --method rade-of --noise 0,0.001,colour", "or auto; got '0,0.001,colour'"),
         ("train --method rade-of --noise 0,0.001 --batch-size 64", "noise is undone on the whole graph: leave"),
-        ("train --method rade-of --noise auto --batch-size 64", "noise is undone on the whole graph: leave batch_size"),
         ("train --method rade-of --noise 0,0.001,features --set test_corrupt=0,1", "test_corrupt tests on another"),
         ("train --method rade-of --noise 0,0.5", "leaves no real edge: p + q must be smaller than 1, and q smaller"),
         ("train --method none --noise 0,0.001", "noise_p is no option of none"),
-        ("train --method none --noise auto", "none cannot be told of noise in training, RADE can"),
+        ("train --method none --noise auto", "none cannot undo noise in training: take --method rade-of"),
         ("train --method no_such_module:x", "cannot be imported: No module named 'no_such_module'"),
         ("train --resume --overwrite", "contradict each other"),
         ("predict nowhere", "there is no file nowhere/model.pt"),
@@ -143,15 +126,12 @@ LONG = "x" * 300
         ("reproduce demo --methods rade", "unknown method of these tables 'rade'"),
         ("reproduce demo --backbones gat", "unknown backbone of these tables 'gat'"),
         ("reproduce demo --set epochs=0", "epochs must be greater than or equal to 1, got 0"),
-        ("reproduce demo --set hidden", "--set expects NAME=VALUE, got 'hidden'"),
-        ("reproduce demo --set threads=2", "--set threads has no use here; it is --threads that decides it"),
-        ("reproduce demo --set seed=2", "--set seed has no use here; it is --seeds that decides it"),
+        ("reproduce demo --set threads=2", "--set threads has no effect here; --threads decides it"),
         ("reproduce demo --set epohcs=2", "unknown setting 'epohcs'; did you mean 'epochs'"),
         ("reproduce demo --methods none --set p=0.3", "p is no option of none; it belongs to rade-of"),
         ("reproduce demo --protocol relased", "unknown protocol 'relased'; did you mean 'released'"),
         ("reproduce demo --seeds 0", "seeds must be at least 1, got 0"),
         ("reproduce demo --workers 0", "Invalid value for '--workers'"),
-        ("reproduce demo --budget -1", "Invalid value for '--budget'"),
         ("reproduce demo --store file/store", "cannot write to file/store.work: Not a directory; choose another"),
         ("reproduce demo --store file", "file is damaged or no store of rade"),
         ("reproduce demo --store empty", "empty is a folder without runs.csv"),
@@ -164,10 +144,8 @@ LONG = "x" * 300
         ("results one two", "one store at a time, got one, two; merge OTHER… adds others to it"),
         ("results merge", "merge needs at least one store or folder"),
         ("results new merge nowhere", "there is no store at nowhere"),
-        ("results new merge empty", "empty is a folder without runs.csv"),
         ("results text merge text", "text is the text form of a store, which is not written to"),
         ("results text export", "export needs one folder"),
-        ("results text export one two", "export needs one folder"),
         ("results text export file", "cannot write to file"),
         ("results text --dataset coar", "unknown data set 'coar'"),
     ],
@@ -181,19 +159,13 @@ def test_command_lines(arguments, sentence, refused):
     ("text", "sentence"),
     [
         ("method = 1", "method must be a name or a list of names, got 1"),
-        ("method = [0]", "method must be a name or a list of names, got [0]"),
         ('method = ""', "method must name at least one method, got ''; known: none"),
-        ("method = []", "method must name at least one method, got []; known: none"),
         ("runs = true", "runs must be a whole number from 1 to 1000000, got True"),
         ("runs = 99999999999", "runs must be a whole number from 1 to 1000000, got 99999999999"),
         ("rho = inf", "rho must be a finite number of at most 1e+09, got inf"),
-        ("penalty = nan", "penalty must be a finite number of at most 1e+09, got nan"),
-        ("penalty = 99999999999999999999", "penalty must be a finite number of at most 1e+09"),
         ("lr = inf", "lr must be a finite number, got inf"),
-        ("hidden = 9223372036854775807", "hidden must be less than or equal to 1000000000, got 9223372036854775807"),
         ("hidden = " + "9" * 5000, "mine.toml is not valid TOML"),
         ("layers = -9223372036854775809", "layers must be greater than or equal to 1, got -9223372036854775809"),
-        ("threads = 99999999999", "threads must be less than or equal to 1024"),
         ("seed = 18446744073709551616", "seed must be less than or equal to 4611686018427387904"),
         ('device = "meta"', "device must name a device that PyTorch can use here, got 'meta'"),
         ("a = " + "[" * 3000, "mine.toml is not valid TOML"),
@@ -210,7 +182,6 @@ def test_settings_files(text, sentence, refused, tmp_path):
     [
         ('title = "Mine"\n', "", "the table must have the key 'title'"),
         (ROWS, "", "the table must have the key 'rows'"),
-        (ROWS, "rows = []", "the table: rows must hold at least one value, got []"),
         (ROWS, "rows = 3", "the table: rows must be a list, got 3"),
         ("seeds = 3", "seeds = 3\nsedes = 3", "the table has no key 'sedes'; did you mean 'seeds'? Its keys: name, "),
         ('"Mine"', "3", "the table: title must be a text, got 3"),
@@ -229,20 +200,15 @@ def test_settings_files(text, sentence, refused, tmp_path):
         ("{ csbm = 16 }", "{ cs = 16 }", "row 'Plain': settings.hidden names the data set 'cs', which is none of csbm"),
         ("layers = 3,", 'backbone = "gat",', "row 'Plain': 'backbone' is no setting of a row"),
         ("layers = 3,", "epochs = -5,", "table mine, row 'Plain': epochs must be greater"),
-        ("rate = [0.1, 0.2]", 'method = ["none"]', "row 'DropEdge': 'method' is no setting of a row"),
         ("rate = [0.1, 0.2]", "rate = 0.1", "row 'DropEdge': search.rate must be a list, got 0.1"),
         ("rate = [0.1, 0.2]", "rate = []", "row 'DropEdge': search.rate must hold at least one value, got []"),
-        ("search =", "settings.rate = 0.1\nsearch =", "'rate' stands in settings and in search; keep one"),
+        ("search =", "settings.rate = 0.1\nsearch =", "'rate' is in settings and in search; keep one"),
         ("search =", 'selection = "test"\nsearch =', "row 'DropEdge': selection must be 'validation', got 'test'"),
         ("published.gcn", "published.gat", "published names the backbone 'gat', which is none of gcn"),
-        ("gcn.csbm", "gcn.cs", "published.gcn names the data set 'cs', which is none of csbm, cora"),
         ("[81, 0.5]", "[81]", "row 'Plain': published.gcn.csbm must be [mean, std], got [81]"),
         ("[81, 0.5]", '["81", 0.5]', "published.gcn.csbm.mean must be a valid number, got '81'"),
         (".csbm = [81, 0.5]", " = 3", "row 'Plain': published.gcn must be a table, got 3"),
-        ("[81, 0.5]", "[81, -1]", "published.gcn.csbm.std must be greater than or equal to 0, got -1"),
-        ("[81, 0.5]", "[nan, 1]", "published.gcn.csbm.mean must be a finite number, got nan"),
         ("[[rows]]", "[vary]\nepochs = [1]\n[[rows]]", "'Plain': a table with [vary] has no published numbers"),
-        ("[[rows]]", "[vary]\nepochs = []\n[[rows]]", "the table: vary.epochs must hold at least one value, got []"),
         ("[[rows]]", "vary = 3\n[[rows]]", "the table: vary must be a table, got 3"),
     ],
 )

@@ -27,10 +27,6 @@ def random_degree(c: float, a: Tensor, b: Tensor) -> RandomDegree:
     return RandomDegree(torch.tensor([[c]]).double(), a[None].double(), b[None].double())
 
 
-def learned(*rates: float) -> list[Tensor]:
-    return [torch.tensor(rate, dtype=torch.double, requires_grad=True) for rate in rates]
-
-
 def support(count: int, chance: float) -> tuple[np.ndarray, np.ndarray]:
     """Values of a binomial that carry all but 10^−17 of its mass, and their probabilities."""
     mean, deviation = count * chance, (count * chance * (1 - chance)) ** 0.5
@@ -64,20 +60,6 @@ def test_exact_moments_are_the_exact_sum(n, p, rho):
                 for value, expected in zip(found, summed(c, degree, n - 1 - degree, p, q)):
                     worst = max(worst, abs(float(value[0, k]) / expected - 1))
     assert worst <= 1e-10
-
-
-@pytest.mark.parametrize("method", ["exact", "delta"])
-@pytest.mark.parametrize(("p", "q"), [(0.3, 0.2), (0.5, 0.001), (0.9, 0.01)])
-def test_derivatives_in_the_rates(method, p, q):
-    """First and second order, against finite differences."""
-    degree = random_degree(2.0, torch.tensor([0, 1, 5, 40]), torch.tensor([7, 0, 100, 60]))
-
-    def moments(p: Tensor, q: Tensor) -> Tensor:
-        return torch.cat(getattr(degree, method)(at(p, q), POWERS))
-
-    eps = 1e-7 if q > 0.005 else 1e-8  # finite differences must stay within the rates
-    assert torch.autograd.gradcheck(moments, learned(p, q), eps=eps, atol=1e-6, rtol=1e-4)
-    assert torch.autograd.gradgradcheck(moments, learned(p, q), eps=eps, atol=1e-5, rtol=1e-3)
 
 
 def test_delta_moments_err_as_stated():

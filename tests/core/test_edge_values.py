@@ -98,7 +98,7 @@ REFUSED = {
     ),
     "weightless": (weightless, "added edges must weigh something without self-loops, got added_weight = 0.0"),
     "no edge_dim": (lambda: Case("TransformerConv").pair()[0](X, MINE, ATTR), "only if it was built with edge_dim"),
-    "noise": (lambda: gine(edge_dim=DIM)(X, denoised(), ATTR), r"single edges \(edge_attr\) are not told apart"),
+    "noise": (lambda: gine(edge_dim=DIM)(X, denoised(), ATTR), r"cannot be undone for messages of single edges"),
 }
 
 

@@ -221,7 +221,7 @@ def test_an_uncorrected_view_is_pyg_on_its_edges(case):
     """variant="none" is the plain layer on the perturbed graph; additions have the mean of their graph."""
     ours, theirs = case.pair()
     if case.options.get("fill_value") in ("mean", "add") and case.options["add_self_loops"]:
-        return  # PyG's loops hang on the edges of a view, and RADE's on those of the graph
+        return  # PyG fills loops by the edges of a view, RADE by those of the graph
     for graph in graphs_for(case):
         view, x = drawn(graph), features(graph)
         expected = copy.deepcopy(theirs)(*case.inputs(x), view.edge_index, *case.on_view(view))

@@ -15,8 +15,7 @@ from torch import Tensor
 from torch.nn import Linear, ReLU, Sequential
 
 from core.driving import AllDraws, Given, given, on_views
-from rade import Rates, View, Views
-from rade.nn.context import Context
+from rade import Rates, Views
 from rade.testing.aggregators import normal
 from rade.testing.oracle import error
 from zoo import ATTENTION, LAYERS, seeded
@@ -189,49 +188,3 @@ def test_odd_graphs(monkeypatch, name, graph):
         tolerance = 1e-6 if name == "Cluster" else 1e-10  # PyG's own sums in single precision there
         assert error(layer.eval()(x, data.edge_index), expected) <= tolerance
     check(monkeypatch, PLAIN[name], data, None, exact=1e-3 if "GAT" in name else 1e-6)
-
-
-def edges_of(view: View, data: Given) -> tuple[Tensor, Tensor]:
-    """The edges of a view as they would be given, kept ones in the caller's order, and which these are."""
-    there = torch.zeros(data.nodes, data.nodes, dtype=torch.bool)
-    there[tuple(view.edge_index)] = True
-    source, target = data.edge_index
-    kept = (there[source, target] | (source == target)).nonzero().squeeze(1)
-    added = torch.stack([view.added.source, view.added.target])
-    return torch.cat([data.edge_index[:, kept], added], 1), kept
-
-
-@pytest.mark.parametrize(
-    ("name", "told"), [("NNConv", None), ("NNConv", torch.tensor([1.0, -2.0])), ("GraphConv-max", torch.tensor(0.7))]
-)
-def test_additions_have_what_is_usual_in_their_graph(monkeypatch, name, told):
-    """The mean of its edges, or what the layer was told; a pair of views is the layer on the edges of both."""
-    (build, width), drawn, draw = OF_EDGES[name], [], Context.draw
-    monkeypatch.setattr(Context, "draw", lambda self, of: drawn.append(draw(self, of)) or drawn[-1])
-    plain = seeded(build).double()
-    layer, context = on_views(plain, Rates(0.3, 0.5), "pairs", seed=1)
-    data = given([(0, 2), (1, 3), (1, 4)], 8, [0, 1, 0, 1, 1, 0, 1, 0])
-    values, x = of_edges(data, width), normal(8, IN)
-    usual = torch.stack([values[data.batch[data.edge_index[1]] == graph].mean(0) for graph in (0, 1)])
-    if told is not None:
-        layer.added_attr, layer.added_weight, usual = told, float(told.flatten()[0]), told.expand_as(usual).double()
-    with context.running(data.batch):
-        out = layer(x, data.edge_index, values)
-    parts = [plain(x, data.edge_index, values)]
-    for view in drawn:
-        edges, kept = edges_of(view, data)
-        parts.append(plain(x, edges, torch.cat([values[kept], usual[data.batch[view.added.target]]])))
-    assert not torch.equal(drawn[0].added.target, drawn[1].added.target)  # else they cancel
-    assert error(out, parts[0] + parts[1] - parts[2]) <= 1e-12
-
-
-def test_bipartite_layers_average_to_the_clean_layer():
-    """1,000 pairs between 9 senders and 5 receivers: |z| ≤ 6 of ten outputs; seed fixed."""
-    plain, x = seeded(lambda: pyg.SAGEConv((IN, IN), OUT, aggr="max")).double(), (normal(9, IN), normal(5, IN, seed=1))
-    edges = torch.stack([torch.arange(15) % 9, torch.arange(15) % 5])
-    layer, context = on_views(plain, RATES)
-    context.shares = lambda: (0.3, 0.5)
-    with torch.no_grad():
-        seen, clean = torch.stack([layer(x, edges) for _ in range(1000)]), plain.eval()(x, edges)
-    assert float(((seen.mean(0) - clean) / (seen.std(0) / 1000**0.5)).abs().max()) <= 6.0
-    assert float(seen.std(0).min()) > 0.0

@@ -30,7 +30,7 @@ def test_case_punctuation_and_aliases_do_not_matter_and_none_stands_for_two():
     ("name", "sentence"),
     [
         ("corra", "unknown data set 'corra'; did you mean 'cora'"),
-        ("nosuch", r"unknown data set 'nosuch'\. Known names: cora, citeseer"),
+        ("nosuch", r"unknown data set 'nosuch'\. Known: cora, citeseer"),
         ("cora", "fixed content"),
     ],
 )

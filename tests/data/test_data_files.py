@@ -8,7 +8,6 @@ import shutil
 import signal
 import socket
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ import torch
 
 import rade.data
 from rade.data import fetching
-from rade.data.files import RawFolder, raw_files, required_files, sha256_of
+from rade.data.files import RawFolder, raw_files, required_files
 from rade.data.readers import read_peptides
 
 
@@ -123,18 +122,6 @@ def test_importing_twice_changes_nothing_and_replaces_an_altered_file(mirror: Pa
     flip(tmp_path / "MUTAG/raw/MUTAG_A.txt")
     results = rade.data.import_mirror(mirror, tmp_path, ["mutag"])
     assert [r.path for r in results if r.state == "imported"] == ["MUTAG/raw/MUTAG_A.txt"]
-
-
-def test_many_imports_and_loads_at_once(mirror: Path, tmp_path: Path):
-    def work(_: int) -> torch.Tensor:
-        rade.data.import_mirror(mirror, tmp_path, ["citeseer"])
-        return rade.data.load("citeseer", tmp_path, download=False).graphs[0].edge_index
-
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(work, range(8)))
-    assert all(torch.equal(found[0], other) for other in found)
-    assert all(sha256_of(tmp_path / file.path) == file.sha256 for file in raw_files("citeseer"))
-    assert files_below(tmp_path) == {file.path for file in raw_files("citeseer")}
 
 
 def test_a_full_disk_leaves_nothing_half_written(mirror: Path, tmp_path: Path):

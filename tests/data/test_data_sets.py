@@ -16,7 +16,7 @@ from torch_geometric.utils import contains_self_loops, is_undirected
 import rade.data
 from rade.data.catalogue import catalogue
 from rade.data.files import RawFile
-from rade.data.tensors import choose_layout, clean_edges, one_graph, row_normalised
+from rade.data.tensors import clean_edges, one_graph, row_normalised
 
 COMPLETE = [name for name, entry in catalogue().items() if not entry.embedded and name not in ("flickr", "ogbn-arxiv")]
 
@@ -139,14 +139,6 @@ def test_ogbn_arxiv_with_made_up_features(root: Path, tmp_path: Path, monkeypatc
     path.write_bytes(b"no")
     with pytest.raises(rade.data.DataError, match=r"node-feat.csv.gz cannot be read \(.*; delete the file and import"):
         load("ogbn-arxiv", tmp_path)
-
-
-@pytest.mark.parametrize(("density", "layout"), [(0.05, torch.sparse_csr), (0.5, torch.strided)])
-def test_the_layout_of_features_follows_their_density(density: float, layout: torch.layout):
-    matrix = sp.random(100, 50, density, format="csr", random_state=0)
-    x = choose_layout(matrix)
-    assert (x.layout, x.dtype) == (layout, torch.float32)
-    assert np.allclose(x.to_dense().numpy(), matrix.toarray())
 
 
 def test_empty_rows_and_graphs_and_repeated_edges():

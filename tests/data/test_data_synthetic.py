@@ -68,7 +68,6 @@ def test_the_catalogue_states_the_default_sizes(name: str):
     ("name", "options", "sentence"),
     [
         ("csbm", {"nodes": 20}, "csbm needs nodes ≥"),
-        ("csbm", {"homophily": 1.5}, "homophily in"),
         ("csbm", {"labelled": 2.5}, "whole number of at least 1, got 2.5"),
         ("csbm", {"size": 3}, "csbm has no option size; its options are nodes"),
         ("ring-transfer", {"size": 2}, "size ≥ 3"),

@@ -92,7 +92,7 @@ def test_an_export_loses_nothing_and_what_rade_train_left_is_merged(text, record
     other.merge(records_below(text))
     assert export(other, text) == 4
     (folder / "result.json").write_text("{")
-    with pytest.raises(RunError, match=r"result.json is torn or no JSON"):
+    with pytest.raises(RunError, match=r"result.json is incomplete or not JSON"):
         records_below(tmp_path / "runs")
 
 
@@ -130,11 +130,11 @@ def test_a_writer_that_was_killed_in_the_midst_leaves_what_was_there(store, reco
 @pytest.mark.parametrize(
     ("name", "change", "sentence"),
     [
-        ("runs.csv", lambda content: content.replace(b",0.5,", b",nan,", 1), "runs.csv, line 2, is torn"),
-        ("runs.csv", lambda content: content[:-60], "runs.csv, line 4, is torn"),
-        ("curves/cora.jsonl.gz", lambda content: content[:-9], "cora.jsonl.gz is torn"),
-        ("curves/cora.jsonl.gz", lambda content: gzip.compress(b""), "line 2, is torn, lacks"),
-        ("provenance.json", lambda content: b"[", "provenance.json is torn"),
+        ("runs.csv", lambda content: content.replace(b",0.5,", b",nan,", 1), "runs.csv, line 2, is incomplete"),
+        ("runs.csv", lambda content: content[:-60], "runs.csv, line 4, is incomplete"),
+        ("curves/cora.jsonl.gz", lambda content: content[:-9], "cora.jsonl.gz is incomplete"),
+        ("curves/cora.jsonl.gz", lambda content: gzip.compress(b""), "line 2, is incomplete"),
+        ("provenance.json", lambda content: b"[", "provenance.json is incomplete"),
     ],
 )
 def test_damage_to_the_text_form_is_a_sentence(name, change, sentence, text):

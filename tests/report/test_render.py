@@ -123,7 +123,7 @@ def test_a_store_tells_of_failures_diagnoses_and_damage(tmp_path):
         assert "1 run failed" in text
     assert "0 runs on 0 data sets." in page(report([]))
     (tmp_path / "studies/diagnoses/torn.json").write_text("{")
-    with pytest.raises(RunError, match=r"torn.json is torn, or not what rade diagnose writes; delete it"):
+    with pytest.raises(RunError, match=r"torn.json is incomplete or was not written by rade diagnose; delete it"):
         read_store(tmp_path)
     with pytest.raises(RunError, match="lacks the curve of validation scores"):
         report([row(0.8, folds=10) | {"history": {}}])
@@ -147,7 +147,7 @@ def test_the_command_writes_and_tells(rade, tmp_path):
     ("arguments", "sentence"),
     [
         (["nowhere"], "error: there is no store at nowhere; rade reproduce makes one"),
-        ([".", "--format", "pdf"], "error: unknown format 'pdf'; there are html, md, tex, csv"),
+        ([".", "--format", "pdf"], "error: unknown format 'pdf'. Known: html, md, tex, csv"),
         ([".", "--tables", "nodes"], "error: unknown table 'nodes'"),
         (["store", "--datasets", "coar"], "error: unknown data set 'coar'; did you mean 'cora'?"),
         (["store", "--datasets", "pubmed"], "error: store holds no finished run on pubmed; rade results STORE merge"),

@@ -4,7 +4,7 @@ import csv
 import errno
 import json
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,10 +14,9 @@ from torch.testing import assert_close
 from rade.commands.predict import decide, table
 from rade.data.splits import FixedSplit
 from rade.errors import EnvironmentFault
-from rade.train import Interrupted, Method, RunError, SettingsError, load_run, resolve, train_run
+from rade.train import Interrupted, RunError, SettingsError, load_run, resolve, train_run
 from rade.train import run as run_module
 from rade.train.folder import refuse_to_lose
-from rade.train.methods import METHODS, NamedMethod
 from rade.train.record import RunRecord
 from rade.train.run import Keeping
 from rade.train.stages import problem_of
@@ -183,9 +182,7 @@ def test_predictions_have_the_score_of_the_best_epoch(method, papers, tmp_path):
     logits = trained.predict(papers)
     assert accuracy(logits[test], papers.graphs[0].y[test]) == result.test
     rows = list(csv.DictReader(table(logits, "multiclass", "node").splitlines()))
-    assert [int(row["node"]) for row in rows] == list(range(400))
     assert [int(row["prediction"]) for row in rows] == logits.argmax(1).tolist()
-    assert abs(sum(float(rows[0][f"probability_{c}"]) for c in range(5)) - 1) < 1e-5
 
 
 def test_predictions_for_graphs_and_by_sampled_neighborhoods(papers, paths, tmp_path):
@@ -210,26 +207,3 @@ def test_predictions_for_graphs_and_by_sampled_neighborhoods(papers, paths, tmp_
 )
 def test_decisions_of_each_kind_of_task(loss, logits, decisions):
     assert decide(torch.tensor(logits), loss)[1] == decisions
-
-
-@dataclass(frozen=True)
-class Small(Method):
-    """Punishes large logits."""
-
-    weight: float = 10.0
-
-    def around(self, net, context):
-        return net
-
-    def penalty(self, net, data, logits):
-        return self.weight * logits.square().mean()
-
-
-def test_a_term_of_the_method_is_part_of_the_loss(papers, tmp_path, monkeypatch):
-    monkeypatch.setitem(METHODS, "small", NamedMethod(Small()))
-    losses = {}
-    for name, options in {"none": {}, "weak": {"weight": 0.0}, "strong": {}}.items():
-        settings = quick("none" if name == "none" else "small", epochs=2, **options)
-        losses[name] = train_run(papers, settings, 0, tmp_path / name).history["loss"]
-    assert losses["weak"] == losses["none"]
-    assert losses["strong"][0] > losses["none"][0]

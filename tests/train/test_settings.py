@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from rade.data import names
-from rade.train import SettingsError, resolve
+from rade.train import SettingsError, resolve, train_run
 from rade.train.methods import METHODS
 from rade.train.protocol import PROTOCOLS, protocol
 from rade.train.settings import make_order, parse_assignment
@@ -15,35 +15,27 @@ def test_every_data_set_has_a_protocol():
     assert set(names()) <= set(protocol())
 
 
-@pytest.mark.parametrize(
-    ("dataset", "backbone", "expected"),
-    [
-        ("cora", "gcn", {"hidden": 512, "epochs": 500, "patience": 100, "batch_size": 0, "layers": 2}),
-        ("cs", "gin-lin", {"hidden": 256, "epochs": 1500}),
-        ("ogbn-arxiv", "gin", {"batch_size": 2048, "eval_batch_size": 4096, "fanouts": (15, 10), "epochs": 2000}),
-        ("mutag", "gin", {"batch_size": 32, "pool": "sum", "layers": 4, "schedule": "step", "patience": 0}),
-        ("ogbg-molhiv", "gat", {"hidden": 300, "batch_size": 32, "pool": "mean", "layers": 5}),
-        ("peptides-func", "gcn", {"optimizer": "adamw", "schedule": "plateau", "batch_size": 128}),
-    ],
-)
-def test_protocol_values(dataset, backbone, expected):
-    settings = resolve(dataset, backbone, "none", "paper").model_dump()
-    assert {name: settings[name] for name in expected} == expected
+PAPER = {"p": 0.5, "rho": 0.5, "penalty": 1.0, "rate_lr": 0.001, "share_view": True}
 
 
 @pytest.mark.parametrize(
-    ("dataset", "method", "options"),
+    ("dataset", "backbone", "method", "fields", "options"),
     [
-        ("cora", "dropout", {"rate": 0.7}),
-        ("cora", "rade-of", {"p": 0.5, "rho": 0.5, "penalty": 1.0, "rate_lr": 0.001, "share_view": True}),
-        ("mutag", "rade-ofs", {"p": 0.5, "rho": 0.5, "penalty": 0.1, "rate_lr": 0.001, "share_view": True}),
-        ("cora", "rade-of-drop", {"p": 0.5, "penalty": 1.0, "rate_lr": 0.001, "share_view": True}),
-        ("cora", "rade-of-fixed", {"p": 0.5, "rho": 0.5, "share_view": True}),
-        ("cora", "none", {}),
+        ("cora", "gcn", "dropout", {"hidden": 512, "epochs": 500, "patience": 100, "batch_size": 0}, {"rate": 0.7}),
+        ("cs", "gin-lin", "none", {"hidden": 256, "epochs": 1500}, {}),
+        ("ogbn-arxiv", "gin", "none", {"batch_size": 2048, "eval_batch_size": 4096, "fanouts": (15, 10)}, {}),
+        ("mutag", "gin", "rade-ofs", {"batch_size": 32, "pool": "sum", "schedule": "step"}, PAPER | {"penalty": 0.1}),
+        ("ogbg-molhiv", "gat", "none", {"hidden": 300, "batch_size": 32, "pool": "mean", "layers": 5}, {}),
+        ("peptides-func", "gcn", "none", {"optimizer": "adamw", "schedule": "plateau", "batch_size": 128}, {}),
+        ("cora", "gat", "rade-of", {"hidden": 256}, PAPER),
+        ("cora", "gcn", "rade-of-drop", {}, {name: value for name, value in PAPER.items() if name != "rho"}),
+        ("cora", "gcn", "rade-of-fixed", {}, {"p": 0.5, "rho": 0.5, "share_view": True}),
     ],
 )
-def test_protocol_options(dataset, method, options):
-    assert resolve(dataset, "gcn", method, "paper").options == options
+def test_the_protocol_of_the_paper(dataset, backbone, method, fields, options):
+    settings = resolve(dataset, backbone, method, "paper")
+    assert {name: settings.model_dump()[name] for name in fields} == fields
+    assert settings.options == options
 
 
 @pytest.mark.parametrize("source", PROTOCOLS)
@@ -113,7 +105,7 @@ value = Smooth(0.5)
 """
 
 
-def test_a_method_of_ones_own_is_named_by_its_module(tmp_path, monkeypatch):
+def test_a_method_of_ones_own_is_named_by_its_module(papers, tmp_path, monkeypatch):
     """Beside the working folder, by class or by value, with its fields as settings; anything else is a sentence."""
     (tmp_path / "own_methods.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
@@ -121,6 +113,10 @@ def test_a_method_of_ones_own_is_named_by_its_module(tmp_path, monkeypatch):
     assert [settings.options for settings in order.settings] == [{}, {"weight": 0.3}, {"weight": 0.3}]
     assert resolve("csbm", "gcn", "own_methods:value").all_options == {"weight": 0.5}
     assert "--method own_methods:Smooth" in order.settings[1].command(0, 1)
+    asked = {"none": {}, "own_methods:Smooth": {"weight": 0.0}, "own_methods:value": {}}
+    plans = [resolve("csbm", "gcn", method, epochs=2, hidden=8, **more) for method, more in asked.items()]
+    plain, weak, strong = (train_run(papers, plan, 0, tmp_path / plan.method[-5:]) for plan in plans)
+    assert plain.history["loss"] == weak.history["loss"] < strong.history["loss"]  # the method's term is part of it
     for name, sentence in {
         "own_methods:Missing": "cannot be imported: module 'own_methods' has no attribute 'Missing'",
         "own_methods:dataclass": "must be a rade.train.Method, got function",

@@ -86,30 +86,22 @@ def test_a_layer_is_registered_with_its_coefficients_or_a_twin(monkeypatch):
     assert "by moments" in str(rade.check(Mine(), X, EDGES))
 
 
-class Mixed(torch.nn.Module):
-    """A layer without moments, called by keyword, between two with."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv, self.other, self.last = pyg.GCNConv(8, 6), pyg.FeaStConv(6, 6), pyg.SAGEConv(6, 6)
-        self.head = torch.nn.Linear(6, 3)
-
-    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
-        x = self.conv(x, edge_index).relu()
-        x = self.other(x, edge_index=edge_index).relu()
-        return self.head(self.last(x, edge_index))
+def mixed() -> torch.nn.Module:
+    """A layer without moments between two with."""
+    convs = pyg.GCNConv(8, 6), pyg.FeaStConv(6, 6), pyg.SAGEConv(6, 3)
+    return pyg.Sequential("x, edge_index", [(conv, "x, edge_index -> x") for conv in convs])
 
 
 def test_layers_without_moments_stand_beside_those_with():
     """They draw pairs of views; rates adapt by the last layer, which has moments. Copies find their class again."""
-    net = seeded(Mixed)
+    net = seeded(mixed)
     plain, model = copy.deepcopy(net).eval(), adapting(net)
     training_step(model, X, EDGES, labels=LABELS)
     model.adapt(X, EDGES)
     assert int(model.rate_state.steps) == 1
     copied = copy.deepcopy(model).eval()
-    assert type(copied.wrapped.other) is type(net.other)
+    assert type(copied.wrapped[1]) is type(net[1])
     for one in (model.eval(), copied):
         torch.testing.assert_close(one(X, EDGES), plain(X, EDGES))
     assert rade.revert(model) is net
-    assert type(net.other) is pyg.FeaStConv
+    assert type(net[1]) is pyg.FeaStConv

@@ -148,18 +148,6 @@ def test_rates_that_move_do_not_fill_the_memory():
     assert len(model._context._distributions) <= 4
 
 
-def test_an_average_learns_beside_its_model():
-    """`AveragedModel` has the mean parameters, its own views, and predicts like any model."""
-    model = trained()
-    average = AveragedModel(model)
-    for _ in range(2):
-        step(model)
-        average.update_parameters(model)
-    assert average(X, EDGES).shape == (len(X), 3)
-    assert not torch.equal(average.train()(X, EDGES), model.train()(X, EDGES))
-    assert not torch.equal(average.module.wrapped.head.weight, model.wrapped.head.weight)
-
-
 def test_reset_parameters_takes_the_rates_along():
     class Resets(Net):
         def reset_parameters(self) -> None:

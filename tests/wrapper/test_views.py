@@ -73,6 +73,11 @@ def test_drops_or_additions_alone(p, rho):
     assert torch.equal(view.kept, view.kept[view.graph.pattern.transposition])  # both directions go together
 
 
+def test_both_directions_may_be_drawn_by_themselves():
+    (view, _) = views_of(wrapped(rule=rade.Constant(0.5, 0.5), views=rade.Views(directed=True)), X, EDGES)
+    assert not torch.equal(view.kept, view.kept[view.graph.pattern.transposition])
+
+
 def test_a_generator_or_the_seed_of_torch_reproduces_a_training():
     before, found = torch.get_rng_state(), [wrapped(seed=seed).train()(X, EDGES) for seed in (0, 0, 1)]
     assert torch.equal(torch.get_rng_state(), before)  # which is left alone

@@ -31,10 +31,8 @@ def test_a_batch_without_its_vector_is_noticed_once():
     model = adapting().train()
     with pytest.warns(UserWarning, match=r"looks like a batch: 5 blocks.*argument named batch"):
         model(data.x, data.edge_index)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model(data.x, data.edge_index)
-        adapting().train()(X, EDGES)
+    model(data.x, data.edge_index)
+    adapting().train()(X, EDGES)
 
 
 def test_what_looks_like_a_batch():
@@ -76,10 +74,8 @@ def test_probabilities_of_a_sigmoid_are_noticed():
         binary_cross_entropy(model.train()(X, EDGES), (normal(NODES, 3) > 0).float()).backward()
         model.adapt()
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for _ in range(9):
-            step()
+    for _ in range(9):
+        step()
     with pytest.warns(UserWarning, match=r"as after a sigmoid.*return logits"):
         step()
 

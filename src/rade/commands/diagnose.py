@@ -1,7 +1,7 @@
 """`rade diagnose`: how RADE's inference changes the flow of information through a graph."""
 
-import hashlib
 import json as jsonlib
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,7 +22,7 @@ def diagnose(
     method: Annotated[str, typer.Option(help="Method it is trained with; see rade train --help.")] = "none",
     epochs: Annotated[int, typer.Option(min=0, max=10**9, help="Epochs it is trained for; 0: not at all.")] = 50,
     p: Annotated[float, typer.Option("--p", help="Drop rate of the views, where the model has none of its own.")] = 0.5,
-    rho: Annotated[float, typer.Option(help="Likewise the add rate, over the edge density.")] = 0.5,
+    rho: Annotated[float, typer.Option(help="The add rate, over the edge density, in the same case.")] = 0.5,
     anchors: Annotated[int, typer.Option(min=1, max=10**6, help="Nodes that sensitivities are taken from.")] = 16,
     partners: Annotated[int, typer.Option(min=1, max=10**6, help="Nodes paired with each for resistances.")] = 8,
     draws: Annotated[int, typer.Option(min=1, max=10**6, help="Noisy graphs per kind and share of noise.")] = 4,
@@ -38,7 +38,7 @@ def diagnose(
 
     Spectral gap, effective resistance and commute time between sampled nodes, sensitivity of a node's representation
     to others by their distance, how often predictions flip under edge noise, and the ratio of Prop. 4, which tells
-    whether additions could stand in for drops. RADE-OF predicts on the clean graph, so its numbers are the clean ones.
+    whether additions could replace drops. RADE-OF predicts on the clean graph, so its numbers are the clean ones.
 
     Examples:
 
@@ -66,7 +66,7 @@ def diagnose(
     found = measure(model, anchors, partners, draws, seed)
     files = [] if out is None else [_keep(found, out)]
     if json:
-        typer.echo(jsonlib.dumps({**found.to_json(), "files": [str(file) for file in files]}, indent=1))
+        typer.echo(jsonlib.dumps({**found, "files": [str(file) for file in files]}, indent=1))
         return
     _show(found)
     for file in files:
@@ -126,52 +126,43 @@ def _of_dataset(
 
 
 def _keep(found: "Diagnosis", store: Path) -> Path:
-    """Write a diagnosis into a store, named by the data set and its content: an equal one replaces itself."""
+    """Write a diagnosis into a folder of results, named by data set and model: one of the same model is replaced."""
     from rade.train.files import save_json
 
-    record = {"format": 1, **found.to_json()}
-    name = hashlib.sha256(jsonlib.dumps(record, sort_keys=True).encode()).hexdigest()[:12]
-    path = store / "studies" / "diagnoses" / f"{found.dataset}-{name}.json"
-    save_json(path, record)
+    name = re.sub(r"\W+", "-", f"{found['dataset']} {found['model']}")
+    path = store / "studies" / "diagnoses" / f"{name}.json"
+    save_json(path, {"format": 1, **found})
     return path
 
 
 def _show(found: "Diagnosis") -> None:
     """Two tables: the operators side by side, and sensitivity by distance."""
+    from rich import box
     from rich.console import Console
 
-    from rade.commands.display import printable
+    from rade.commands.display import lined_up, many, printable
     from rade.report.words import diagnosis, facts, figure, percent
-    from rade.statistics import many
 
-    record, console = found.to_json(), printable(Console(highlight=False, soft_wrap=True))
-    console.print(f"[bold]{found.dataset}[/]: {found.model}", markup=True)
-    console.print(f"{facts(record)}; {many(found.components, 'component')}")
-    for note in found.notes:
+    console = printable(Console(highlight=False, soft_wrap=True))
+    console.print(f"[bold]{found['dataset']}[/]: {found['model']}", markup=True)
+    console.print(f"{facts(found)}; {many(found['components'], 'component')}")
+    for note in found["notes"]:
         console.print(f"note: {note}")
-    both = [found.interchange[name] for name in ("rade-of", "rade-ofs")]
-    lines: list[tuple[str, ...]] = [*diagnosis(record)]
-    lines.append(("κ: 5 %, median, 95 %", *(f"{one.low:.3g}, {one.median:.3g}, {one.high:.3g}" for one in both)))
-    lines.append(("variance made by additions", *(percent(one.added) for one in both)))
-    weights = "" if found.weights == "aggregator" else " (weights of sums: the aggregator's are not symmetric)"
-    console.print(_table(f"inference operators{weights}", ("", *OPERATORS), lines))
+    both = [found["interchange"][name] for name in ("rade-of", "rade-ofs")]
+    lines: list[tuple[str, ...]] = [*diagnosis(found)]
+    quantiles = (", ".join(f"{one[name]:.3g}" for name in ("low", "median", "high")) for one in both)
+    lines += [("κ: 5 %, median, 95 %", *quantiles)]
+    lines += [("variance made by additions", *(percent(one["added"]) for one in both))]
+    weights = "" if found["weights"] == "aggregator" else " (weights of sums: the aggregator's are not symmetric)"
+    look = {"box": box.SIMPLE_HEAD, "title_justify": "left"}
+    console.print(lined_up(("", *OPERATORS), lines, [""], title=f"inference operators{weights}", **look))
     lines = []
-    for clean, ofs in zip(found.operators["clean"].steps, found.operators["rade-ofs"].steps):
-        far = "no path" if clean.distance < 0 else str(clean.distance)
-        lines.append((far, f"{clean.pairs:,}", figure(clean.sensitivity), figure(ofs.sensitivity)))
-    console.print(_table("mean ‖∂h_i/∂h⁰_j‖ by distance", ("distance", "pairs", *OPERATORS), lines))
+    for clean, ofs in zip(found["operators"]["clean"]["steps"], found["operators"]["rade-ofs"]["steps"]):
+        far = "no path" if clean["distance"] < 0 else str(clean["distance"])
+        lines.append((far, f"{clean['pairs']:,}", figure(clean["sensitivity"]), figure(ofs["sensitivity"])))
+    title = "mean ‖∂h_i/∂h⁰_j‖ by distance"
+    console.print(lined_up(("distance", "pairs", *OPERATORS), lines, [], title=title, **look))
     console.print(
         "κ: squared messages of non-neighbors over those of neighbors, per node (Prop. 4); one global rate could "
         "replace drops by additions only if it were the same for all nodes."
     )
-
-
-def _table(title: str, headings: tuple[str, ...], lines: list[tuple[str, ...]]) -> Any:
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left")
-    for heading in headings:
-        table.add_column(heading, justify="right" if heading else "left")
-    for line in lines:
-        table.add_row(*line)
-    return table

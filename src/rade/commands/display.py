@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
@@ -27,7 +28,7 @@ _WIDE = Console(width=1000)
 PATIENCE = 15.0
 # Settings without a meaning where every step takes whole graphs.
 SAMPLING = {"eval_batch_size", "fanouts"}
-# Settings that are told where somebody asked for them.
+# Settings that are shown where somebody asked for them.
 UNUSUAL = {"corrupt", *LATER}
 
 
@@ -39,6 +40,17 @@ def fitting(build: Callable[[Collection[str]], Table], dispensable: Sequence[str
             break
         hidden.append(column)
     return hidden
+
+
+def lined_up(headings: Sequence[str], lines: Iterable[Sequence[str]], left: Collection[str], **look: Any) -> Table:
+    """Lines of text under headings: columns named in `left` to the left, where texts may be broken; others right."""
+    table = Table(**({"box": None, "pad_edge": False, "header_style": "bold"} | look))
+    for heading in headings:
+        text = heading in left
+        table.add_column(heading, justify="left" if text else "right", no_wrap=not text, overflow="fold")
+    for line in lines:
+        table.add_row(*map(escape, line))
+    return table
 
 
 def printable(console: Console, width: int = 1000) -> Console:
@@ -80,7 +92,7 @@ class Display:
         self.task = self.bar.add_task(self.name, total=settings.epochs, values="")
 
     def epoch(self, progress: Progress) -> None:
-        """An epoch has ended; without a bar it is told if the last line is old."""
+        """An epoch has ended; without a bar it is shown if the last line is old."""
         self.bar.update(self.task, completed=progress.epoch, values=describe(progress))
         if self.bar.disable and time.monotonic() - self.told >= PATIENCE:
             self.told = time.monotonic()

@@ -53,7 +53,7 @@ def predict(
     from rade.train.stages import Corruption
 
     if out.is_file() and not overwrite:
-        raise RunError(f"{out} is there already; --overwrite replaces it, or name another file with --out")
+        raise RunError(f"{out} exists already; --overwrite replaces it, or name another file with --out")
     trained = load_run(run)
     data = load(dataset or trained.settings.dataset, data_root)
     corrupt = trained.settings.corrupt if corrupt is None and data.name == trained.settings.dataset else corrupt

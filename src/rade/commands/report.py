@@ -1,9 +1,12 @@
 """`rade report`: tables, tests and pictures from a store of finished runs."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from rade.commands.reproduce import names
 
 
 def report(
@@ -40,7 +43,7 @@ def report(
     """
     import json as jsonlib
 
-    from rade.errors import RadeError
+    from rade.errors import RadeError, unknown
     from rade.experiment.store import usual
     from rade.report import build, read_store, write
     from rade.report.render import check_formats
@@ -48,12 +51,14 @@ def report(
     from rade.report.words import summary
 
     store = usual() if store is None else store
-    formats = check_formats(_names(format))
-    experiments = _experiments(_names(tables or ""))
+    formats = check_formats(names([format]))
+    experiments = _experiments(names([tables or ""]))
     stored = read_store(store)
-    asked = _names(datasets or "")
+    asked = names([datasets or ""])
     if asked:
-        _check_datasets(asked, {run.settings["dataset"] for run in stored.runs}, experiments)
+        known = {run.settings["dataset"] for run in stored.runs}.union(*(one.datasets for one in experiments))
+        for name in set(asked) - known:
+            raise unknown("data set", name, sorted(known))
         stored, experiments = only(stored, experiments, asked)
     if not stored.runs and not stored.failures and not stored.diagnoses:
         way = "rade results STORE merge FOLDER takes in what rade train --out FOLDER left"
@@ -68,25 +73,11 @@ def report(
     typer.echo(f"in {out}: {', '.join(file.name for file in files)}")
 
 
-def _names(text: str) -> list[str]:
-    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-
-
-def _check_datasets(asked: list[str], stored: set[str], experiments: list[Any]) -> None:
-    """Refuse a name that neither the store nor a table knows."""
-    from rade.errors import unknown
-
-    known = sorted(stored | {name for experiment in experiments for name in experiment.datasets})
-    for name in asked:
-        if name not in known:
-            raise unknown("data set", name, known)
-
-
-def _experiments(names: list[str]) -> list[Any]:
+def _experiments(names: Sequence[str]) -> list[Any]:
     """The tables asked for, else all."""
     from rade.experiment import table
     from rade.report.tables import reading_order
 
     if names:
-        return [table.find(name) for name in names]
+        return [table.load(name) for name in names]
     return reading_order([table.load(name) for name in table.names()])

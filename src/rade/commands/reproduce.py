@@ -111,7 +111,8 @@ def _tasks(tables: list[str], wish: Wish, data_root: Path | None, download: bool
 
     from rade.data import DataError, load
     from rade.experiment.plan import Facts, plan, select
-    from rade.experiment.table import cells, find
+    from rade.experiment.table import cells
+    from rade.experiment.table import load as load_table
     from rade.train.record import origin
 
     @cache
@@ -119,7 +120,7 @@ def _tasks(tables: list[str], wish: Wish, data_root: Path | None, download: bool
         dataset = load(name, data_root, download=download)
         return Facts(origin(dataset), dataset.folds)
 
-    found = [find(name) for name in dict.fromkeys(tables)]
+    found = [load_table(name) for name in dict.fromkeys(tables)]
     tasks, problems = plan(select((cell for table in found for cell in cells(table)), wish), wish, facts)
     if not tasks:
         raise DataError(problems[0])
@@ -129,17 +130,16 @@ def _tasks(tables: list[str], wish: Wish, data_root: Path | None, download: bool
 def _show_plan(grid: Grid, console: Console, problems: list[str], store: Path) -> None:
     """A table of cells, then the total."""
     from rich.markup import escape
-    from rich.table import Table
 
-    from rade.commands.display import many, printable
+    from rade.commands.display import lined_up, many, printable
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("table", "data set", "backbone", "row", "runs", "in store"):
-        table.add_column(heading, no_wrap=True, justify="right" if heading in ("runs", "in store") else "left")
+    words = ("table", "data set", "backbone", "row")
+    lines = []
     for task in grid.tasks:
         cell, runs = task.cell, len(task.jobs)
-        counts = (str(runs), str(runs - grid.missing(task)))
-        table.add_row(*map(escape, (cell.experiment.name, cell.dataset, cell.backbone, cell.row.name)), *counts)
+        named = (cell.experiment.name, cell.dataset, cell.backbone, cell.row.name)
+        lines.append((*named, str(runs), str(runs - grid.missing(task))))
+    table = lined_up((*words, "runs", "in store"), lines, words)
     printable(console).print(table)
     for problem in problems:
         console.print(escape(f"cannot run {problem}"))

@@ -101,17 +101,10 @@ def _datasets(given: list[str] | None) -> tuple[str, ...]:
 def _print_table(lines: list[dict[str, str]], total: str) -> None:
     """One line per run, or per kind of run."""
     from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
 
-    from rade.commands.display import printable
+    from rade.commands.display import lined_up, printable
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in lines[0] if lines else ():
-        text = name in _LEFT
-        table.add_column(name, justify="left" if text else "right", no_wrap=not text, overflow="fold")
-    for line in lines:
-        table.add_row(*(escape(value) for value in line.values()))
+    table = lined_up(list(lines[0]) if lines else [], [list(line.values()) for line in lines], _LEFT)
     printable(Console(highlight=False), width=240).print(table)
     typer.echo(total)
 
@@ -131,28 +124,31 @@ def _single(record: RunRecord) -> dict[str, str]:
 
 
 def means(records: list[RunRecord]) -> list[dict[str, str]]:
-    """Runs that differ by their seed only, together; settings that differ from others or the protocol are told."""
+    """Runs that differ by their seed only, together; settings that differ from others or the protocol are shown."""
     from statistics import mean, stdev
 
     groups: dict[str, list[RunRecord]] = {}
+    rivals: dict[tuple[str, ...], dict[str, set[str]]] = {}  # the values of each setting in a cell
     for record in records:
-        groups.setdefault(jsonlib.dumps(_kind(record), sort_keys=True), []).append(record)
-    kinds = [jsonlib.loads(kind) for kind in groups]
-    rivals: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for kind in kinds:
-        rivals.setdefault(tuple(kind[name] for name in _CELL), []).append(kind)
+        kind = _kind(record)
+        groups.setdefault(jsonlib.dumps(kind, sort_keys=True), []).append(record)
+        values = rivals.setdefault(_cell(kind), {})
+        for name, value in kind.items():
+            values.setdefault(name, set()).add(str(value))
     lines = []
-    for kind, group in zip(kinds, groups.values()):
-        others = rivals[tuple(kind[name] for name in _CELL)]
-        varied = {name for name in kind if any(other.get(name) != kind[name] for other in others)}
-        line = {name: str(kind[name]) for name in _CELL}
-        line["settings"] = _words(kind, varied | changed(group[0]))
+    for group in groups.values():
+        kind = _kind(group[0])
+        varied = {name for name, values in rivals[_cell(kind)].items() if len(values) > 1}
+        line = dict(zip(_CELL, _cell(kind))) | {"settings": _words(kind, varied | changed(group[0]))}
         for name, scores in {"val": [one.val for one in group], "test": [one.test for one in group]}.items():
             spread = f" ± {100 * stdev(scores):.2f}" if len(scores) > 1 else ""
             line[name] = f"{100 * mean(scores):.2f}{spread}"
-        line |= {"runs": str(len(group)), "seconds": f"{mean(one.timing.seconds for one in group):.1f}"}
-        lines.append(line)
+        lines.append(line | {"runs": str(len(group)), "seconds": f"{mean(one.timing.seconds for one in group):.1f}"})
     return sorted(lines, key=lambda line: tuple(line.values())[:5])
+
+
+def _cell(kind: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(str(kind[name]) for name in _CELL)
 
 
 def changed(record: RunRecord) -> set[str]:

@@ -106,7 +106,7 @@ def train(
     from rade.train.settings import parse_assignment, read_config
 
     if resume and overwrite:
-        raise SettingsError("--resume and --overwrite contradict each other: one keeps what is there, one replaces it")
+        raise SettingsError("--resume and --overwrite contradict each other: one keeps results, one replaces them")
     asked: dict[str, Any] = read_config(config) if config else {}
     for text in set_ or []:
         asked |= parse_assignment(text)
@@ -200,8 +200,8 @@ def _check_knows_noise(order: Order) -> None:
     names = [settings.method for settings in order.settings]
     if not any("noise_q" in find_method(name).value.options for name in names):
         raise SettingsError(
-            f"{', '.join(names)} cannot be told of noise in training, RADE can: --method rade-of, or rade-of-fixed "
-            "--p 0 --rho 0 for noise alone; rade predict --noise undoes it for any method"
+            f"{', '.join(names)} cannot undo noise in training: take --method rade-of, or rade-of-fixed --p 0 --rho 0 "
+            "for noise alone; rade predict --noise undoes it for any method"
         )
 
 

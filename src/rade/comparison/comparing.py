@@ -8,7 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache, partial
 from os import PathLike
 from pathlib import Path
@@ -188,12 +188,16 @@ class OwnPlan(Plan):
 
 @dataclass(eq=False)
 class Work:
-    """All that decides the runs of a comparison; it travels to other processes whole."""
+    """All that decides the runs of a comparison; it travels to other processes whole.
+
+    identities: of the jobs whose keys were asked for.
+    """
 
     make_net: Callable[[], Module]
     problem: OwnProblem
     methods: dict[str, Method]
     training: Training
+    identities: dict[Job, str] = field(default_factory=dict)
 
     def rehearse(self) -> None:
         """One step of every method, so that what cannot work says so before training; it also tells the task."""
@@ -218,8 +222,8 @@ class Work:
             warnings.simplefilter("ignore")
             return train(self.problem, partial(self.learner, method), self.plan(job), seed)
 
-    def plan(self, job: Job, name: str = "") -> OwnPlan:
-        """How a job is trained; name: its identity."""
+    def plan(self, job: Job) -> OwnPlan:
+        """How a job is trained."""
         training, whole = self.training, self.problem.level == "node"
         return OwnPlan(
             dataset=self.problem.name,
@@ -235,13 +239,8 @@ class Work:
             eval_batch_size=0,
             fanouts=(),
             device=str(self.problem.labels.device),
-            identity=name or self.identities.get(job, ""),
+            identity=self.identities.get(job, ""),
         )
-
-    @cached_property
-    def identities(self) -> dict[Job, str]:
-        """Those of the jobs whose keys were asked for."""
-        return {}
 
     def key(self, job: Job) -> str:
         """The name of a run in a store: data, training, the model under its method as it is before the first step."""

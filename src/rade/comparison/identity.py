@@ -42,10 +42,9 @@ def described(value: Any, depth: int = 0) -> str:
         return f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{deeper(name)}: {deeper(item)}' for name, item in value.items())}}}"
-    if isinstance(value, (list, tuple)):
-        return f"{_name(kind)}({', '.join(map(deeper, value))})"
-    if isinstance(value, (set, frozenset)):
-        return f"{_name(kind)}({', '.join(sorted(map(deeper, value)))})"
+    if isinstance(value, (list, tuple, set, frozenset)):
+        found = map(deeper, value)
+        return f"{_name(kind)}({', '.join(sorted(found) if isinstance(value, (set, frozenset)) else found)})"
     if isinstance(value, partial):
         return f"partial({deeper((value.func, value.args, value.keywords))})"
     if isinstance(value, (type, FunctionType, MethodType, BuiltinFunctionType)):
@@ -81,7 +80,7 @@ def _is_filled(cell: Any) -> bool:
 
 
 def _code(code: CodeType) -> str:
-    """What a function does, without where it stands."""
+    """What a function does, without where it is defined."""
     consts = [_code(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
     return f"{code.co_code.hex()} {code.co_names} {consts}"
 
@@ -109,7 +108,5 @@ def _is_known(value: Any) -> bool:
 def _numbers(value: torch.Tensor) -> str:
     if isinstance(value, UninitializedParameter):
         return "waits"
-    dense = value.detach().cpu()
-    dense = (dense.to_dense() if dense.layout != torch.strided else dense).contiguous()
-    whole = dense.view(torch.uint8) if dense.dtype == torch.bfloat16 else dense
+    whole = value.detach().cpu().to_dense().contiguous().reshape(-1).view(torch.uint8)
     return f"{value.dtype} {tuple(value.shape)} {hashlib.sha256(whole.numpy().tobytes()).hexdigest()}"

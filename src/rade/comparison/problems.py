@@ -151,11 +151,7 @@ def _catalogued(data: Dataset) -> OwnProblem:
     first = split_of(data, 0, 0)
     # Random splits share most of their training items; official ones are what they are.
     ratio = len(first.test) / len(first.train) if isinstance(data.splits, RandomSplit) else 0.0
-    return _own(data.name, data.level, graphs, labels, partial(_run_split, data), ratio, data.density)
-
-
-def _run_split(data: Dataset, run: int) -> Split:
-    return split_of(data, run, 0)
+    return _own(data.name, data.level, graphs, labels, partial(split_of, data, seed=0), ratio, data.density)
 
 
 def _each(data: Any) -> Iterator[Data]:
@@ -190,7 +186,7 @@ def _nodes(data: Data) -> OwnProblem:
         shared = int(torch.logical_and(*masks).any(1).sum())
         if shared:
             raise ValueError(
-                f"{one}_mask and {other}_mask share {shared} nodes, so scores would say nothing; parts must be apart"
+                f"{one}_mask and {other}_mask share {shared} nodes, so scores would say nothing; parts must be disjoint"
             )
     return _own("own graph", "node", (data,), _rows(data.y), partial(_masked, data), 0.0)
 

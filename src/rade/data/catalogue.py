@@ -1,6 +1,5 @@
 """What is known about every data set before any file is opened; the facts are in ``catalogue.toml``."""
 
-import difflib
 import re
 import sys
 from collections.abc import Mapping
@@ -10,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from rade.errors import RadeError
+from rade.errors import RadeError, did_you_mean
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -82,9 +81,7 @@ def resolve(name: str) -> Entry:
     spellings, key = _spellings(), _plain(name)
     if key in spellings:
         return catalogue()[spellings[key]]
-    close = difflib.get_close_matches(key, spellings, n=1, cutoff=0.6)
-    hint = f"; did you mean '{spellings[close[0]]}'?" if close else "."
-    raise DataError(f"unknown data set '{name}'{hint} Known names: {', '.join(names())}")
+    raise DataError(f"unknown data set '{name}'{did_you_mean(name, names())} Known: {', '.join(names())}")
 
 
 @cache

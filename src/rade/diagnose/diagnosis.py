@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -37,64 +37,7 @@ LEVELS = (0.1, 0.3, 0.6)  # of edge noise
 KINDS = {"drop": (1, 0), "add": (0, 1), "both": (1, 1)}
 ROUNDING = 1e-9  # two products that should be equal may differ by so much of their size
 
-
-@dataclass(frozen=True)
-class Step:
-    """All sampled pairs at one distance, −1 for those that no path connects."""
-
-    distance: int
-    pairs: int
-    sensitivity: float  # mean ‖∂h_i/∂h⁰_j‖
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One operator: its gap, resistances and commute times (means over pairs), sensitivities, flips."""
-
-    gap: float | None
-    gap_largest: float | None  # of the largest component alone, where there are several
-    resistance: float | None
-    commute: float | None
-    steps: tuple[Step, ...]
-    beyond: float | None  # share of the sensitivity from further away than there are layers
-    flips: dict[str, dict[str, float]]  # share of predictions that differ from those on the graph itself
-
-
-@dataclass(frozen=True)
-class Interchange:
-    """κ_i = Σ_{j∉N(i)} m̃_ij² / Σ_{j∈N(i)} m_ij² over nodes: one value for all would let additions replace drops.
-
-    low, high: 5 % and 95 % quantiles. added: the share of all logit variance that additions make.
-    """
-
-    low: float
-    median: float
-    high: float
-    added: float | None
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """What was found, in plain values."""
-
-    dataset: str
-    model: str
-    nodes: int
-    edges: int
-    graphs: int
-    components: int
-    layers: int
-    p: float
-    q: float
-    apart: float  # share of sampled pairs that no path connects
-    weights: str  # whose weights the network has: the aggregator's, or the sum's
-    operators: dict[str, Measured]
-    interchange: dict[str, Interchange]
-    notes: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, all finite."""
-        return asdict(self)
+Diagnosis = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,47 +150,57 @@ def _traced(net: nn.Module, layers: nn.Module, *args: Any) -> Trace:
 
 
 def diagnose(subject: Subject, anchors: int = 16, partners: int = 8, draws: int = 4, seed: int = 0) -> Diagnosis:
-    """Measure a subject: from so many anchors, to so many partners of each, with so many draws of noise.
+    """What is found of a subject: from so many anchors, to so many partners of each, with so many draws of noise.
 
-    RADE-OF's inference is the clean one and measured once.
+    ``operators`` holds what was measured of the clean operator, RADE-OF's and RADE-OFS's; ``interchange`` Prop. 4's
+    ratios; ``apart`` the share of sampled pairs that no path connects; ``weights`` whose weights the network has, the
+    aggregator's or the sum's; ``notes`` what was sampled. All values are plain, and finite or None.
     """
     graph, notes = subject.graph, list(subject.notes)
     if graph.num_nodes > anchors:
         notes.append(f"sensitivity and resistance from {anchors} of {graph.num_nodes:,} nodes, drawn at random")
     chosen = Sample.of(graph, anchors, partners, torch.Generator().manual_seed(seed))
-    found: dict[str, Measured] = {}
+    found: dict[str, dict[str, Any]] = {}
     for name in ("clean", *VARIANTS):
-        if "clean" in found and measures.is_local(subject.operator(name, graph)):
-            found[name] = found["clean"]
-            continue
-        whole = subject.network(name, graph, torch.arange(graph.num_nodes))
-        resistance = measures.effective_resistance(whole, chosen.source, chosen.target)
-        commute = resistance * whole.volume.expand(graph.num_nodes)[chosen.source]
-        found[name] = Measured(
-            *_gaps(subject, name),
-            _mean(resistance),
-            _mean(commute),
-            *_sensitivity(subject, name, chosen, seed, notes),
-            _flips(subject, name, draws, seed),
-        )
+        known = "clean" in found and measures.is_local(subject.operator(name, graph))  # RADE-OF infers as the clean
+        found[name] = found["clean"] if known else _measured(subject, name, chosen, draws, seed, notes)
     views = subject.views_of(graph)
     pairs = int(chosen.inside.sum()) - chosen.anchors.numel()
-    return Diagnosis(
-        dataset=subject.dataset,
-        model=subject.model,
-        nodes=graph.num_nodes,
-        edges=graph.num_edges,
-        graphs=graph.num_graphs,
-        components=int(measures.components(graph).max()) + 1,
-        layers=len(subject.net.convolutions),
-        p=number(views.rates.p),
-        q=number(views.rates.q),
-        apart=float((chosen.inside & (chosen.distance < 0)).sum()) / max(pairs, 1),
-        weights="aggregator" if subject.symmetric else "sum",
-        operators=found,
-        interchange={name: _interchange(subject, replace(views, variant=one)) for name, one in VARIANTS.items()},
-        notes=tuple(dict.fromkeys(notes)),
-    )
+    return {
+        "dataset": subject.dataset,
+        "model": subject.model,
+        "nodes": graph.num_nodes,
+        "edges": graph.num_edges,
+        "graphs": graph.num_graphs,
+        "components": int(measures.components(graph).max()) + 1,
+        "layers": len(subject.net.convolutions),
+        "p": number(views.rates.p),
+        "q": number(views.rates.q),
+        "apart": float((chosen.inside & (chosen.distance < 0)).sum()) / max(pairs, 1),
+        "weights": "aggregator" if subject.symmetric else "sum",
+        "operators": found,
+        "interchange": {name: _interchange(subject, replace(views, variant=one)) for name, one in VARIANTS.items()},
+        "notes": list(dict.fromkeys(notes)),
+    }
+
+
+def _measured(subject: Subject, name: str, chosen: Sample, draws: int, seed: int, notes: list[str]) -> dict[str, Any]:
+    """One operator: gaps, means over pairs of resistances and commute times, sensitivities by distance, flips."""
+    graph = subject.graph
+    whole = subject.network(name, graph, torch.arange(graph.num_nodes))
+    resistance = measures.effective_resistance(whole, chosen.source, chosen.target)
+    commute = resistance * whole.volume.expand(graph.num_nodes)[chosen.source]
+    gap, largest = _gaps(subject, name)
+    steps, beyond = _sensitivity(subject, name, chosen, seed, notes)
+    return {
+        "gap": gap,
+        "gap_largest": largest,  # of the largest component alone, where there are several
+        "resistance": _mean(resistance),
+        "commute": _mean(commute),
+        "steps": steps,  # distance −1: no path
+        "beyond": beyond,  # share of the sensitivity from further away than there are layers
+        "flips": _flips(subject, name, draws, seed),  # share of predictions that differ from those without noise
+    }
 
 
 def _mean(values: Tensor) -> float | None:
@@ -274,23 +227,23 @@ def _gaps(subject: Subject, name: str) -> tuple[float | None, float | None]:
 
 def _sensitivity(
     subject: Subject, name: str, chosen: Sample, seed: int, notes: list[str]
-) -> tuple[tuple[Step, ...], float | None]:
+) -> tuple[list[dict[str, Any]], float | None]:
     """Pairs and mean ‖∂h_i/∂h⁰_j‖ by distance, and the share of the sum that comes from beyond the layers' reach."""
     graph, width = subject.graph, subject.x.size(1)
     unprojected = subject.x.layout != torch.strided and not list(subject.net.encoder.children())
     if unprojected and graph.num_nodes * width > WIDEST:
         notes.append(f"no sensitivities: {width:,} sparse features enter the first layer as they are")
-        return (), None
+        return [], None
     draws = torch.Generator().manual_seed(seed)
     norms = measures.jacobian_norms(subject.net, subject.x, subject.operator(name, graph), chosen.anchors, draws)
     distance, inside = chosen.distance, chosen.inside
     steps = []
     for far in torch.unique(distance[inside]).tolist():
         at = inside & (distance == far)
-        steps.append(Step(far, int(at.sum()), float(norms[at].mean())))
+        steps.append({"distance": far, "pairs": int(at.sum()), "sensitivity": float(norms[at].mean())})
     far_away = inside & ((distance > len(subject.net.convolutions)) | (distance < 0))
     total = norms[inside].sum().clamp(min=torch.finfo(norms.dtype).tiny)
-    return tuple(steps), float(norms[far_away].sum() / total)
+    return steps, float(norms[far_away].sum() / total)
 
 
 @torch.no_grad()
@@ -312,12 +265,13 @@ def _flips(subject: Subject, name: str, draws: int, seed: int) -> dict[str, dict
 
 
 @torch.no_grad()
-def _interchange(subject: Subject, views: Distribution) -> Interchange:
-    """Prop. 4's ratio of the messages that the last convolution sends on the clean graph, and the additions' share."""
+def _interchange(subject: Subject, views: Distribution) -> dict[str, float | None]:
+    """Prop. 4's κ of the messages that the last convolution sends: quantiles, and the additions' share of variance."""
     entered = measures.passed(subject.net, subject.x, Adjacency(subject.graph))[1]
     last = _traced(subject.net, subject.net.convolutions[-1], entered, subject.graph).last
     sent = LogitMessages(last.coefficients, last.pushed(subject.net.head.weight))
     kappa = measures.ratios(to_anybody(sent.per_head).sum(1), views)
     low, median, high = torch.quantile(kappa, torch.tensor([0.05, 0.5, 0.95], dtype=kappa.dtype)).tolist()
     found = variance(sent, views)
-    return Interchange(low, median, high, _mean((found.add.sum() / found.total.sum())[None]))
+    added = _mean((found.add.sum() / found.total.sum())[None])
+    return {"low": low, "median": median, "high": high, "added": added}

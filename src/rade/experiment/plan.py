@@ -72,7 +72,7 @@ class Wish:
             raise SettingsError(f"seeds must be at least 1, got {self.seeds}")
         for name in self.overrides:
             if name in _OURS:
-                raise SettingsError(f"--set {name} has no use here; it is {_OURS[name]} that decides it")
+                raise SettingsError(f"--set {name} has no effect here; {_OURS[name]} decides it")
 
 
 def select(cells: Iterable[Cell], wish: Wish) -> list[Cell]:

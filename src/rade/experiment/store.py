@@ -193,7 +193,7 @@ class TextStore(Store):
 
     @contextmanager
     def _whole(self, name: str, place: str = "") -> Iterator[bytes]:
-        """The content of a file; what it holds that rade does not write is told with its place."""
+        """The content of a file; what it holds that rade does not write is reported with its place."""
         path = self.path / name
         try:
             yield b"" if place else path.read_bytes()
@@ -202,7 +202,7 @@ class TextStore(Store):
         except OSError as error:
             raise RunError(f"cannot read {path}: {error.strerror or error}") from None
         except (EOFError, ValueError, LookupError, TypeError, AttributeError, zlib.error):
-            raise RunError(f"{path}{place} is torn, lacks what it should hold, or was not written by rade") from None
+            raise RunError(f"{path}{place} is incomplete or was not written by rade") from None
 
 
 def open_store(path: str | Path) -> Store:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
@@ -161,9 +162,9 @@ def rows_of(x: Tensor, rows: Tensor) -> Tensor:
     return torch.sparse_csr_tensor(pointer, column, values, shape, check_invariants=False)
 
 
-def without_autocast(device: torch.device) -> torch.autocast:
+def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     """Mixed precision off: products of sparse matrices know none, and corrections cancel, which bfloat16 cannot."""
-    return torch.autocast(device.type, enabled=False)
+    return torch.autocast(device.type, enabled=False) if torch.is_autocast_enabled(device.type) else nullcontext()
 
 
 class _Product(torch.autograd.Function):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from rade.distribution import Distribution, number
+from rade.distribution import Distribution
 from rade.graph.graph import Graph
 
 # Which neighbor or non-neighbor is already counted in c.
@@ -77,8 +77,11 @@ class Integral:
         again = torch.is_grad_enabled() and (p.requires_grad or q.requires_grad)
         weight, gone = self.weight(p, q) if again else self.here, self.gone
         in_p, in_q = weight * (gone / (1.0 + (p - 1.0) * gone)), weight * (gone / (1.0 - q * gone))
-        scaled = [self._power(s) for s in powers]
-        return [(self.a * (in_p * one).sum(-1), -self.b * (in_q * one).sum(-1)) for one in scaled]
+        found = []
+        for s in powers:
+            scaled = self._power(s)
+            found.append((self.a * (in_p * scaled).sum(-1), -self.b * (in_q * scaled).sum(-1)))
+        return found
 
     def _power(self, s: float) -> Tensor:
         return self.t.pow(s) / math.gamma(s)
@@ -91,13 +94,14 @@ class _InverseMoments(torch.autograd.Function):
     def forward(ctx: Any, p: Tensor, q: Tensor, integral: Integral, powers: tuple[float, ...]) -> tuple[Tensor, ...]:
         ctx.integral, ctx.powers = integral, powers
         ctx.save_for_backward(p, q)
-        return tuple(value.clone() for value in integral.values(powers))  # what is kept has no derivatives
+        return tuple(map(torch.clone, integral.values(powers)))  # what is kept has no derivatives
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        slopes = ctx.integral.slopes(ctx.powers, *ctx.saved_tensors)
-        along = [[(slope * gradient).sum() for slope in pair] for pair, gradient in zip(slopes, gradients)]
-        in_p, in_q = (cast(Tensor, sum(parts)) for parts in zip(*along))
+        p, q = ctx.saved_tensors
+        in_p, in_q = torch.zeros_like(p), torch.zeros_like(q)
+        for (by_p, by_q), gradient in zip(ctx.integral.slopes(ctx.powers, p, q), gradients):
+            in_p, in_q = in_p + (by_p * gradient).sum(), in_q + (by_q * gradient).sum()
         return in_p, in_q, None, None
 
 
@@ -135,12 +139,13 @@ class RandomDegree:
 
     def exact(self, distribution: Distribution, powers: tuple[float, ...]) -> list[Tensor]:
         """E[X^−s] for each power by quadrature; differentiable in the rates."""
-        p, q = distribution.rates.p, distribution.rates.q
-        integral = self.integral(number(p), number(q))
-        if not isinstance(p, Tensor) and not isinstance(q, Tensor):
+        rates = distribution.rates
+        integral = self.integral(*rates.numbers)
+        if not isinstance(rates.p, Tensor) and not isinstance(rates.q, Tensor):
             return integral.values(powers)
-        rates = (torch.as_tensor(rate, dtype=torch.double, device=self.a.device) for rate in (p, q))
-        return list(_InverseMoments.apply(*rates, integral, powers))  # type: ignore[no-untyped-call]
+        p = torch.as_tensor(rates.p, dtype=torch.double, device=self.a.device)
+        q = torch.as_tensor(rates.q, dtype=torch.double, device=self.a.device)
+        return list(_InverseMoments.apply(p, q, integral, powers))  # type: ignore[no-untyped-call]
 
     def delta(self, distribution: Distribution, powers: tuple[float, ...]) -> list[Tensor]:
         """By the paper's expansion."""
@@ -159,7 +164,8 @@ def degree_tables(
         cache[counted] = RandomDegree.of(distribution.graph, counted)
     degree: RandomDegree = cache[counted]
     method = degree.exact if distribution.correction.moments == "exact" else degree.delta
-    return list(zip(*(value.to(dtype).unbind(0) for value in method(distribution, powers))))
+    found = torch.stack(method(distribution, powers), 1).to(dtype)  # [G, powers, U]
+    return list(map(torch.unbind, found))
 
 
 def degree_moments(

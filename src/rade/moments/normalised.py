@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,10 +14,21 @@ from rade.graph.graph import Graph
 from rade.moments.base import Coefficients, Moments, RateFactors, Slopes, Weights
 from rade.moments.degrees import EDGE, LOOP, NONEDGE, degree_moments, degree_tables, one_more
 from rade.moments.denoise import Observed, signed_pairs
-from rade.sums import Sums, over_nonedges_by_degree
+from rade.sums import LowRank, Sums, over_nonedges_by_degree
 from rade.views import View
 
 Powers = tuple[Tensor, Tensor]  # f = E[d'^−a] and u = E[d'^−2a], [U] each
+
+
+class Given(NamedTuple):
+    """Moments of the degrees of a pair's target and of its source, given that the pair is present, and of the loop.
+
+    At the source the pair counts only if both directions are one.
+    """
+
+    edge: tuple[Powers, Powers]
+    nonedge: tuple[Powers, Powers]
+    loop: Tensor  # [n] its mean coefficient
 
 
 class Normalised(Coefficients):
@@ -38,20 +49,28 @@ class Normalised(Coefficients):
         super().__init__(graph, dtype)
         self.a, self.b, self.loop, self.gain = a, b, loop, gain
 
+    @classmethod
+    def of(cls, graph: Graph, *numbers: Any) -> Normalised:
+        """The coefficients of a dtype and numbers, as the constructor takes them; the same object for all layers."""
+        found: Normalised | None = graph.cache.get((cls, numbers))
+        if found is None:
+            found = graph.cache[cls, numbers] = cls(graph, *numbers)
+        return found
+
     @staticmethod
     def sum(graph: Graph, dtype: torch.dtype) -> Normalised:
         """α_ij = 1."""
-        return _once(graph, (dtype, 0.0, 0.0))
+        return Normalised.of(graph, dtype, 0.0, 0.0)
 
     @staticmethod
     def mean_of(graph: Graph, dtype: torch.dtype, loop: float = 0.0, gain: float = 1.0) -> Normalised:
         """α_ij = 1/d_i; with a loop that counts in d, that of Cluster-GCN."""
-        return _once(graph, (dtype, 1.0, 0.0, loop, gain))
+        return Normalised.of(graph, dtype, 1.0, 0.0, loop, gain)
 
     @staticmethod
     def symmetric(graph: Graph, dtype: torch.dtype, loop: float = 1.0) -> Normalised:
         """α_ij = 1/√(d_i d_j)."""
-        return _once(graph, (dtype, 0.5, 0.5, loop))
+        return Normalised.of(graph, dtype, 0.5, 0.5, loop)
 
     @cached_property
     def key(self) -> Hashable | None:
@@ -59,7 +78,7 @@ class Normalised(Coefficients):
         return (self.dtype, self.a, self.b, self.loop, self.gain) if type(self) is Normalised else None
 
     def clean(self) -> Weights:
-        target, source, loop = self._of_degrees(self.graph.degree)
+        target, source, loop = self._at_nodes
         return Weights(self._ends(target, source), loop, self.nothing_added())
 
     def on(self, view: View) -> Weights:
@@ -73,27 +92,34 @@ class Normalised(Coefficients):
     def mean(self, distribution: Distribution) -> Moments:
         """(1−p) f_i f_j on edges, q f_i f_j on non-edges, gain · loop · E[d'^−(a+b)] on loops."""
         p, q = distribution.rates.p, distribution.rates.q
-        (target, _), (source, _) = self._given(distribution, EDGE)
+        if self.a == self.b == 0.0:
+            return self._alike(1.0 - p, q)
+        given = self.once(distribution, "degrees", partial(self._given, distribution))
+        (target, _), (source, _) = given.edge
         edges = ((1.0 - p) * self._pairs(target, source)).index_select(0, self.graph.edge_classes[2])
-        (target, _), (source, _) = self._given(distribution, NONEDGE)
-        nonedges = over_nonedges_by_degree(self.graph, q * target[:, None], source[:, None])
-        return Moments(edges, self._mean_loop(distribution), nonedges)
+        (target, _), (source, _) = given.nonedge
+        return Moments(edges, given.loop, over_nonedges_by_degree(self.graph, q * target[:, None], source[:, None]))
 
     def variance(self, distribution: Distribution) -> Moments:
         """π [v_i u_j + f_i² (v_j + (1−π) f_j²)] with v = u − f²: no difference of nearly equal numbers."""
         p, q = distribution.rates.p, distribution.rates.q
-        left, right = second_moment(*self._given(distribution, EDGE), p)
+        if self.a == self.b == 0.0:
+            return self._alike(p * (1.0 - p), q * (1.0 - q))
+        given = self.once(distribution, "degrees", partial(self._given, distribution))
+        left, right = second_moment(*given.edge, p)
         edges = ((1.0 - p) * self._pairs(left, right).sum(-1)).index_select(0, self.graph.edge_classes[2])
-        left, right = second_moment(*self._given(distribution, NONEDGE), 1.0 - q)
+        left, right = second_moment(*given.nonedge, 1.0 - q)
         return Moments(edges, self.no_loop(), over_nonedges_by_degree(self.graph, q * left, right))
 
     def ratio(self, distribution: Distribution) -> tuple[Tensor, Tensor]:
         """c_i c_j / (1−p) with c = d^−a/f, per pair of degrees."""
-        target, source, _ = self._of_degrees(self.graph.degree_classes[0])
-        (f, _), (fs, _) = self._given(distribution, EDGE)
+        if self.a == self.b == 0.0:
+            return self.everywhere(1.0 / (1.0 - distribution.rates.p), self.graph.pattern.size), self.no_loop()
+        given = self.once(distribution, "degrees", partial(self._given, distribution))
+        (target, source, _), ((f, _), (fs, _)) = self._of_classes, given.edge
         pairs = self._pairs(target / f, source / torch.where(fs > 0, fs, 1.0)) / (1.0 - distribution.rates.p)
-        clean, mean = self._of_degrees(self.graph.degree)[2], self.expected(distribution).loop
-        return pairs.index_select(0, self.graph.edge_classes[2]), clean / torch.where(mean != 0, mean, 1.0)
+        loop = self._at_nodes[2] / torch.where(given.loop != 0, given.loop, 1.0)
+        return pairs.index_select(0, self.graph.edge_classes[2]), loop
 
     def denoised(self, observed: Observed) -> Sums:
         """Signed pairs, normalised by estimated clean degrees; a plain sum needs none and is unbiased."""
@@ -106,7 +132,8 @@ class Normalised(Coefficients):
         """The variance where α'_ij = α'_ji; else π(1−π) f_i f_j, since the endpoint degrees are independent."""
         if self.a == self.b:
             return self.varying(distribution)
-        q, (f, _) = distribution.rates.q, self._given(distribution, NONEDGE)[0]
+        given = self.once(distribution, "degrees", partial(self._given, distribution))
+        q, (f, _) = distribution.rates.q, given.nonedge[0]
         nonedges = over_nonedges_by_degree(self.graph, q * (1.0 - q) * f[:, None], f[:, None])
         return Moments(super().covariance(distribution).edges, self.no_loop(), nonedges)
 
@@ -134,30 +161,38 @@ class Normalised(Coefficients):
         power = -1 if distribution.variant.corrects else 1
         return lambda rates: (rates.p * (1.0 - rates.p) ** power, rates.q * (1.0 - rates.q))
 
-    def _given(self, distribution: Distribution, pair: tuple[int, int]) -> tuple[Powers, Powers]:
-        """Moments at a pair's target, and at its source, given that the pair is present.
+    def detached(self) -> Normalised:
+        """Itself: neither features nor parameters are in it."""
+        return self
 
-        At the source it counts only if both directions are one.
-        """
-        found = self.once(distribution, "degrees", lambda: self._tables(distribution))
-        at_source = pair if self.graph.ends == 2 else LOOP
+    def _alike(self, edges: float | Tensor, nonedges: float | Tensor) -> Moments:
+        """One number for all edges, and one for all non-edges."""
+        graph, ends = self.graph, self.everywhere(1.0, self.graph.num_nodes)[:, None]
+        on_edges, own = (self.everywhere(nonedges, size) for size in (graph.pattern.size, graph.num_nodes))
+        sums = Sums(graph, -on_edges, -own, everyone=(LowRank(graph, own[:, None], ends),))
+        return Moments(self.everywhere(edges, graph.pattern.size), self.no_loop(), sums)
+
+    def _given(self, distribution: Distribution) -> Given:
+        """E[d'^−s] of every degree class for all powers s: given an edge, a non-edge, or the loop alone."""
         ones = torch.ones_like(self.graph.degree_classes[0], dtype=self.dtype)
-        target = (found[pair][self.a], found[pair][2 * self.a]) if self.a else (ones, ones)
-        source = (found[at_source][self.b], found[at_source][2 * self.b]) if self.b else (ones, ones)
-        return target, source
-
-    def _tables(self, distribution: Distribution) -> dict[tuple[int, int], dict[float, Tensor]]:
-        """E[d'^−s] given that a pair is present and counted (or the loop alone), for all powers s, [U]."""
         powers = tuple(sorted({self.a, 2 * self.a, self.b, 2 * self.b, self.a + self.b} - {0.0}))
-        if not powers:
-            return {EDGE: {}, NONEDGE: {}, LOOP: {}}
-        counted = {EDGE: self.loop + 1.0, NONEDGE: self.loop + 1.0}
-        counted |= {LOOP: self.loop} if self.loop > 0.0 else {}
-        found = degree_tables(distribution, tuple((c, spent) for spent, c in counted.items()), powers, self.dtype)
-        tables = {given: dict(zip(powers, values)) for given, values in zip(counted, found)}
-        if self.loop == 0.0 and self.graph.ends == 1 and self.b > 0.0:
-            tables[LOOP] = dict(zip(powers, degree_moments(distribution, 0.0, LOOP, powers, self.dtype)))
-        return tables
+        counted = [(self.loop + 1.0, EDGE), (self.loop + 1.0, NONEDGE)]
+        if self.loop > 0.0:
+            counted.append((self.loop, LOOP))
+        edge, nonedge, *alone = degree_tables(distribution, tuple(counted), powers, self.dtype)
+        if not alone and self.graph.ends == 1 and self.b > 0.0:
+            alone = [tuple(degree_moments(distribution, 0.0, LOOP, powers, self.dtype))]
+        loop = self.no_loop()
+        if self.loop > 0.0:
+            mean = alone[0][powers.index(self.a + self.b)]
+            loop = self.gain * self.loop * mean.index_select(0, self.graph.degree_classes[2])
+
+        def ends(found: Sequence[Tensor]) -> tuple[Powers, Powers]:
+            target = {0.0: ones, **dict(zip(powers, found))}
+            source = target if self.graph.ends == 2 or not alone else {0.0: ones, **dict(zip(powers, alone[0]))}
+            return (target[self.a], target[2 * self.a]), (source[self.b], source[2 * self.b])
+
+        return Given(ends(edge), ends(nonedge), loop)
 
     def _one_more(
         self, distribution: Distribution, spent: tuple[int, int], present: float | Tensor
@@ -183,11 +218,13 @@ class Normalised(Coefficients):
         without, including = (degree_moments(distribution, self.loop + k, spent, power, self.dtype)[0] for k in (0, 1))
         return to, by, self.gain * self.loop * (including - without).index_select(0, of_node)
 
-    def _mean_loop(self, distribution: Distribution) -> Tensor:
-        if self.loop == 0.0:
-            return self.no_loop()
-        tables = self.once(distribution, "degrees", lambda: self._tables(distribution))
-        return self.gain * self.loop * tables[LOOP][self.a + self.b].index_select(0, self.graph.degree_classes[2])
+    @cached_property
+    def _at_nodes(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self._of_degrees(self.graph.degree)
+
+    @cached_property
+    def _of_classes(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self._of_degrees(self.graph.degree_classes[0])
 
     def _of_degrees(self, degree: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """d^−a, d^−b and the loop's coefficient; 0 for a node without edges and loop."""
@@ -205,14 +242,6 @@ class Normalised(Coefficients):
         """left_i right_j for every pair of degree classes that an edge joins, [K]."""
         target, source, _ = self.graph.edge_classes
         return left.index_select(0, target) * right.index_select(0, source)
-
-
-def _once(graph: Graph, numbers: tuple[Any, ...]) -> Normalised:
-    """The coefficients of these numbers on a graph, the same object for all layers."""
-    known: dict[Any, Normalised] = graph.cache.setdefault(Normalised, {})
-    if numbers not in known:
-        known[numbers] = Normalised(graph, *numbers)
-    return known[numbers]
 
 
 def _inverse(degree: Tensor, power: float) -> Tensor:

@@ -58,7 +58,7 @@ class Weighted(Coefficients):
         assert base.edges is not None
         kept = (1.0 - number(observed.noise.p)) * observed.trust.real
         beyond = (self.weight - mean) / (observed.gain * kept)  # the base's own edges carry the gain
-        loop = self.base.clean().loop  # no weight stands on loops
+        loop = self.base.clean().loop  # loops have no weight
         return base.scaled(mean.expand(loop.shape)) + Sums(self.graph, beyond * base.edges, (1.0 - mean) * loop)
 
     def response(self, view: View, slopes: Slopes) -> tuple[Tensor, Tensor]:
@@ -200,7 +200,7 @@ class WeightedSymmetric(Coefficients):
 
     @cached_property
     def _given_one_more(self) -> list[DegreeMoments]:
-        """Of roots without and with the pair, of loops likewise; for edges and for additions."""
+        """Of roots without and with the pair, of loops the same; for edges and for additions."""
         degrees, degree = self._degrees, self.graph.degree.double()
         e, w = degrees.weight, degrees.added
         typical = torch.where(degree > 0, degrees.row_sum(e) / degree.clamp(min=1), w)

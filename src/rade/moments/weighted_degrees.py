@@ -124,7 +124,7 @@ class Integral:
     """E[X^−s] = 1/Γ(s) ∫ t^(s−1) E[e^(−tX)] dt, as in `degrees`, over independent edges of different weight.
 
     The smallest X of a hub may be far below its mean, so the rule goes on until the transform of every row has
-    vanished. Nodes of the rule stand at t = x/scale_i with the same x for all i.
+    vanished. Nodes of the rule are t = x/scale_i with the same x for all i.
     """
 
     def __init__(self, degrees: WeightedDegrees, rates: Rates, wanted: Sequence[Condition]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Mode = Literal["views", "mean", "clean"]
 Find = Callable[..., Adjacency]  # by step, and the number of a view
+Batch = Tensor | Mapping[str, Tensor]  # the graph of each node, or of each node of each kind
 KEPT = 4  # distributions: of training and of evaluation, on two graphs each
 
 
@@ -67,7 +68,7 @@ class Pass:
     Calls that a backward pass repeats do not tell their number, so a layer that was called more than once is refused.
     """
 
-    def __init__(self, batch: Tensor | None = None) -> None:
+    def __init__(self, batch: Batch | None = None) -> None:
         self.batch = batch
         self.graph: Graph | None = None  # of the first layer
         self.drew = False  # whether any layer aggregated over a view
@@ -76,7 +77,8 @@ class Pass:
         self.targets: Tensor | None = None  # the nodes that the last layer was asked for, all if None
         self.views: dict[Hashable, View] = {}
         self.between: dict[Hashable, tuple[Tensor, Between]] = {}
-        self.of_relation: dict[Hashable, View | Between] = {}
+        self.of_relation: dict[Hashable, View | Between] = {}  # for their reverses
+        self.programs: dict[int, Any] = {}  # graphs of plain operations, where a program is made of the model
         self.distributions: dict[Graph, Distribution] = {}
         self.calls: Counter[Module] = Counter()
         self.plain: set[str] = set()  # kinds of layers for whose edges there are neither views nor their mean
@@ -89,19 +91,10 @@ class Pass:
         elif self.calls[layer] > 1:
             raise RuntimeError(
                 f"{type(layer).__name__} was called {self.calls[layer]} times in one pass, each on a view of its own, "
-                "and activation checkpointing cannot tell them apart; leave it out, or share one view, "
+                "and activation checkpointing cannot distinguish them; leave it out, or share one view, "
                 "views=rade.Views(shared=True)"
             )
         return self.calls[layer]
-
-    def reverse_of(self, place: Place | None, *when: int) -> View | Between | None:
-        """The view of the reverse of a relation, if it came first."""
-        return None if place is None else self.of_relation.get((place.reverse, *when))
-
-    def keep(self, place: Place | None, drawn: View | Between, *when: int) -> None:
-        """The view of a relation, for its reverse."""
-        if place is not None:
-            self.of_relation[(place.own, *when)] = drawn
 
 
 class Context:
@@ -111,7 +104,7 @@ class Context:
         setting: how views are drawn and corrected.
         rates: the rates for a graph, in training or not.
         shares: p, ρ = q over the density, that density, and the number of nodes of training graphs, nan if unknown.
-        met: is told the first graph of every pass in training, and whether a batch vector came.
+        met: receives the first graph of every pass in training, and whether a batch vector came.
         generator: source of all randomness; it moves to the device of the graph when first used.
         trace: notes what layers do, while somebody looks.
     """
@@ -135,7 +128,7 @@ class Context:
         self._copies = 0
 
     @contextmanager
-    def running(self, batch: Tensor | None = None) -> Iterator[Pass]:
+    def running(self, batch: Batch | None = None) -> Iterator[Pass]:
         """One pass; inside of another it is part of that one."""
         if self.current is not None:
             yield self.current
@@ -206,11 +199,12 @@ class Context:
                 if self.generator.device != edge_index.device:
                     self.generator = moved(self.generator, edge_index.device)
                 p, rho = (float(share) for share in self.shares()[:2])
-                batch = self.batch_for(sources) if sources == targets else None
-                drawn = Between.draw(edge_index, sources, targets, (p, rho), self.generator, batch)
-                other = present.reverse_of(place, call, number)
-                drawn = drawn.as_reverse_of(other) if isinstance(other, Between) else drawn
-                present.keep(place, drawn, call, number)
+                batches = self.batch_for(sources), self.batch_for(targets)
+                drawn = Between.draw(edge_index, sources, targets, (p, rho), self.generator, batches)
+                if place is not None:
+                    other = present.of_relation.get((place.reverse, call, number))
+                    drawn = drawn.as_reverse_of(other) if isinstance(other, Between) else drawn
+                    present.of_relation[place.own, call, number] = drawn
                 present.between[key] = edge_index, drawn  # alive, lest another takes its place in memory
             return present.between[key][1]
 
@@ -222,9 +216,13 @@ class Context:
         return self._graphs.known((edge_index, self.batch_for(nodes)), (nodes, directed))
 
     def batch_for(self, nodes: int) -> Tensor | None:
-        """The batch vector of the present call, for layers with as many nodes."""
+        """The batch vector of the present call, for layers with as many nodes; None if there are several such."""
         batch = None if self.current is None else self.current.batch
-        return batch if batch is not None and batch.numel() == nodes else None
+        if batch is None or isinstance(batch, Tensor):
+            return batch if batch is not None and batch.numel() == nodes else None
+        fitting = [vector for vector in batch.values() if vector.numel() == nodes]
+        alike = all(torch.equal(fitting[0], other) for other in fitting[1:])
+        return fitting[0] if fitting and alike else None
 
     def distribution(self, graph: Graph, training: bool) -> Distribution:
         """That of the views of a graph, the same object for the same rates."""
@@ -260,13 +258,15 @@ class Context:
 
         def adjacency(step: int, number: int = 0) -> Adjacency:
             key: Hashable = (graph, number) if shared else (layer, call, step, number)
-            if key not in present.views:
-                place = layer.__dict__.get("_place")
-                drawn, other = self.draw(distribution), present.reverse_of(place, call, step, number)
-                drawn = as_reverse_of(drawn, other) if isinstance(other, View) else drawn
-                present.keep(place, drawn, call, step, number)
+            drawn = present.views.get(key)
+            if drawn is None:
+                drawn, place = self.draw(distribution), layer.__dict__.get("_place")
+                if place is not None:
+                    other = present.of_relation.get((place.reverse, call, step, number))
+                    drawn = as_reverse_of(drawn, other) if isinstance(other, View) else drawn
+                    present.of_relation[place.own, call, step, number] = drawn
                 present.views[key] = drawn
-            return Adjacency(graph, distribution, present.views[key])
+            return Adjacency(graph, distribution, drawn)
 
         return adjacency
 

@@ -19,12 +19,9 @@ from rade.moments.normalised import Normalised
 from rade.nn.context import Context, Mode
 from rade.sums import Messages
 
-_exporting = getattr(torch.compiler, "is_exporting", bool)  # PyTorch before 2.7 has no such question
-
-
-def is_traced() -> bool:
-    """Whether a program is being made of the model, by `torch.jit.trace` or `torch.export`."""
-    return torch._C._get_tracing_state() is not None or bool(_exporting())
+# Whether a program is being made of the model: by `torch.jit.trace` a state, by `torch.export` a yes.
+tracing = torch._C._get_tracing_state
+exporting = getattr(torch.compiler, "is_exporting", bool)  # PyTorch before 2.7 has no such question
 
 
 def mean_of_views(layer: str, context: Context, given: dict[str, Any], mode: Mode) -> PlainGraph:
@@ -35,7 +32,12 @@ def mean_of_views(layer: str, context: Context, given: dict[str, Any], mode: Mod
             "noise is undone for one graph; call model.eval(), or trace rade.revert(model)"
         )
     x, edge_index = given["x"], given["edge_index"]
-    graph = PlainGraph(edge_index[1], edge_index[0], x[:, 0].detach(), context.batch_for(x.shape[0]), context, layer)
+    present = context.current
+    graph = None if present is None else present.programs.get(id(edge_index))
+    if graph is None or graph.num_nodes != x.shape[0]:
+        graph = PlainGraph(edge_index, x[:, 0].detach(), context.batch_for(x.shape[0]), context, layer)
+        if present is not None:
+            present.programs[id(edge_index)] = graph
     if given.get("edge_weight") is not None or given.get("edge_attr") is not None:
         raise graph.refusal
     return graph
@@ -46,15 +48,14 @@ class PlainGraph:
     """The mean over the views of a graph without repeated edges, in the place of a sorted graph and of its adjacency.
 
     Attributes:
-        target, source: [E] the ends of the edges; self-loops do not count.
+        edge_index: [2, E]; self-loops do not count.
         column: [n] any column of the features, for the number of nodes: a program knows no other.
         batch: [n] graph of each node; None: one graph.
         context: where the rates come from.
-        layer: who asks.
+        layer: who asks, first.
     """
 
-    target: Tensor
-    source: Tensor
+    edge_index: Tensor
     column: Tensor
     batch: Tensor | None
     context: Context
@@ -77,6 +78,16 @@ class PlainGraph:
     def cache(self) -> dict[Any, Any]:
         """What layers share."""
         return {}
+
+    @property
+    def source(self) -> Tensor:
+        """[E]."""
+        return self.edge_index[0]
+
+    @property
+    def target(self) -> Tensor:
+        """[E]."""
+        return self.edge_index[1]
 
     @property
     def num_nodes(self) -> Any:
@@ -132,11 +143,18 @@ class PlainGraph:
 
     def _expected(self, of: Normalised) -> tuple[Tensor, Tensor]:
         """Factors of the target and of the source of a non-edge, q f_i and f_j."""
-        left = self._power(of.loop + 1.0, NONEDGE, of.a) * self.rates[1]
+        left = self._inverse(of.loop + 1.0, NONEDGE, of.a) * self.rates[1]
         if of.b == 0.0:
             return left, torch.ones_like(left)
-        undirected = self._power(of.loop + 1.0, NONEDGE, of.b)
-        return left, torch.where(self.both_ways, undirected, self._power(of.loop, LOOP, of.b))
+        undirected = self._inverse(of.loop + 1.0, NONEDGE, of.b)
+        return left, torch.where(self.both_ways, undirected, self._inverse(of.loop, LOOP, of.b))
+
+    def _inverse(self, *numbers: Any) -> Tensor:
+        """As `_power` has it, once."""
+        if numbers not in self.cache:
+            self.cache[numbers] = self._power(*numbers)
+        found: Tensor = self.cache[numbers]
+        return found
 
     def _power(self, c: float, spent: tuple[int, int], power: float) -> Tensor:
         """E[X^−s] for X = c + Bin(degree, 1−p) + Bin(others, q), of every node; over X > 0 where c = 0."""
@@ -146,7 +164,7 @@ class PlainGraph:
         a = (self.degree - spent[0]).clamp(min=0.0)
         b = (self.size - 1.0 - self.degree - spent[1]).clamp(min=0.0)
         if c == 0.0:
-            stays, joins = (self._power(1.0, one, power + 1.0) for one in (EDGE, NONEDGE))
+            stays, joins = (self._inverse(1.0, one, power + 1.0) for one in (EDGE, NONEDGE))
             return a * (1.0 - p) * stays + b * q * joins
         if self.context.setting.correction.moments == "delta":
             return expansion(c + a * (1.0 - p) + b * q, a * p * (1.0 - p) + b * q * (1.0 - q), power)

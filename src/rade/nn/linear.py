@@ -33,8 +33,8 @@ def is_plain(layer: Any) -> bool:
     Subclasses with a forward of their own (adapters), parametrized weights and hooks (pruning, spectral norms) are not,
     nor are lazy layers before they have met features.
     """
-    own = getattr(type(layer), "forward", None) in PLAIN
-    return own and "forward" not in vars(layer) and not is_parametrized(layer) and not has_hooks(layer)
+    own = getattr(type(layer), "forward", None) in PLAIN and "forward" not in vars(layer)
+    return own and not is_parametrized(layer) and not has_hooks(layer)
 
 
 def has_hooks(layer: Any) -> bool:
@@ -142,7 +142,7 @@ def weight_of(layer: Any) -> Tensor:
     width = getattr(layer, "in_features", getattr(layer, "in_channels", None))
     if width is None:
         raise ValueError(
-            f"cannot push messages through {type(layer).__name__}, which tells no in_features: rates that adapt need a "
+            f"cannot push messages through {type(layer).__name__}, which has no in_features: rates that adapt need a "
             "linear map; rule=rade.Constant() keeps them"
         )
     like = next(chain(layer.parameters(), layer.buffers()), torch.empty(0))

@@ -118,15 +118,14 @@ class Trace:
 @contextmanager
 def following(model: Module, trace: Trace) -> Iterator[None]:
     """Note the linear layers and batch norms that the last convolution reaches."""
-    everything = list(model.modules())  # one walk: a rate step on small graphs takes a few milliseconds
-    # Jumping knowledge may weigh the layers by linear maps of its own; they are not on the way to the logits.
-    closed = [module for module in everything if isinstance(module, MessagePassing | JumpingKnowledge)]
-    inside = {id(part) for module in closed for part in module.modules()}
-    # A batch norm, at inference, scales deviations by fixed factors, if it keeps running ones.
-    outside = [module for module in everything if id(module) not in inside and isinstance(module, LINEAR)]
-    fixed = [module for module in outside if vars(module).get("track_running_stats", True)]
-    passing = _passing(trace)
-    hooks = [module.register_forward_hook(passing) for module in fixed]
+    passing, hooks, inside = _passing(trace), [], set()
+    for module in model.modules():  # one walk: a rate step on small graphs takes a few milliseconds
+        if isinstance(module, MessagePassing | JumpingKnowledge):
+            # Jumping knowledge may weigh the layers by linear maps of its own; they are not on the way to the logits.
+            inside.update(module.modules())
+        elif isinstance(module, LINEAR) and module not in inside and vars(module).get("track_running_stats", True):
+            # A batch norm, at inference, scales deviations by fixed factors, if it keeps running ones.
+            hooks.append(module.register_forward_hook(passing))
     try:
         yield
     finally:

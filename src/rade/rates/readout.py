@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, get_args
 
 import torch
@@ -76,17 +77,17 @@ class Readout:
             choose("pool", self.pool, get_args(Pool))  # PyG's global_add_pool is a sum
         choose("pooling_rule", self.pooling_rule, get_args(PoolingRule))
 
-    @property
+    @cached_property
     def is_softmax(self) -> bool:
         """Whether logits are taken for those of one class among several."""
         return self.task in SOFTMAX and self.loss is None
 
-    @property
+    @cached_property
     def is_known(self) -> bool:
         """Whether the curvature is one of ours rather than a user's own."""
         return self.loss is None and not callable(self.task)
 
-    @property
+    @cached_property
     def is_flat(self) -> bool:
         """Whether the curvature is constant, so that R has a gradient in the parameters by way of Var(δ) alone."""
         return self.task == "regression" and self.loss is None
@@ -128,7 +129,7 @@ class Readout:
         """What to warn of where ``gradient``, that of the loss in the logits [k, C], is none of class scores.
 
         Asked only where the task was not said, and in the first rate steps. A softmax does not change when all logits
-        of a row shift, so every loss of it has gradients that sum to 0 over classes; log-probabilities are told by
+        of a row shift, so every loss of it has gradients that sum to 0 over classes; log-probabilities are seen by
         their values. Regression, embeddings and sigmoids are neither. Rows that are certain of their class, as far as
         the precision of the logits can tell, are left out: nothing but rounding is left of their gradients.
         """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -63,10 +64,7 @@ class Regulariser:
         v = gradients(self(rates), self.parameters, create_graph=True)
         fixed = average(_flat(v).detach())
         norm = fixed.double().norm()
-        # ⟨v, fixed⟩ is never formed: its derivative is what v passes back when given `fixed`.
-        parts = zip(v, torch.split(fixed, [part.numel() for part in v]))
-        moving = [(part, held.view_as(part)) for part, held in parts if part.requires_grad]
-        found = iter(_pulled_back(moving, [rate for rate in (p, q) if rate.requires_grad]))
+        found = iter(_pulled_back(v, fixed, [rate for rate in (p, q) if rate.requires_grad]))
         along = torch.stack([next(found) if rate.requires_grad else norm.new_zeros(()) for rate in (p, q)])
         return norm, average(along) / torch.where(norm > 0, norm, 1.0)
 
@@ -104,13 +102,13 @@ def regulariser(
     if scores.requires_grad and not readout.is_flat and _is_constant(weight, scores, readout, chosen, generator):
         raise ValueError(
             "the curvature of this loss does not depend on the model (a squared, absolute or hinge loss), so its "
-            "regulariser has no gradient to follow by way of it, and rates would run away; say "
+            "regulariser has no gradient through it, and rates would run away; say "
             "Readout(task='regression') for a squared error, or use rule=rade.NoiseRatio() or rade.Constant()"
         )
     rows = chosen if clean.nodes is None else picked(clean.nodes, chosen)
     return Regulariser(
         weight,
-        lambda other: readout.variance(clean.messages, other, rows),
+        partial(readout.variance, clean.messages, rows=rows),
         distribution,
         parameters,
         clean.messages.coefficients.rate_factors(distribution),
@@ -180,12 +178,16 @@ def gradients(value: Tensor, inputs: Sequence[Tensor], create_graph: bool = Fals
 
 
 def _flat(parts: Sequence[Tensor]) -> Tensor:
-    return torch.cat([part.flatten() for part in parts])
+    return torch.cat(list(map(torch.flatten, parts)))
 
 
-def _pulled_back(moving: Sequence[tuple[Tensor, Tensor]], wanted: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Σ ⟨cotangent, ∂output/∂rate⟩ for each wanted rate."""
-    if not wanted or not moving:
-        return tuple(torch.zeros_like(rate) for rate in wanted)
-    outputs, cotangents = zip(*moving)
+def _pulled_back(v: Sequence[Tensor], fixed: Tensor, wanted: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """⟨fixed, ∂v/∂rate⟩ for each wanted rate: ⟨v, fixed⟩ is never formed, v passes back what it is given."""
+    outputs, cotangents = [], []
+    for part, held in zip(v, torch.split(fixed, list(map(torch.numel, v)))):
+        if part.requires_grad:
+            outputs.append(part)
+            cotangents.append(held.view_as(part))
+    if not wanted or not outputs:
+        return tuple(map(torch.zeros_like, wanted))
     return torch.autograd.grad(outputs, wanted, cotangents, allow_unused=True, materialize_grads=True)

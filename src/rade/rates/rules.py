@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, TypeVar, get_args
+from functools import cached_property
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -15,7 +16,6 @@ from rade.errors import choose
 from rade.rates.regulariser import Regulariser
 from rade.runtime import average
 
-T = TypeVar("T")
 DataGradient = Literal["training", "clean"]
 Reads = Literal["regulariser", "data_norm", "logits"]
 State = dict[str, Tensor]
@@ -37,38 +37,31 @@ class Logits:
     mean: Tensor  # [k, C]
 
 
-@dataclass(frozen=True, eq=False)
 class Seen:
-    """What a rule sees of a training step: the regulariser, the norm of the data's gradient, logits with and without
-    noise.
+    """What a rule sees of a training step; only what it names in ``reads`` is there: a rule pays for what it looks at.
 
-    Those that a rule names in ``reads`` are there, the others are not: a rule pays for what it looks at.
+    Attributes:
+        regulariser: R as a function of the rates, with its gradient norm (Eq. 13).
+        data_norm: G_data = ‖∇θL‖.
+        logits: of the labelled rows, detached, with and without noise.
     """
 
-    found_regulariser: Regulariser | None = None
-    found_data_norm: Tensor | None = None
-    found_logits: Logits | None = None
+    regulariser: Regulariser
+    data_norm: Tensor
+    logits: Logits
 
-    @property
-    def regulariser(self) -> Regulariser:
-        """R as a function of the rates, with its gradient norm (Eq. 13)."""
-        return _declared("regulariser", self.found_regulariser)
+    def __init__(
+        self, regulariser: Regulariser | None = None, data_norm: Tensor | None = None, logits: Logits | None = None
+    ) -> None:
+        for name, value in (("regulariser", regulariser), ("data_norm", data_norm), ("logits", logits)):
+            if value is not None:
+                setattr(self, name, value)
 
-    @property
-    def data_norm(self) -> Tensor:
-        """G_data = ‖∇θL‖."""
-        return _declared("data_norm", self.found_data_norm)
-
-    @property
-    def logits(self) -> Logits:
-        """Logits of the labelled rows, detached."""
-        return _declared("logits", self.found_logits)
-
-
-def _declared(what: Reads, found: T | None) -> T:
-    if found is None:
-        raise ValueError(f"this rule looks at {what} without having said so: put reads = ({what!r},) into its class")
-    return found
+    def __getattr__(self, name: str) -> Any:
+        """What is not there."""
+        if name not in get_args(Reads):
+            raise AttributeError(name)
+        raise ValueError(f"this rule looks at {name} but does not list it: put reads = ({name!r},) into its class")
 
 
 @dataclass(frozen=True)
@@ -78,7 +71,7 @@ class Rule(ABC):
 
     Attributes:
         p: first drop rate; 0 switches dropping off for good, unless a rule of your own moves it.
-        rho: first add rate as a multiple of the density, ρ = q/D; 0 switches adding off likewise.
+        rho: first add rate as a multiple of the density, ρ = q/D; 0 switches adding off.
         data_gradient: whether G_data is the norm of the gradient that the ``"training"`` step left, or that of the loss
             on the ``"clean"`` graph, as in the published code (needs ``labelled.loss`` in `adapt`).
     """
@@ -101,7 +94,7 @@ class Rule(ABC):
         """Refuse views that tell a rule nothing: rates adapt by the noise that they bring."""
         if self.adapts and views.sampling == "expected":
             raise ValueError(
-                "sampling='expected' draws no views, so nothing tells rates where to go; keep them, "
+                "sampling='expected' draws no views, so rates cannot adapt; keep them constant, "
                 "rule=rade.Constant(p, rho)"
             )
 
@@ -175,7 +168,7 @@ class GradNorm(Rule):
 
     def objective(self, state: State, density: Tensor, seen: Seen) -> tuple[Tensor, Tensor]:
         """J and dJ/d(p, ρ) [2] at the rates of a state."""
-        p, rho = (_leaf(value, on) for value, on in zip((state["p"], state["rho"]), self._active))
+        p, rho = _leaf(state["p"], self._active[0]), _leaf(state["rho"], self._active[1])
         q = (rho.detach() * density).clamp(max=1.0).requires_grad_(self._active[1])
         norm, along = seen.regulariser.norm(Rates(p, q))
         rho, along = rho.detach(), along * torch.stack([torch.ones_like(p), density])
@@ -184,7 +177,7 @@ class GradNorm(Rule):
         slope = slope + slope.new_tensor([0.0, 2.0 * self.penalty]) * rho
         return ratio.square() + self.penalty * rho.square(), slope
 
-    @property
+    @cached_property
     def _active(self) -> tuple[bool, bool]:
         """Which rates are on: the rule's own p and ρ tell, not the state, which may reach 0 and come back."""
         return self.p > 0.0, self.rho > 0.0

@@ -17,7 +17,7 @@ WORDS = {
     BETTER: "better",
     WORSE: "worse",
     HINT: "different only before correction for many comparisons",
-    SAME: "not told apart",
+    SAME: "not distinguishable",
     UNJUDGED: "too few runs to judge",
 }
 _FOLDS = "The folds are given; more seeds narrow this only in part."
@@ -84,7 +84,7 @@ class Verdict:
                 f"(p = {self.adjusted:.2f} after Holm)."
             )
         found = f"{number(mean)} points, {interval}; {self.count}"
-        return f"{self.name} cannot be told apart from {self.against}: {found}. {self._more}"
+        return f"{self.name} is not distinguishable from {self.against}: {found}. {self._more}"
 
     def _unjudged(self, size: str, side: str) -> str:
         mean = self.result.mean

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rade.errors import RadeError
+from rade.errors import unknown
 from rade.report import figures, words
 from rade.report.judge import WORDS
 from rade.report.runs import LAST
@@ -29,14 +29,10 @@ _LATEX = {
 Values = dict[str, Any]
 
 
-class ReportError(RadeError):
-    """A report that cannot be made."""
-
-
 def headline(report: Report) -> str:
     """The README's table, from the fullest one with a plain backbone and RADE: scores, and paired gains over plain.
 
-    Tables beside which the paper's numbers stand come first, then those that have baselines. Of several plain rows all
+    Tables with the paper's numbers come first, then those that have baselines. Of several plain rows all
     are named: each gain is over the one with the same settings.
     """
 
@@ -161,7 +157,7 @@ def check_formats(names: Collection[str]) -> tuple[str, ...]:
     """The formats asked for, in a fixed order; an unknown one is refused."""
     for name in names:
         if name not in FORMATS:
-            raise ReportError(f"unknown format '{name}'; there are {', '.join(FORMATS)}")
+            raise unknown("format", name, FORMATS)
     return tuple(name for name in FORMATS if name in names)
 
 

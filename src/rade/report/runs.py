@@ -83,7 +83,7 @@ def _diagnosis(path: Path) -> Mapping[str, Any]:
     except (OSError, ValueError, RecursionError):
         record = None
     if not isinstance(record, dict) or not record.keys() >= _DIAGNOSIS:
-        raise RunError(f"{path} is torn, or not what rade diagnose writes; delete it or diagnose again")
+        raise RunError(f"{path} is incomplete or was not written by rade diagnose; delete it or diagnose again")
     return record
 
 
@@ -113,7 +113,7 @@ class Group:
 
     @property
     def first(self) -> Run:
-        """A run that stands for all: settings, metric, folds and protocol are the same."""
+        """A run that represents all: settings, metric, folds and protocol are the same."""
         return self.runs[0]
 
     @property

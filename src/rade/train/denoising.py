@@ -21,16 +21,11 @@ SUSPECT = 0.3  # the share by similarities from which "no noise" deserves a hint
 FEATURES = "features"  # by whose similarity edges are trusted
 
 
-def trust_in(dataset: Dataset, kind: str, noise: Rates) -> Trust:
+def trust_in(dataset: Dataset, noise: Rates) -> Trust:
     """How far each edge is trusted where noise has these rates; the same for the same graph."""
     require_one_graph(dataset, "trust in single edges needs")
-    graph = graph_of(dataset)
+    graph = Graph.from_edge_index(dataset.graphs[0].edge_index, dataset.graphs[0].num_nodes)
     return FeatureEvidence.of(graph, dataset.graphs[0].x).trust(share_of(graph, noise))
-
-
-def graph_of(dataset: Dataset) -> Graph:
-    """The one graph of a data set."""
-    return Graph.from_edge_index(dataset.graphs[0].edge_index, dataset.graphs[0].num_nodes)
 
 
 def require_one_graph(dataset: Dataset, what: str) -> None:
@@ -99,7 +94,7 @@ class Pilot:
         return options_of(self.guess) if self.helps else {"noise_p": 0.0, "noise_q": 0.0}
 
     def __str__(self) -> str:
-        taken = "taken" if self.helps else "not told from none, so trained as if there were none"
+        taken = "taken" if self.helps else "not distinguishable from none, so trained as if there were none"
         return (
             f"{self.guess.share:.0%} of the edges spurious, {self.guess.how}, changes the validation score of a "
             f"training by {100 * self.gain:+.1f} ± {100 * self.error:.1f} points: {taken}"
@@ -140,7 +135,7 @@ def denoised(trained: Trained, dataset: Dataset, noise: str) -> tuple[Trained, s
     options = parse_noise(noise)
     check_noise(dataset, trained.settings.model_copy(update={"options": options}))
     rates = Rates(options["noise_p"], options["noise_q"])
-    trust = trust_in(dataset, options["noise_trust"], rates) if "noise_trust" in options else Denoised.trust
+    trust = trust_in(dataset, rates) if "noise_trust" in options else Denoised.trust
     how = f"by {options['noise_trust']}" if "noise_trust" in options else "alike"
     words = f"p = {rates.p:g}, q = {rates.q:g}, edges trusted {how}"
     return trained.by(Denoised(rates, trust)), words

@@ -5,7 +5,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -117,17 +117,17 @@ def sole_writer(path: Path, busy: str) -> Iterator[None]:
 
     SQLite locks the file by the operating system's means, which let go of it when a process ends, however it does.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = sqlite3.connect(path, timeout=0, isolation_level=None)
-        lock.execute("BEGIN EXCLUSIVE")
-    except OSError as error:
-        raise _cannot("write to", path.parent, error, "; choose another folder") from None
-    except sqlite3.OperationalError as error:
-        if "locked" in str(error):
-            raise RunError(busy) from None
-        raise EnvironmentFault(f"cannot write to {path.parent}: {error}; choose another folder") from None
-    with closing(lock):
+    with ExitStack() as stack:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context(closing(sqlite3.connect(path, timeout=0, isolation_level=None)))
+            lock.execute("BEGIN EXCLUSIVE")
+        except OSError as error:
+            raise _cannot("write to", path.parent, error, "; choose another folder") from None
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error):
+                raise RunError(busy) from None
+            raise EnvironmentFault(f"cannot write to {path.parent}: {error}; choose another folder") from None
         if not path.exists():  # its last holder has just deleted it, and somebody else may lock another one
             raise RunError(busy)
         try:

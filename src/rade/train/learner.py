@@ -18,11 +18,10 @@ from rade import RADE, Expected, Graph, Labelled, Rates, Trust
 from rade.nn.trace import logits_of
 
 Cadence = Literal["batch", "epoch"]
-Trusting = Callable[[str, Rates], Trust]  # by the name of a similarity and the rates of noise
 
 
-def alike(similarity: str, noise: Rates) -> Trust:
-    """All edges trusted alike, where no graph is at hand whose edges could be told apart."""
+def alike(noise: Rates) -> Trust:
+    """All edges trusted alike, where no graph is known whose edges differ."""
     return Trust()
 
 
@@ -30,14 +29,14 @@ def alike(similarity: str, noise: Rates) -> Trust:
 class Context:
     """What a method may ask about its task: the randomness, the data's edge density, the loss and the pooling.
 
-    trust: in the single edges of the data's graph, by the similarity of their ends.
+    trust: in the single edges of the data's graph, by its features, where noise has the given rates.
     """
 
     generator: torch.Generator
     density: float
     task: str
     pool: str
-    trust: Trusting = alike
+    trust: Callable[[Rates], Trust] = alike
 
 
 @dataclass(frozen=True)

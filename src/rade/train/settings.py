@@ -233,16 +233,12 @@ def make_order(asked: Mapping[str, Any]) -> Order:
     backbone = asked.pop("backbone", "gcn")
     methods = _names(asked.pop("method", COMPARED))
     source = asked.pop("protocol", PROTOCOLS[0])
-    if backbone not in BACKBONES:
-        raise unknown("backbone", backbone, BACKBONES)
-    for method in methods:
-        find_method(method)
     first, runs = _which_runs(asked, defaults(dataset, backbone, methods[0], source)["runs"])
     check_options(asked, methods)
     settings = tuple(resolve(dataset, backbone, method, source, **meant_for(method, asked)) for method in methods)
     if "fanouts" in asked and (settings[0].batch_size == 0 or settings[0].pool != "none"):
         raise SettingsError(
-            f"fanouts are for neighbor sampling on one graph, which {dataset} is not trained by here; "
+            f"fanouts need neighbor sampling on one graph, which {dataset} does not use here; "
             "give a batch size of seed nodes (--batch-size), or leave them out"
         )
     return Order(settings, runs, source, first)

@@ -191,7 +191,7 @@ def relabelled(dataset: Dataset, split: Split, settings: Settings, seed: int) ->
     draws = generator(seed, LABELS)
     if settings.labels_per_class:
         if dataset.loss != "multiclass":
-            raise SettingsError(f"labels_per_class is for classes, which {dataset.name} has not; train_items takes any")
+            raise SettingsError(f"labels_per_class needs classes, which {dataset.name} lacks; train_items takes any")
         labels = labels_of(dataset).view(-1)[split.train]
         kept = few_of_each(labels, settings.labels_per_class, dataset.name, draws)
         return replace(split, train=split.train[kept])

@@ -15,14 +15,14 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 from torch.optim import Optimizer
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from rade.distribution import NO_NOISE, Correction, Rates, Variant, Views, variant_of
 from rade.errors import outside
 from rade.graph.graph import Graph
-from rade.graph.sparse import is_sparse, without_autocast
+from rade.graph.sparse import without_autocast
 from rade.nn.base import convolutions
-from rade.nn.context import Context, Pass, Setting
+from rade.nn.context import Batch, Context, Pass, Setting
 from rade.nn.trace import evaluating, path_of
 from rade.rates.rate_step import Passes, rate_step
 from rade.rates.readout import Labelled, Readout
@@ -51,67 +51,6 @@ class Settings:
     readout: Readout
     inference: Inference
     noise: Denoised
-
-
-class _Meeting:
-    """What happens when layers meet a graph: rates for it, and in training its density, size and oddities are noted."""
-
-    def __init__(self, state: RateState, keeps_additions: bool) -> None:
-        self.state, self.keeps_additions, self.warnings = state, keeps_additions, Warnings()
-        self._known: weakref.ref[Graph] | None = None  # the graph that was looked at
-
-    def rates(self, graph: Graph, training: bool) -> Rates:
-        """The model's own, with as many additions per node at inference as in training."""
-        if self.keeps_additions and not training:
-            return self.state.rates_for(graph)
-        return self.state.rates_at(graph.density)
-
-    def shares(self) -> tuple[Tensor, ...]:
-        """p, ρ, and the density and size of training graphs, nan as long as they are unknown."""
-        return self.state.p, self.state.rho, self.state.density, self.state.nodes
-
-    def met(self, graph: Graph, batched: bool) -> None:
-        """A training pass has come to its first graph."""
-        if self.keeps_additions:
-            self.state.count(graph)
-        if self._known is not None and self._known() is graph:
-            return
-        self._known = weakref.ref(graph)
-        self.state.see(graph)
-        self.warnings.batch(graph, batched)
-        self.warnings.additions(graph, self.state.rates, self.state.rho_now)
-
-    def __getstate__(self) -> dict[str, object]:
-        return self.__dict__ | {"_known": None}
-
-
-class LastCall:
-    """The last training call of a model: how to repeat it, its logits, and the rows that its loss reached."""
-
-    def __init__(self, run: partial[object], present: Pass, output: object, context: Context) -> None:
-        self.run, self.present, self.context = run, present, context
-        logits = output[0] if isinstance(output, tuple | list) and output else output
-        self.logits = logits.detach() if isinstance(logits, Tensor) else None
-        self.gradient: Tensor | None = None
-        self.reached: Tensor | None = None  # rows that received a gradient, over all backward passes
-        if isinstance(logits, Tensor) and logits.requires_grad:
-            logits.register_hook(self._reach)  # type: ignore[no-untyped-call]
-
-    def _reach(self, gradient: Tensor) -> None:
-        self.context.reached = self.present  # layers that are computed again meet the views of this pass
-        rows = (gradient != 0).reshape(len(gradient), -1).any(1) if gradient.dim() else None
-        if rows is not None:
-            self.reached = rows if self.reached is None else self.reached | rows
-            self.gradient = gradient.detach()
-
-    def labelled(self) -> Labelled:
-        """The rows that the loss was taken over."""
-        if self.reached is None or not bool(self.reached.any()):
-            raise NoGradient(
-                "the last training call received no gradient: adapt() without arguments needs loss.backward() first, "
-                "on a loss of what the model returned"
-            )
-        return Labelled(self.reached.nonzero().squeeze(1))
 
 
 class RADE(Module):
@@ -200,7 +139,7 @@ class RADE(Module):
             return run()
         with context.running(_batch_of(method, args, kwargs)) as present:
             if self.training:
-                self._look(args, kwargs)
+                self._require_finite(args, kwargs)
                 output = run()
             else:
                 output = self.rade.inference(context, run)
@@ -210,7 +149,7 @@ class RADE(Module):
             self._trained(run, present, output)
         return output
 
-    def _look(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+    def _require_finite(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         """Refuse features that are not finite in the first training call, warn of later ones."""
         for value in (*args, *kwargs.values()):
             x = value.x if isinstance(value, Data) else value
@@ -218,7 +157,7 @@ class RADE(Module):
                 told = "features must be finite, got NaN or infinity; clean them first (torch.nan_to_num)"
                 if self._latest is None and not self._meeting.warnings.steps:
                     raise ValueError(told)
-                self._meeting.warnings.say("features", f"{told}; the call goes on all the same")
+                self._meeting.warnings.say("features", f"{told}; the call continues")
 
     def _trained(self, run: partial[object], present: Pass, output: object) -> None:
         """Remember a training call; one without gradients is only a look."""
@@ -270,7 +209,7 @@ class RADE(Module):
                     raise
                 told.left_out(refusal)
                 logits = call.prediction()
-        self._latest = None  # one training call, one rate step; and nothing of it is kept alive
+        self.__dict__["_latest"] = None  # one training call, one rate step; and nothing of it is kept alive
         return logits
 
     def _rate_step(self, call: RateCall, labelled: Labelled) -> Tensor:
@@ -430,8 +369,69 @@ class RADE(Module):
         return self.__dict__ | {"_latest": None}
 
 
+class _Meeting:
+    """What happens when layers meet a graph: rates for it, and in training its density, size and oddities are noted."""
+
+    def __init__(self, state: RateState, keeps_additions: bool) -> None:
+        self.state, self.keeps_additions, self.warnings = state, keeps_additions, Warnings()
+        self._known: weakref.ref[Graph] | None = None  # the graph that was looked at
+
+    def rates(self, graph: Graph, training: bool) -> Rates:
+        """The model's own, with as many additions per node at inference as in training."""
+        if self.keeps_additions and not training:
+            return self.state.rates_for(graph)
+        return self.state.rates_at(graph.density)
+
+    def shares(self) -> tuple[Tensor, ...]:
+        """p, ρ, and the density and size of training graphs, nan as long as they are unknown."""
+        return self.state.p, self.state.rho, self.state.density, self.state.nodes
+
+    def met(self, graph: Graph, batched: bool) -> None:
+        """A training pass has come to its first graph."""
+        if self.keeps_additions:
+            self.state.count(graph)
+        if self._known is not None and self._known() is graph:
+            return
+        self._known = weakref.ref(graph)
+        self.state.see(graph)
+        self.warnings.batch(graph, batched)
+        self.warnings.additions(graph, self.state.rates, self.state.rho_now)
+
+    def __getstate__(self) -> dict[str, object]:
+        return self.__dict__ | {"_known": None}
+
+
+class LastCall:
+    """The last training call of a model: how to repeat it, its logits, and the rows that its loss reached."""
+
+    def __init__(self, run: partial[object], present: Pass, output: object, context: Context) -> None:
+        self.run, self.present, self.context = run, present, context
+        logits = output[0] if isinstance(output, tuple | list) and output else output
+        self.logits = logits.detach() if isinstance(logits, Tensor) else None
+        self.gradient: Tensor | None = None
+        self.reached: Tensor | None = None  # rows that received a gradient, over all backward passes
+        if isinstance(logits, Tensor) and logits.requires_grad:
+            logits.register_hook(self._reach)  # type: ignore[no-untyped-call]
+
+    def _reach(self, gradient: Tensor) -> None:
+        self.context.reached = self.present  # layers that are computed again meet the views of this pass
+        rows = (gradient != 0).reshape(len(gradient), -1).any(1) if gradient.dim() else None
+        if rows is not None:
+            self.reached = rows if self.reached is None else self.reached | rows
+            self.gradient = gradient.detach()
+
+    def labelled(self) -> Labelled:
+        """The rows that the loss was taken over."""
+        if self.reached is None or not bool(self.reached.any()):
+            raise NoGradient(
+                "the last training call received no gradient: adapt() without arguments needs loss.backward() first, "
+                "on a loss of what the model returned"
+            )
+        return Labelled(self.reached.nonzero().squeeze(1))
+
+
 def _require(**given: tuple[object, type]) -> None:
-    """Refuse what is not a value of the wanted kind; a number for a rule is told how constant rates are said."""
+    """Refuse what is not a value of the wanted kind; who gives a number for a rule learns of `rade.Constant`."""
     for name, (value, kind) in given.items():
         if not isinstance(value, kind):
             rates = f"; constant rates are rade.Constant({value}, {value})" if isinstance(value, int | float) else ""
@@ -469,23 +469,32 @@ def _parameters(function: Callable[..., object]) -> tuple[str, ...]:
     return tuple(inspect.signature(function).parameters)
 
 
-def _batch_of(method: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> Tensor | None:
-    """The batch vector of a call: an argument named batch, or that of a Data object."""
-    found = kwargs.get("batch")
+def _batch_of(method: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> Batch | None:
+    """The batch vector of a call, or one of each kind of nodes: an argument named batch, or that of a data object."""
+    given = dict(kwargs)
+    if len(args) > 2:
+        forward = type(method).forward if isinstance(method, Module) else method.__func__  # type: ignore[attr-defined]
+        given = dict(zip(_parameters(forward)[1:], args)) | given
+    found = given.get("batch", given.get("batch_dict"))
     for value in (*args, *kwargs.values()):
         if isinstance(value, Data):
             found = value.get("batch")
-    if found is None and len(args) > 2:
-        forward = type(method).forward if isinstance(method, Module) else method.__func__  # type: ignore[attr-defined]
-        found = dict(zip(_parameters(forward)[1:], args)).get("batch")
-    return found if isinstance(found, Tensor) and found.dim() == 1 and found.dtype == torch.long else None
+        elif isinstance(value, HeteroData):
+            found = {kind: value[kind].batch for kind in value.node_types if "batch" in value[kind]}
+    if isinstance(found, dict):
+        return {kind: vector for kind, vector in found.items() if _is_batch(vector)}
+    return found if isinstance(found, Tensor) and _is_batch(found) else None
+
+
+def _is_batch(vector: object) -> bool:
+    return isinstance(vector, Tensor) and vector.dim() == 1 and vector.dtype == torch.long
 
 
 def _is_finite(x: Tensor) -> bool:
     """Whether features are; looked at once for each tensor in memory."""
     if x.layout not in (torch.strided, torch.sparse_csr):  # no features, but the matrix of a graph
         return True
-    values = x.values() if is_sparse(x) else x
+    values = x.values() if x.layout is torch.sparse_csr else x
     # The sum alone tells almost always, in one pass and without a mask; finite values may still overflow it.
     return _finite.get(
         (values,), None, lambda: bool(torch.isfinite(values.sum())) or bool(torch.isfinite(values).all())
