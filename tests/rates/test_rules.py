@@ -159,7 +159,10 @@ def test_a_rule_of_ones_own_decides_the_rates():
 @pytest.mark.parametrize(
     ("methods", "sentence"),
     [
-        ({"step": lambda self, state, density, seen: {"p": seen.logits}}, r"looks at logits but does not list it.*\('logits',\)"),
+        (
+            {"step": lambda self, state, density, seen: {"p": seen.logits}},
+            r"looks at logits but does not list it.*\('logits',\)",
+        ),
         (
             {"step": lambda self, state, *_: {"p": state["p"], "rho": state["rho"]}},
             "names of init, p, rho, average; got",
