@@ -1,11 +1,8 @@
 """From tables to runs: seeds, folds, candidates, and what the user wants of them."""
 
-from dataclasses import replace
-
 import pytest
 
 from rade.data import DataError
-from rade.errors import SettingsError
 from rade.experiment.grid import Grid
 from rade.experiment.plan import Facts, Wish, plan, select
 from rade.experiment.table import cells, read
@@ -64,12 +61,3 @@ def test_cells_without_data_are_told_and_left_out(tiny):
         raise DataError("it is not there")
 
     assert plan(tiny, Wish(), absent) == ([], ["csbm: it is not there"])
-
-
-@pytest.mark.parametrize(
-    ("settings", "sentence"), [({"epoch": 5}, "unknown setting 'epoch'"), ({"epochs": -5}, "epochs must be greater")]
-)
-def test_a_setting_that_a_table_gets_wrong_is_told_with_its_row(settings, sentence, tiny):
-    wrong = replace(tiny[0], row=replace(tiny[0].row, settings=settings))
-    with pytest.raises(SettingsError, match=f"table tiny, row 'Plain': {sentence}"):
-        plan([wrong], Wish(), facts())

@@ -79,5 +79,5 @@ def _experiments(names: Sequence[str]) -> list[Any]:
     from rade.report.tables import reading_order
 
     if names:
-        return [table.find(name) for name in names]
+        return [table.load(name) for name in names]
     return reading_order([table.load(name) for name in table.names()])

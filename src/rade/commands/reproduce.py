@@ -111,7 +111,8 @@ def _tasks(tables: list[str], wish: Wish, data_root: Path | None, download: bool
 
     from rade.data import DataError, load
     from rade.experiment.plan import Facts, plan, select
-    from rade.experiment.table import cells, find
+    from rade.experiment.table import cells
+    from rade.experiment.table import load as load_table
     from rade.train.record import origin
 
     @cache
@@ -119,7 +120,7 @@ def _tasks(tables: list[str], wish: Wish, data_root: Path | None, download: bool
         dataset = load(name, data_root, download=download)
         return Facts(origin(dataset), dataset.folds)
 
-    found = [find(name) for name in dict.fromkeys(tables)]
+    found = [load_table(name) for name in dict.fromkeys(tables)]
     tasks, problems = plan(select((cell for table in found for cell in cells(table)), wish), wish, facts)
     if not tasks:
         raise DataError(problems[0])

@@ -10,7 +10,8 @@ from torch_geometric.data import Batch, Data
 
 from rade.data.catalogue import Encoder, Entry, Level, Loss, Metric
 from rade.data.splits import Split, Splits
-from rade.data.tensors import Tables, pointer
+from rade.data.tensors import Tables
+from rade.graph.sparse import entries_of_rows
 
 DATA_BATCH: Any = type(Batch(_base_cls=Data))  # PyG would make this class anew for every batch
 
@@ -106,12 +107,11 @@ class GraphList(Sequence[Data]):
     def batch(self, index: Tensor) -> Batch:
         """The graphs ``index`` [B] as one PyG batch, the same as PyG's own collation, in a few tensor operations."""
         t = self.tables
-        nodes, node_of = _pieces(t.node_ptr, index)
-        edges, edge_of = _pieces(t.edge_ptr, index)
-        ptr = pointer(t.node_ptr.diff()[index])
-        batch: Any = Batch(_base_cls=DATA_BATCH, batch=node_of, ptr=ptr)
+        ptr, nodes = entries_of_rows(t.node_ptr, index)
+        edge_ptr, edges = entries_of_rows(t.edge_ptr, index)
+        batch: Any = Batch(_base_cls=DATA_BATCH, batch=torch.repeat_interleave(ptr.diff()), ptr=ptr)
         batch.x = _widened(t.x[nodes])
-        batch.edge_index = t.edge_index[:, edges].long() + ptr[edge_of]
+        batch.edge_index = t.edge_index[:, edges].long() + ptr[torch.repeat_interleave(edge_ptr.diff())]
         batch.y = _widened(t.y[index])
         batch.num_nodes = nodes.numel()
         return batch
@@ -130,11 +130,3 @@ def node_data(tables: Tables) -> Data:
 def _widened(values: Tensor) -> Tensor:
     """Integers stored in a narrow type as int64; floating point as it is."""
     return values if values.is_floating_point() else values.long()
-
-
-def _pieces(ptr: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows of the pieces ``index``, laid end to end, and to which of them each row belongs."""
-    counts = ptr.diff()[index]
-    owner = torch.repeat_interleave(counts)
-    offset = ptr[:-1][index] - pointer(counts)[:-1]
-    return torch.arange(owner.numel()) + offset[owner], owner

@@ -76,7 +76,10 @@ def choose_layout(matrix: sp.spmatrix) -> Tensor:
     if matrix.nnz >= SPARSE_BELOW * rows * columns:
         return torch.from_numpy(matrix.toarray())
     pointers, indices = (torch.from_numpy(part.astype(np.int64)) for part in (matrix.indptr, matrix.indices))
-    return csr(pointers, indices, torch.from_numpy(matrix.data), (rows, columns))
+    values = torch.from_numpy(matrix.data)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")  # not the user's concern
+        return torch.sparse_csr_tensor(pointers, indices, values, (rows, columns), check_invariants=False)
 
 
 def row_normalised(matrix: sp.spmatrix) -> sp.csr_matrix:
@@ -85,10 +88,3 @@ def row_normalised(matrix: sp.spmatrix) -> sp.csr_matrix:
     sums = np.asarray(matrix.sum(axis=1)).ravel()
     inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums != 0)
     return sp.csr_matrix(sp.diags(inverse.astype(np.float32)) @ matrix)
-
-
-def csr(pointers: Tensor, indices: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
-    """A sparse CSR tensor; PyTorch's once-per-process note that the layout is in beta is not the user's concern."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(pointers, indices, values, size, check_invariants=False)

@@ -92,7 +92,7 @@ class Row:
         _known(self.published, self.backbones, "published", "backbone")
 
     def settings_on(self, dataset: str) -> dict[str, Any]:
-        """The flat settings on one data set; where it is not listed the protocol's value stands.
+        """The flat settings on one data set; where it is not listed the protocol's value holds.
 
         >>> Row("wide", "none", ("gcn",), {"hidden": {"cora": 512}, "layers": 3}).settings_on("pubmed")
         {'layers': 3}
@@ -175,23 +175,20 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str) -> Experiment:
-    """A packaged table by name.
+    """A packaged table by its name, or one's own by the path of its file, ``mine.toml``.
 
     >>> load("node-gcn").rows[0].published["gcn"]["cora"]
     Published(mean=80.1, std=0.64)
     """
+    if name.endswith(".toml"):
+        return read(name)
     if name not in names():
         raise TableError(f"unknown table '{name}'{did_you_mean(name, names())} Known: {', '.join(names())}")
     return read(FOLDER / f"{name}.toml")
 
 
-def find(name: str) -> Experiment:
-    """A table of one's own by the path of its file, ``mine.toml``, or a packaged one by its name."""
-    return read(name) if name.endswith(".toml") else load(name)
-
-
 def read(path: str | Path) -> Experiment:
-    """A table from a file, named as the file is; what is wrong is told with its place."""
+    """A table from a file, named as the file is; what is wrong is reported with its place."""
     path = Path(path)
     try:
         raw = tomllib.loads(path.read_text("utf-8"))
