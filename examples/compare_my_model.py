@@ -33,7 +33,7 @@ class GCN(torch.nn.Module):
 
 
 def blocks() -> Data:
-    """Three communities, whose features tell them apart only on average; three random splits."""
+    """Three communities, whose features separate them only on average; three random splits."""
     torch.manual_seed(0)
     inside, between = torch.full((CLASSES, CLASSES), 0.01).fill_diagonal_(0.06), [PER_CLASS] * CLASSES
     edge_index = stochastic_blockmodel_graph(between, inside)

@@ -18,7 +18,7 @@ DATASET = rade.data.ring_transfer(rings=300, size=10)
 
 
 class GCN(torch.nn.Module):
-    """Two layers, whatever the distance; ``batch`` tells the rings apart."""
+    """Two layers, whatever the distance; ``batch`` separates the rings."""
 
     def __init__(self, features: int, hidden: int, classes: int) -> None:
         super().__init__()

@@ -429,3 +429,11 @@ def test_batches_never_end_in_a_single_graph():
     assert [len(step.labels) for step in steps] == [8, 8, 8, 9]
     assert [step.last for step in steps] == [False, False, False, True]
     assert isinstance(steps[0].data, Batch)
+
+
+def test_nodes_of_many_graphs_have_the_density_of_these():
+    graph = one_graph()
+    nodes = torch.arange(NODES)
+    graph.batch, graph.edge_index = nodes // 2, torch.stack([nodes, nodes ^ 1])
+    problem, _ = problem_of(graph, rade.Training())
+    assert problem.density == 1.0

@@ -19,7 +19,7 @@ SCRIPTS = sorted(FOLDER.glob("*.py"))
 def test_there_are_the_promised_ones():
     listed = re.findall(r"`(\w+\.py)`", (FOLDER / "README.md").read_text(encoding="utf-8"))
     assert sorted(set(listed)) == [script.name for script in SCRIPTS]
-    assert len(SCRIPTS) == 11
+    assert len(SCRIPTS) == 12
 
 
 @pytest.mark.slow
@@ -117,10 +117,16 @@ def deploy(output: str) -> None:
     assert max(gaps) < 1e-5
 
 
+def heterogeneous(output: str) -> None:
+    plain, wrapped = percentages(output)
+    assert min(plain, wrapped) > 60  # chance is 33
+
+
 CHECKS = {
     check.__name__: check
     for check in (
         *(own_gcn, long_range, minibatch_sage, graph_classification, own_aggregator, noisy_graph),
         *(molecules_with_bonds, compare_my_model, link_prediction, lightning_module, deploy),
+        heterogeneous,
     )
 }

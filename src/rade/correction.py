@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar
 
 import torch
@@ -44,7 +44,7 @@ class Factors:
 
 def factors(coefficients: Coefficients, distribution: Distribution) -> Factors:
     """Factors α/E[α'] (Eq. 8) of an aggregator; computed once, for all layers where they agree."""
-    return coefficients.once(distribution, "factors", lambda: _factors(coefficients, distribution))
+    return coefficients.once(distribution, "factors", partial(_factors, coefficients, distribution))
 
 
 def _factors(coefficients: Coefficients, distribution: Distribution) -> Factors:

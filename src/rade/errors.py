@@ -14,7 +14,7 @@ _MACHINE = (
 
 
 class RadeError(Exception):
-    """One clear sentence for the user: what was expected, what came, and the way out; ``code`` is the exit code."""
+    """One clear sentence for the user: what was expected, what came, and what to do; ``code`` is the exit code."""
 
     code = 2
 

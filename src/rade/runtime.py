@@ -27,7 +27,7 @@ def rank() -> int:
 
 def average(values: Tensor) -> Tensor:
     """The mean over the ranks of a distributed run; the values themselves otherwise."""
-    if not distributed():
+    if not torch.distributed.is_available() or not torch.distributed.is_initialized():
         return values
     total = values.clone()
     torch.distributed.all_reduce(total)
@@ -69,10 +69,14 @@ class Recall(Generic[T]):
         found = self._kept.get(key)
         if found is not None and found[0] == versions and None not in map(_referent, found[1]):
             return found[2]
-        with ordinary_tensors():
+        if torch.is_inference_mode_enabled():
+            with ordinary_tensors():
+                value = build()
+        else:
             value = build()
-        kept = self._kept  # a callback that knew `self` would keep it alive
-        refs = [weakref.ref(tensor.untyped_storage(), lambda _: kept.pop(key, None)) for tensor in given]
+        kept, refs = self._kept, []  # a callback that knew `self` would keep it alive
+        for tensor in given:
+            refs.append(weakref.ref(tensor.untyped_storage(), lambda _: kept.pop(key, None)))
         kept[key] = (versions, refs, value)
         return value
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from rade.graph.graph import Graph
-from rade.graph.sparse import Pattern, places, product
+from rade.graph.sparse import Pattern, places, product, without_autocast
 
 Matrix = tuple[Pattern, Tensor]  # weights [E] or [E, H] on a pattern
 
@@ -89,7 +89,7 @@ class Sums:
         everyone: on all pairs of a graph; those of ``edges`` and ``loop`` that are too many are taken off there.
         along: the part of ``edges`` by which edges send messages of their own, where it is not all of it.
         targets: [k] the nodes whose sums are wanted, all if None.
-        sources: [m] the nodes whose features come, all if None; there must be no other that a target hears.
+        sources: [m] the nodes whose features come, all if None; targets must receive from no other.
     """
 
     graph: Graph
@@ -208,7 +208,7 @@ def _per_head(values: Tensor, x: Tensor, pattern: Pattern) -> Tensor:
 
 
 class _Constant:
-    """Sums with constant weights: every part adds to the same memory, forward and, as the adjoint, backward."""
+    """Sums with constant weights, forward and, as the adjoint, backward."""
 
     def __init__(
         self,
@@ -240,44 +240,42 @@ class _Constant:
             outer.append((right, left))
         return _Constant(matrices, self.loop, outer, self.graphs, self.from_graph, self.to_graph, self.own, self)
 
-    def apply(self, x: Tensor) -> Tensor:
-        """The sums of x [m, F], or of x [k, F] if this is an adjoint."""
-        rows = self.to_graph.numel()
-        if self.csr:
-            total = x.new_empty(rows, x.shape[1])
-            torch.addmm(total, self.csr[0], x, beta=0.0, out=total)  # `@` would first clear and then copy its result
-        else:
-            total = x.new_zeros(rows, x.shape[1])
-        for matrix in self.csr[1:]:
-            torch.addmm(total, matrix, x, out=total)
-        if self.loop is not None:
-            if self.own is None:
-                total.addcmul_(self.loop, x)
-            elif self.backward is None:
-                total.addcmul_(self.loop, x.index_select(0, self.own))
-            else:
-                total.index_add_(0, self.own, self.loop * x)
-        for left, right in self.outer:
-            if self.graphs == 1:
-                total.addmm_(left, right.t() @ x)
-                continue
-            for to, by in zip(torch.split(left, 1, 1), torch.split(right, 1, 1)):
-                sums = x.new_zeros(self.graphs, x.shape[1]).index_add_(0, self.from_graph, by * x)
-                total.addcmul_(to, sums.index_select(0, self.to_graph))
-        return total
-
 
 class _Apply(torch.autograd.Function):
-    """y = W x; its backward pass is an application as well, so that it can be differentiated again."""
+    """y = W x, all parts in the same memory; going backward is an application as well, which can be differentiated."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weights: _Constant) -> Tensor:
+        """x: [m, F], or [k, F] for an adjoint."""
         ctx.weights = weights
-        return weights.apply(x)
+        rows = weights.to_graph.numel()
+        if weights.csr:
+            total = x.new_empty(rows, x.shape[1])
+            torch.addmm(total, weights.csr[0], x, beta=0.0, out=total)  # `@` would first clear and then copy its result
+        else:
+            total = x.new_zeros(rows, x.shape[1])
+        for matrix in weights.csr[1:]:
+            torch.addmm(total, matrix, x, out=total)
+        if weights.loop is not None:
+            if weights.own is None:
+                total.addcmul_(weights.loop, x)
+            elif weights.backward is None:
+                total.addcmul_(weights.loop, x.index_select(0, weights.own))
+            else:
+                total.index_add_(0, weights.own, weights.loop * x)
+        for left, right in weights.outer:
+            if weights.graphs == 1:
+                total.addmm_(left, right.t() @ x)
+                continue
+            columns = ((left, right),) if left.shape[1] == 1 else zip(torch.split(left, 1, 1), torch.split(right, 1, 1))
+            for to, by in columns:
+                sums = x.new_zeros(weights.graphs, x.shape[1]).index_add_(0, weights.from_graph, by * x)
+                total.addcmul_(to, sums.index_select(0, weights.to_graph))
+        return total
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        with torch.autocast(gradient.device.type, enabled=False):  # as in `without_autocast`
+        with without_autocast(gradient.device):
             return cast(Tensor, _Apply.apply(gradient, ctx.weights.adjoint)), None  # type: ignore[no-untyped-call]
 
 

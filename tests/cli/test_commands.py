@@ -103,13 +103,6 @@ def test_too_little_memory_is_the_machines_fault(rade):
     assert err == "error: there is not enough memory for this; a smaller --hidden or --batch-size needs less\n"
 
 
-def test_resume_skips_finished_runs(rade, tmp_path):
-    rade("train", *QUICK, "--method", "none")
-    before = (tmp_path / "runs/csbm-gcn/none/run-1/result.json").stat().st_mtime_ns
-    assert rade("train", *QUICK, "--method", "none", "--resume")[0] == 0
-    assert (tmp_path / "runs/csbm-gcn/none/run-1/result.json").stat().st_mtime_ns == before
-
-
 def test_predict_writes_a_table_and_overwrites_only_if_asked(rade, tmp_path):
     rade("train", *QUICK, "--method", "rade-ofs", "--out", "here")
     (tmp_path / "p.csv").write_text("mine")

@@ -23,17 +23,6 @@ def test_noise_reaches_the_methods_that_know_it(rade):
     assert (of["options"]["noise_p"], of["options"]["noise_q"]) == (0.1, 0.0005)
 
 
-def test_a_corrupted_graph_is_another_setting(rade, tmp_path):
-    code, out, _ = rade("train", *QUICK, "--method", "none", "--corrupt", "0.2,1,5", "--out", "here")
-    assert code == 0
-    assert "corrupt 0.2,1,5" in out
-    stored = json.loads((tmp_path / "here/none/run-0/result.json").read_text())
-    assert stored["data"]["options"]["corrupted"] == {"drop": 0.2, "add": 1.0, "seed": 5}
-    code, _, err = rade("train", *QUICK, "--method", "none", "--corrupt", "0.2,2,5", "--out", "here", "--resume")
-    assert code == 2
-    assert "corrupt = '0.2,1,5'" in err
-
-
 def test_noise_is_found_before_training(rade):
     options = ("--method", "rade-of", "--corrupt", "0,1", "--noise", "auto", "--json")
     code, out, err = rade("train", "--epochs", 30, "--hidden", 16, "--runs", 1, *options)

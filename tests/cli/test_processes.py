@@ -13,7 +13,7 @@ import pytest
 from command_line import ENVIRONMENT, start, wait_for
 from rade.commands.display import Display
 
-RUN = ("train", "--method", "rade-of", "--runs", "1", "--epochs", "150", "--patience", "0", "--hidden", "8")
+RUN = ("train", "--method", "rade-of", "--runs", "1", "--epochs", "100", "--patience", "0", "--hidden", "8")
 RUN += ("--checkpoint-every", "5")
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "rade"]
 

@@ -71,8 +71,8 @@ def test_the_settings_file_of_the_training_guide_is_valid(tmp_path):
 
 def test_pictures_of_the_readme_exist_for_light_and_dark():
     text = (ROOT / "README.md").read_text("utf-8")
-    named = re.findall(r'(?:srcset|src)="([^"]+)"', text)
-    assert {name.split("-")[-1] for name in named} == {"dark.svg", "light.svg"}
+    named = set(re.findall(r'(?:srcset|src)="([^"]+)"', text))
+    assert {name for name in named if "-dark." in name} == {name.replace("-light.", "-dark.") for name in named}
     assert all((ROOT / name).exists() for name in named)
 
 

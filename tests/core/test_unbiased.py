@@ -86,10 +86,10 @@ def check(
 @pytest.mark.parametrize("graph", SIMPLE)
 @pytest.mark.parametrize("name", [*LAYERS, *ATTENTION])
 def test_one_step_by_moments(monkeypatch, name, graph, variant):
-    """Up to 64 views of each graph; attention is exact up to its lattice."""
+    """Up to 64 views of each graph; attention is exact to its tolerance."""
     if name.startswith("ChebConv") and graph == "one-way":
         pytest.skip("by pairs of views")
-    exact = 1e-4 if name in ATTENTION else 1e-8
+    exact = 1e-3 if name in ATTENTION else 1e-8
     check(monkeypatch, lambda: (LAYERS | ATTENTION)[name](IN, OUT), SIMPLE[graph], 1, variant=variant, exact=exact)
 
 
@@ -124,7 +124,7 @@ def test_pairs_of_views(monkeypatch, name, graph):
 @pytest.mark.parametrize("name", OF_EDGES)
 def test_layers_with_values_of_edges(monkeypatch, name, graph, by):
     (build, width), data = OF_EDGES[name], ({"path": PATH} | ODD)[graph]
-    draws, exact = (2, 1e-6) if by == "pairs" else (None, 1e-4)
+    draws, exact = (2, 1e-6) if by == "pairs" else (None, 1e-3)
     check(monkeypatch, build, data, draws, of_edges(data, width), by=by, exact=exact)
 
 
@@ -187,4 +187,4 @@ def test_odd_graphs(monkeypatch, name, graph):
     with context.running(data.batch):
         tolerance = 1e-6 if name == "Cluster" else 1e-10  # PyG's own sums in single precision there
         assert error(layer.eval()(x, data.edge_index), expected) <= tolerance
-    check(monkeypatch, PLAIN[name], data, None, exact=1e-4 if "GAT" in name else 1e-6)
+    check(monkeypatch, PLAIN[name], data, None, exact=1e-3 if "GAT" in name else 1e-6)

@@ -92,7 +92,7 @@ def test_steps_that_are_not_finite_are_skipped_and_counted(bad):
 def measured(noise: float, signal: float) -> Seen:
     """Logits of two rows and two classes with exactly this signal and noise."""
     mean = torch.tensor([[1.0, -1.0], [-1.0, 1.0]]) * signal**0.5
-    return Seen(found_logits=Logits(mean + noise**0.5, mean))
+    return Seen(logits=Logits(mean + noise**0.5, mean))
 
 
 @pytest.mark.parametrize("start", [0.2, 0.5, 0.8])
@@ -147,7 +147,7 @@ def test_a_rule_of_ones_own_decides_the_rates():
     state, average = RateState(Slow(0.3), DENSITY), 0.0
     own = state.average
     for norm in (1.0, 0.5, 2.0):
-        state.step(Seen(found_data_norm=torch.tensor(norm)))
+        state.step(Seen(data_norm=torch.tensor(norm)))
         average = 0.5 * average + 0.5 * norm
         assert state.rates.p == pytest.approx(average / (1 + average))
     assert state.average is own  # written in place: references to it stay live
@@ -179,7 +179,7 @@ def test_a_rule_of_ones_own_decides_the_rates():
 )
 def test_rules_that_break_their_word_get_a_sentence(methods, sentence):
     with pytest.raises(ValueError, match=sentence):
-        RateState(broken(**methods), DENSITY).step(Seen(found_data_norm=DATA_NORM))
+        RateState(broken(**methods), DENSITY).step(Seen(data_norm=DATA_NORM))
 
 
 def test_a_refused_step_changes_nothing():

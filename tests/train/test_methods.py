@@ -10,8 +10,9 @@ import rade
 from rade import Graph
 from rade.nn import GATConv, GCNConv
 from rade.train.backbones import ATOM_FEATURE_SIZES, BACKBONES, AtomEncoder, build_backbone
+from rade.train.baselines import ThinnedMessages
 from rade.train.learner import BackboneLearner, Context, Step
-from rade.train.methods import METHODS, ThinnedMessages, make
+from rade.train.methods import METHODS, make
 
 NODES, FEATURES = 40, 6
 BASELINES = ("dropout", "drop-edge", "drop-node", "drop-message")

@@ -3,21 +3,14 @@
 import json
 
 import pytest
+from tests.report.synthetic import row
 
 from rade.train.record import RecordError, RunRecord, key_of
 
 DATA = {"name": "cora", "source": "", "licence": "", "files": {"x": "1"}, "options": {}}
-SETTINGS = {"dataset": "cora", "backbone": "gcn", "method": "none", "seed": 0, "lr": 0.1, "threads": 0} | {
-    "device": "cpu",
-    "options": {},
-}
-RECORD = {
-    **{"key": "0123456789abcdef" * 2, "numerics": 1, "settings": SETTINGS, "protocol": "released", "run": 3, "seed": 3},
-    **{"metric": "accuracy", "folds": 0, "val": 0.1 + 0.2, "test": 1e-17, "best_epoch": 1, "epochs": 2},
-    **{"history": {"val": [0.30000000000000004, 1 / 3], "loss": [5e-324, 1.7e308]}},
-    **{"timing": {"seconds": 2.0, "seconds_per_epoch": 1.0}, "versions": {"torch": "2"}, "commit": "", "dirty": False},
-    **{"machine": {"cores": 2}, "threads": 1, "command": "rade train", "data": DATA},
-}
+CURVES = {"val": [0.30000000000000004, 1 / 3], "loss": [5e-324, 1.7e308]}
+RECORD = row(0.1 + 0.2, run=3, done=2, history=CURVES) | {"test": 1e-17, "data": DATA}
+SETTINGS = RECORD["settings"]
 
 
 def test_numbers_survive_to_the_last_bit():

@@ -9,7 +9,8 @@ import torch
 import rade
 from rade.data import load
 from rade.train import Interrupted, RunError, SettingsError, resolve, train_run
-from rade.train.methods import METHODS, DropEdge
+from rade.train.baselines import DropEdge
+from rade.train.methods import METHODS
 from rade.train.run import Keeping
 from rade.train.stages import Corruption, few_of_each, split_for
 

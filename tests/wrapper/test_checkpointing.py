@@ -53,27 +53,23 @@ def test_gradients_are_those_without_checkpoints(layer, case):
 
 
 class Tied(torch.nn.Module):
-    """One layer, called three times, with or without checkpoints."""
+    """One layer, called three times."""
 
-    def __init__(self, checkpoints: bool = False) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.conv, self.checkpoints = GCNConv(8, 8, bias=False), checkpoints
+        self.conv = GCNConv(8, 8, bias=False)
 
     def forward(self, x: Tensor, edge_index: Any) -> Tensor:
         for _ in range(3):
-            x = (
-                checkpoint(self.conv, x, edge_index, use_reentrant=False)
-                if self.checkpoints
-                else self.conv(x, edge_index)
-            )
+            x = checkpoint(self.conv, x, edge_index, use_reentrant=False)
         return x
 
 
 def test_a_layer_that_is_called_again_cannot_be_recomputed():
-    model = rade.RADE(Tied(checkpoints=True)).train()
+    model = rade.RADE(Tied()).train()
     with pytest.raises(RuntimeError, match="GCNConv was called 3 times in one pass"):
         model(X.clone().requires_grad_(), EDGES).sum().backward()
-    shared = rade.RADE(Tied(checkpoints=True), views=rade.Views(shared=True)).train()
+    shared = rade.RADE(Tied(), views=rade.Views(shared=True)).train()
     shared(X.clone().requires_grad_(), EDGES).sum().backward()
     assert shared.wrapped.conv.lin.weight.grad.isfinite().all()
 

@@ -12,13 +12,13 @@ from torch.nn.functional import cross_entropy
 from torch_geometric.nn import GAT, GCN, GIN, GraphSAGE
 
 import rade
-from zoo import EDGES, LABELS, X, seeded
+from zoo import EDGES, LABELS, X, adapting, seeded
 
 
 def trained(kind: type, mixed: bool) -> tuple[rade.RADE, torch.Tensor]:
     net = seeded(lambda: kind(8, 16, 2, 3))
     optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
-    model = rade.RADE(net, "ofs", rule=rade.GradNorm(), generator=torch.Generator().manual_seed(0)).follow(optimizer)
+    model = adapting(net, "ofs").follow(optimizer)
     for _ in range(3):
         optimizer.zero_grad()
         with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
@@ -38,7 +38,7 @@ def test_training_under_autocast_is_that_without_it_but_for_rounding(kind):
 
 
 def test_adapting_inside_autocast_changes_nothing():
-    model = rade.RADE(seeded(lambda: GCN(8, 16, 2, 3)), rule=rade.GradNorm())
+    model = adapting(seeded(lambda: GCN(8, 16, 2, 3)))
     cross_entropy(model.train()(X, EDGES), LABELS).backward()
     with torch.autocast("cpu", torch.bfloat16):
         assert model.adapt().dtype == torch.float32
@@ -50,29 +50,26 @@ def test_a_model_in_bfloat16_is_told_of_autocast():
         model.train()(X.to(torch.bfloat16), EDGES)
 
 
+def traced(model: rade.RADE) -> Any:
+    """As TensorBoard's add_graph does."""
+    return torch.jit.trace(model, (X, EDGES), check_trace=False)
+
+
+def exported(model: rade.RADE) -> Any:
+    edges = {1: torch.export.Dim("edges", min=2)}
+    return torch.export.export(model, (X, EDGES), dynamic_shapes={"args": (None, edges)}).module()
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("trained", [False, True])
-@pytest.mark.parametrize("kind", [GCN, GraphSAGE, GAT])
-def test_evaluation_can_be_traced(kind, trained):
-    """As TensorBoard's add_graph does; the program takes other graphs."""
+@pytest.mark.parametrize(("how", "kind"), [(traced, GCN), (traced, GraphSAGE), (traced, GAT), (exported, GCN)])
+def test_programs_of_evaluation_take_other_graphs(how, kind, trained):
     model = rade.RADE(seeded(lambda: kind(8, 16, 2, 3)))
     if trained:
         model.train()(X, EDGES)
-    traced = torch.jit.trace(model.eval(), (X, EDGES), check_trace=False)
-    for edges in (EDGES, EDGES[:, :60], EDGES[:, :0]):
-        torch.testing.assert_close(traced(X, edges), model(X, edges), rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("trained", [False, True])
-def test_evaluation_can_be_exported(trained):
-    model = rade.RADE(seeded(lambda: GCN(8, 16, 2, 3)))
-    if trained:
-        model.train()(X, EDGES)
-    edges = {1: torch.export.Dim("edges", min=2)}
-    program = torch.export.export(model.eval(), (X, EDGES), dynamic_shapes={"args": (None, edges)})
-    for given in (EDGES, EDGES[:, :60]):
-        torch.testing.assert_close(program.module()(X, given), model(X, given), rtol=1e-4, atol=1e-5)
+    program = how(model.eval())
+    for edges in (EDGES, EDGES[:, :60], *[EDGES[:, :0]] * (how is traced)):
+        torch.testing.assert_close(program(X, edges), model(X, edges), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -90,8 +87,7 @@ def test_a_compiled_model_computes_the_same():
 
 
 def steps_of(compiled: bool) -> list[torch.Tensor]:
-    net, generator = seeded(lambda: GCN(8, 6, 2, 3)), torch.Generator().manual_seed(0)
-    model = rade.RADE(net, "ofs", rule=rade.GradNorm(), generator=generator)
+    model = adapting(seeded(lambda: GCN(8, 6, 2, 3)), "ofs")
     run = torch.compile(model, backend="eager") if compiled else model
     logits = run.train()(X, EDGES)
     cross_entropy(logits, LABELS).backward()

@@ -22,7 +22,7 @@ def diagnose(
     method: Annotated[str, typer.Option(help="Method it is trained with; see rade train --help.")] = "none",
     epochs: Annotated[int, typer.Option(min=0, max=10**9, help="Epochs it is trained for; 0: not at all.")] = 50,
     p: Annotated[float, typer.Option("--p", help="Drop rate of the views, where the model has none of its own.")] = 0.5,
-    rho: Annotated[float, typer.Option(help="Likewise the add rate, over the edge density.")] = 0.5,
+    rho: Annotated[float, typer.Option(help="The add rate, over the edge density, in the same case.")] = 0.5,
     anchors: Annotated[int, typer.Option(min=1, max=10**6, help="Nodes that sensitivities are taken from.")] = 16,
     partners: Annotated[int, typer.Option(min=1, max=10**6, help="Nodes paired with each for resistances.")] = 8,
     draws: Annotated[int, typer.Option(min=1, max=10**6, help="Noisy graphs per kind and share of noise.")] = 4,
@@ -38,7 +38,7 @@ def diagnose(
 
     Spectral gap, effective resistance and commute time between sampled nodes, sensitivity of a node's representation
     to others by their distance, how often predictions flip under edge noise, and the ratio of Prop. 4, which tells
-    whether additions could stand in for drops. RADE-OF predicts on the clean graph, so its numbers are the clean ones.
+    whether additions could replace drops. RADE-OF predicts on the clean graph, so its numbers are the clean ones.
 
     Examples:
 

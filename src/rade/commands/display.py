@@ -28,7 +28,7 @@ _WIDE = Console(width=1000)
 PATIENCE = 15.0
 # Settings without a meaning where every step takes whole graphs.
 SAMPLING = {"eval_batch_size", "fanouts"}
-# Settings that are told where somebody asked for them.
+# Settings that are shown where somebody asked for them.
 UNUSUAL = {"corrupt", *LATER}
 
 
@@ -92,7 +92,7 @@ class Display:
         self.task = self.bar.add_task(self.name, total=settings.epochs, values="")
 
     def epoch(self, progress: Progress) -> None:
-        """An epoch has ended; without a bar it is told if the last line is old."""
+        """An epoch has ended; without a bar it is shown if the last line is old."""
         self.bar.update(self.task, completed=progress.epoch, values=describe(progress))
         if self.bar.disable and time.monotonic() - self.told >= PATIENCE:
             self.told = time.monotonic()

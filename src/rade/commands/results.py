@@ -124,7 +124,7 @@ def _single(record: RunRecord) -> dict[str, str]:
 
 
 def means(records: list[RunRecord]) -> list[dict[str, str]]:
-    """Runs that differ by their seed only, together; settings that differ from others or the protocol are told."""
+    """Runs that differ by their seed only, together; settings that differ from others or the protocol are shown."""
     from statistics import mean, stdev
 
     groups: dict[str, list[RunRecord]] = {}

@@ -80,7 +80,7 @@ def _is_filled(cell: Any) -> bool:
 
 
 def _code(code: CodeType) -> str:
-    """What a function does, without where it stands."""
+    """What a function does, without where it is defined."""
     consts = [_code(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
     return f"{code.co_code.hex()} {code.co_names} {consts}"
 

@@ -33,7 +33,7 @@ def fetch(entry: Entry, root: Path) -> None:
                     _download(address, root / file.path, None if file.repacked else file.sha256)
     except DataError:
         raise
-    except Exception as reason:  # whatever a network or a stranger's archive does: the user is told what is needed
+    except Exception as reason:  # whatever a network or a stranger's archive does: the user learns what is needed
         sentence = missing_sentence(entry, root, missing)
         raise DataError(f"{sentence} (the download failed: {reason})") from None
 

@@ -135,7 +135,7 @@ def ring_transfer(rings: int = 1000, size: int = 10, classes: int = 5, seed: int
 
     Radius ⌊size/2⌋: with fewer layers than that no information arrives and any model is at chance.
     Features: one column per class (the source only), one for the target, one for all the others. The splits hold
-    target nodes; ``batch`` tells the rings apart. (Di Giovanni et al. 2023, "On over-squashing in message passing".)
+    target nodes; ``batch`` separates the rings. (Di Giovanni et al. 2023, "On over-squashing in message passing".)
     """
     options = dict(locals())
     if size < 3 or rings < 5 or classes < 2:

@@ -107,7 +107,7 @@ def _client(workers: int, scheduler: str) -> Iterator[Client]:
     from distributed import Client, LocalCluster
 
     for name in ("distributed", "distributed.client"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is told in a sentence
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is reported in a sentence
     if scheduler:
         try:
             client = Client(scheduler, timeout=_PATIENCE, set_as_default=False)
@@ -143,7 +143,7 @@ def _without_main() -> Iterator[None]:
 
 
 def _ignore_interrupts() -> None:
-    """Ctrl-C reaches the whole group of processes; ours hear of it from their parent alone."""
+    """Ctrl-C reaches the whole group of processes; ours learn of it from their parent alone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

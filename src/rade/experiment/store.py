@@ -193,7 +193,7 @@ class TextStore(Store):
 
     @contextmanager
     def _whole(self, name: str, place: str = "") -> Iterator[bytes]:
-        """The content of a file; what it holds that rade does not write is told with its place."""
+        """The content of a file; what it holds that rade does not write is reported with its place."""
         path = self.path / name
         try:
             yield b"" if place else path.read_bytes()

@@ -92,7 +92,7 @@ class Row:
         _known(self.published, self.backbones, "published", "backbone")
 
     def settings_on(self, dataset: str) -> dict[str, Any]:
-        """The flat settings on one data set; where it is not listed the protocol's value stands.
+        """The flat settings on one data set; where it is not listed the protocol's value holds.
 
         >>> Row("wide", "none", ("gcn",), {"hidden": {"cora": 512}, "layers": 3}).settings_on("pubmed")
         {'layers': 3}
@@ -188,7 +188,7 @@ def load(name: str) -> Experiment:
 
 
 def read(path: str | Path) -> Experiment:
-    """A table from a file, named as the file is; what is wrong is told with its place."""
+    """A table from a file, named as the file is; what is wrong is reported with its place."""
     path = Path(path)
     try:
         raw = tomllib.loads(path.read_text("utf-8"))

@@ -13,6 +13,8 @@ from rade.graph.pairs import pattern_of_pairs
 from rade.graph.sparse import Pattern, entries_of_rows, row_pointer
 from rade.runtime import by_fields
 
+SMALL = 2**14  # entries
+
 
 @dataclass(frozen=True, eq=False)
 class Graph:
@@ -52,21 +54,20 @@ class Graph:
         """
         nodes = node_count(edge_index, num_nodes, batch, ptr)
         batch, ptr, by_graph = _batch_and_pointer(batch, ptr, nodes, edge_index.device)
-        position = (edge_index[0] != edge_index[1]).nonzero().squeeze(1)
-        source, target = edge_index[:, position]
-        key, sorting = torch.sort(target * nodes + source)
-        first = torch.ones_like(key, dtype=torch.bool)
-        first[1:] = key[1:] != key[:-1]
-        entry = None
-        if position.numel() < edge_index.shape[1] or not bool(first.all()):  # self-loops, or edges listed twice
-            entry = -1 - edge_index[0]
-            entry[position[sorting]] = first.long().cumsum(0) - 1
-            sorting = sorting[first]
-        source, target = source[sorting], target[sorting]
+        source, target = edge_index
+        key, order = torch.sort(target * nodes + source)
+        entry, loops = None, source == target
+        if bool((key[1:] == key[:-1]).any()) or bool(loops.any()):
+            first = torch.ones_like(loops)
+            first[1:] = key[1:] != key[:-1]
+            first &= ~loops[order]
+            entry = torch.where(loops, -1 - source, torch.empty_like(source).index_copy_(0, order, first.cumsum(0) - 1))
+            order = order[first]
+        source, target = source[order], target[order]
         if not torch.equal(batch[source], batch[target]):
             raise ValueError("edge_index joins nodes of different graphs of the batch; check the batch vector")
         pattern, directed = _structure(source, target, nodes, directed)
-        return Graph(pattern, position[sorting], batch, ptr, directed, entry, by_graph)
+        return Graph(pattern, order, batch, ptr, directed, entry, by_graph)
 
     @cached_property
     def num_nodes(self) -> int:
@@ -197,14 +198,16 @@ class Graph:
 
     @cached_property
     def edge_classes(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Distinct pairs of degree classes joined by edges: class of target [K], of source [K], pair of each edge [E].
+        """Pairs of degree classes joined by edges: class of target [K], of source [K], pair of each edge [E].
 
         What depends on the two degrees alone is computed for these pairs and gathered once.
         """
         degrees, _, index = self.degree_classes
+        target, source = index[self.pattern.target], index[self.pattern.source]
+        if self.pattern.size < SMALL:  # to find equal pairs would take longer
+            return target, source, torch.arange(self.pattern.size, device=self.device)
         count = degrees.numel()
-        key = index[self.pattern.target] * count + index[self.pattern.source]
-        pairs, pair_of_edge = torch.unique(key, return_inverse=True)
+        pairs, pair_of_edge = torch.unique(target * count + source, return_inverse=True)
         return pairs // count, pairs % count, pair_of_edge
 
     @cached_property
@@ -303,8 +306,7 @@ def node_count(
         raise ValueError(f"edge_index must have shape [2, E], got {list(edge_index.shape)}")
     if edge_index.dtype != torch.long:
         raise ValueError(f"edge_index must hold int64 node ids, got {edge_index.dtype}; convert it with .long()")
-    largest = int(edge_index.max()) if edge_index.numel() else -1
-    smallest = int(edge_index.min()) if edge_index.numel() else 0
+    smallest, largest = map(int, edge_index.aminmax()) if edge_index.numel() else (0, -1)
     if num_nodes is None:
         num_nodes = batch.numel() if batch is not None else int(ptr[-1]) if ptr is not None else largest + 1
     if smallest < 0 or largest >= num_nodes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
@@ -161,9 +162,9 @@ def rows_of(x: Tensor, rows: Tensor) -> Tensor:
     return torch.sparse_csr_tensor(pointer, column, values, shape, check_invariants=False)
 
 
-def without_autocast(device: torch.device) -> torch.autocast:
+def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     """Mixed precision off: products of sparse matrices know none, and corrections cancel, which bfloat16 cannot."""
-    return torch.autocast(device.type, enabled=False)
+    return torch.autocast(device.type, enabled=False) if torch.is_autocast_enabled(device.type) else nullcontext()
 
 
 class _Product(torch.autograd.Function):
@@ -180,7 +181,7 @@ class _Product(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         (values, x), pattern = ctx.saved_tensors, ctx.pattern
         needs_values, needs_x, _ = ctx.needs_input_grad
-        with torch.autocast(gradient.device.type, enabled=False):  # as in `without_autocast`
+        with without_autocast(gradient.device):
             to_values = at_entries(gradient, x, pattern) if needs_values else None
             to_x = product(pattern.transposed_values(values), gradient, pattern.transpose) if needs_x else None
         return to_values, to_x, None
@@ -201,7 +202,7 @@ class _AtEntries(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         (a, b), pattern = ctx.saved_tensors, ctx.pattern
         needs_a, needs_b, _ = ctx.needs_input_grad
-        with torch.autocast(gradient.device.type, enabled=False):
+        with without_autocast(gradient.device):
             to_a = product(gradient, b, pattern) if needs_a else None
             to_b = product(gradient.index_select(0, pattern.transposition), a, pattern.transpose) if needs_b else None
         return to_a, to_b, None

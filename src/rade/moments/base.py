@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -167,11 +167,11 @@ class Coefficients(ABC):
 
     def expected(self, distribution: Distribution) -> Moments:
         """E[α'_ij], computed once for each distribution."""
-        return self.once(distribution, "mean", lambda: self.mean(distribution))
+        return self.once(distribution, "mean", partial(self.mean, distribution))
 
     def varying(self, distribution: Distribution) -> Moments:
         """Var[α'_ij], computed once for each distribution."""
-        return self.once(distribution, "variance", lambda: self.variance(distribution))
+        return self.once(distribution, "variance", partial(self.variance, distribution))
 
     def present(self, distribution: Distribution, power: int) -> Tensor:
         """E[α'^power | the pair is present] on edges, for the first two powers, [E]."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -49,20 +49,28 @@ class Normalised(Coefficients):
         super().__init__(graph, dtype)
         self.a, self.b, self.loop, self.gain = a, b, loop, gain
 
+    @classmethod
+    def of(cls, graph: Graph, *numbers: Any) -> Normalised:
+        """The coefficients of a dtype and numbers, as the constructor takes them; the same object for all layers."""
+        found: Normalised | None = graph.cache.get((cls, numbers))
+        if found is None:
+            found = graph.cache[cls, numbers] = cls(graph, *numbers)
+        return found
+
     @staticmethod
     def sum(graph: Graph, dtype: torch.dtype) -> Normalised:
         """α_ij = 1."""
-        return _once(graph, (dtype, 0.0, 0.0))
+        return Normalised.of(graph, dtype, 0.0, 0.0)
 
     @staticmethod
     def mean_of(graph: Graph, dtype: torch.dtype, loop: float = 0.0, gain: float = 1.0) -> Normalised:
         """α_ij = 1/d_i; with a loop that counts in d, that of Cluster-GCN."""
-        return _once(graph, (dtype, 1.0, 0.0, loop, gain))
+        return Normalised.of(graph, dtype, 1.0, 0.0, loop, gain)
 
     @staticmethod
     def symmetric(graph: Graph, dtype: torch.dtype, loop: float = 1.0) -> Normalised:
         """α_ij = 1/√(d_i d_j)."""
-        return _once(graph, (dtype, 0.5, 0.5, loop))
+        return Normalised.of(graph, dtype, 0.5, 0.5, loop)
 
     @cached_property
     def key(self) -> Hashable | None:
@@ -86,7 +94,7 @@ class Normalised(Coefficients):
         p, q = distribution.rates.p, distribution.rates.q
         if self.a == self.b == 0.0:
             return self._alike(1.0 - p, q)
-        given = self._given(distribution)
+        given = self.once(distribution, "degrees", partial(self._given, distribution))
         (target, _), (source, _) = given.edge
         edges = ((1.0 - p) * self._pairs(target, source)).index_select(0, self.graph.edge_classes[2])
         (target, _), (source, _) = given.nonedge
@@ -97,7 +105,7 @@ class Normalised(Coefficients):
         p, q = distribution.rates.p, distribution.rates.q
         if self.a == self.b == 0.0:
             return self._alike(p * (1.0 - p), q * (1.0 - q))
-        given = self._given(distribution)
+        given = self.once(distribution, "degrees", partial(self._given, distribution))
         left, right = second_moment(*given.edge, p)
         edges = ((1.0 - p) * self._pairs(left, right).sum(-1)).index_select(0, self.graph.edge_classes[2])
         left, right = second_moment(*given.nonedge, 1.0 - q)
@@ -107,8 +115,8 @@ class Normalised(Coefficients):
         """c_i c_j / (1−p) with c = d^−a/f, per pair of degrees."""
         if self.a == self.b == 0.0:
             return self.everywhere(1.0 / (1.0 - distribution.rates.p), self.graph.pattern.size), self.no_loop()
-        (target, source, _), given = self._of_classes, self._given(distribution)
-        (f, _), (fs, _) = given.edge
+        given = self.once(distribution, "degrees", partial(self._given, distribution))
+        (target, source, _), ((f, _), (fs, _)) = self._of_classes, given.edge
         pairs = self._pairs(target / f, source / torch.where(fs > 0, fs, 1.0)) / (1.0 - distribution.rates.p)
         loop = self._at_nodes[2] / torch.where(given.loop != 0, given.loop, 1.0)
         return pairs.index_select(0, self.graph.edge_classes[2]), loop
@@ -124,7 +132,8 @@ class Normalised(Coefficients):
         """The variance where α'_ij = α'_ji; else π(1−π) f_i f_j, since the endpoint degrees are independent."""
         if self.a == self.b:
             return self.varying(distribution)
-        q, (f, _) = distribution.rates.q, self._given(distribution).nonedge[0]
+        given = self.once(distribution, "degrees", partial(self._given, distribution))
+        q, (f, _) = distribution.rates.q, given.nonedge[0]
         nonedges = over_nonedges_by_degree(self.graph, q * (1.0 - q) * f[:, None], f[:, None])
         return Moments(super().covariance(distribution).edges, self.no_loop(), nonedges)
 
@@ -164,10 +173,6 @@ class Normalised(Coefficients):
         return Moments(self.everywhere(edges, graph.pattern.size), self.no_loop(), sums)
 
     def _given(self, distribution: Distribution) -> Given:
-        """Moments of degrees, computed once for each distribution."""
-        return self.once(distribution, "degrees", lambda: self._moments(distribution))
-
-    def _moments(self, distribution: Distribution) -> Given:
         """E[d'^−s] of every degree class for all powers s: given an edge, a non-edge, or the loop alone."""
         ones = torch.ones_like(self.graph.degree_classes[0], dtype=self.dtype)
         powers = tuple(sorted({self.a, 2 * self.a, self.b, 2 * self.b, self.a + self.b} - {0.0}))
@@ -237,14 +242,6 @@ class Normalised(Coefficients):
         """left_i right_j for every pair of degree classes that an edge joins, [K]."""
         target, source, _ = self.graph.edge_classes
         return left.index_select(0, target) * right.index_select(0, source)
-
-
-def _once(graph: Graph, numbers: tuple[Any, ...]) -> Normalised:
-    """The coefficients of these numbers on a graph, the same object for all layers."""
-    known: dict[Any, Normalised] = graph.cache.setdefault(Normalised, {})
-    if numbers not in known:
-        known[numbers] = Normalised(graph, *numbers)
-    return known[numbers]
 
 
 def _inverse(degree: Tensor, power: float) -> Tensor:

@@ -200,7 +200,7 @@ class WeightedSymmetric(Coefficients):
 
     @cached_property
     def _given_one_more(self) -> list[DegreeMoments]:
-        """Of roots without and with the pair, of loops likewise; for edges and for additions."""
+        """Of roots without and with the pair, of loops the same; for edges and for additions."""
         degrees, degree = self._degrees, self.graph.degree.double()
         e, w = degrees.weight, degrees.added
         typical = torch.where(degree > 0, degrees.row_sum(e) / degree.clamp(min=1), w)

@@ -161,7 +161,7 @@ class CorrectedConv:
         return self.send(views, coefficients, linear(layer, x), lambda head: head)
 
     def send_through(self, layer: Any, views: LayerViews, coefficients: Coefficients, x: Tensor) -> Tensor:
-        """Θ Σ_j α_ij x_j + b, likewise."""
+        """Θ Σ_j α_ij x_j + b, in the same way."""
 
         def sums(features: Tensor, follows: bool) -> Tensor:
             return self.send(views, coefficients, features, lambda head: linear_part(head, layer) if follows else head)
@@ -173,27 +173,9 @@ class CorrectedConv:
 
         sources: [m] the nodes that features are given of, all if None; those that the targets hear, themselves too.
         """
-        return self._run((x, *args), {}, (targets, sources))
+        return _forward(self, x, *args, rows=(targets, sources))
 
     # ---- who aggregates -------------------------------------------------------------------------------------------
-
-    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], rows: Rows = EVERYBODY) -> Any:
-        if torch.is_inference_mode_enabled():  # what is kept must serve training later
-            with ordinary_tensors():
-                return self._run(args, kwargs, rows)
-        given = {**dict(zip(self._names, args)), **kwargs}
-        edge_index, context = given.get("edge_index"), self._context
-        if context is None and isinstance(edge_index, Graph):
-            edge_index = Adjacency(edge_index)
-        if isinstance(edge_index, Adjacency):
-            out = self._over(edge_index, given, rows)
-        elif context is None:
-            out = self._plain.forward(cast(Any, self), *args, **kwargs)
-        else:
-            out = self._in_context(context, given, rows)
-        if context is not None and context.trace is not None:
-            context.trace.left(cast(Module, self), out)
-        return out
 
     def _over(self, adjacency: Adjacency, given: dict[str, Any], rows: Rows) -> Any:
         """Over what the caller chose; without moments that is the clean graph alone, by PyG's own code."""
@@ -289,17 +271,32 @@ class CorrectedConv:
         return self.__dict__.get(name, default)  # PyG keeps its options as plain attributes; not every layer has each
 
 
-def _forward(self: CorrectedConv, *args: Any, **kwargs: Any) -> Any:
-    context = self._context
-    if context is not None and torch.compiler.is_compiling() and context.setting.mode_of(cast(Module, self)) != "clean":
-        return _run_as_it_is(self, args, kwargs)
-    return self._run(args, kwargs)
+def _forward(self: CorrectedConv, *args: Any, rows: Rows = EVERYBODY, **kwargs: Any) -> Any:
+    """The forward of all layers; ``rows`` as in `CorrectedConv.for_targets`."""
+    if torch.is_inference_mode_enabled():  # what is kept must serve training later
+        with ordinary_tensors():
+            return _forward(self, *args, rows=rows, **kwargs)
+    given = {**dict(zip(self._names, args)), **kwargs}
+    edge_index, context = given.get("edge_index"), self._context
+    if context is None and isinstance(edge_index, Graph):
+        edge_index = Adjacency(edge_index)
+    if isinstance(edge_index, Adjacency):
+        out = self._over(edge_index, given, rows)
+    elif context is None:
+        out = self._plain.forward(cast(Any, self), *args, **kwargs)
+    elif torch.compiler.is_compiling() and context.setting.mode_of(cast(Module, self)) != "clean":
+        out = _as_it_is(self, context, given, rows)
+    else:
+        out = self._in_context(context, given, rows)
+    if context is not None and context.trace is not None:
+        context.trace.left(cast(Module, self), out)
+    return out
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
-def _run_as_it_is(layer: CorrectedConv, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _as_it_is(layer: CorrectedConv, context: Context, given: dict[str, Any], rows: Rows) -> Any:
     """A layer on views under `torch.compile`: every view has edges of its own, so there is no program to keep."""
-    return layer._run(args, kwargs)
+    return layer._in_context(context, given, rows)
 
 
 def _propagate(self: Any, edge_index: Any, size: Any = None, **inputs: Any) -> Tensor:

@@ -104,7 +104,7 @@ class Context:
         setting: how views are drawn and corrected.
         rates: the rates for a graph, in training or not.
         shares: p, ρ = q over the density, that density, and the number of nodes of training graphs, nan if unknown.
-        met: is told the first graph of every pass in training, and whether a batch vector came.
+        met: receives the first graph of every pass in training, and whether a batch vector came.
         generator: source of all randomness; it moves to the device of the graph when first used.
         trace: notes what layers do, while somebody looks.
     """

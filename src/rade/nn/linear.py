@@ -33,8 +33,8 @@ def is_plain(layer: Any) -> bool:
     Subclasses with a forward of their own (adapters), parametrized weights and hooks (pruning, spectral norms) are not,
     nor are lazy layers before they have met features.
     """
-    own = getattr(type(layer), "forward", None) in PLAIN
-    return own and "forward" not in vars(layer) and not is_parametrized(layer) and not has_hooks(layer)
+    own = getattr(type(layer), "forward", None) in PLAIN and "forward" not in vars(layer)
+    return own and not is_parametrized(layer) and not has_hooks(layer)
 
 
 def has_hooks(layer: Any) -> bool:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor
 
+from rade.distribution import Reverse
 from rade.graph.graph import Graph
 from rade.nn.context import Context
 from rade.nn.edge_values import impute_added
-from rade.nn.relations import Place, as_reverse_of
+from rade.nn.relations import Place, as_reverse_of, is_edge_type, reverses
 from rade.views import View
 
 if TYPE_CHECKING:
@@ -104,7 +105,8 @@ def _sum_by_sum(conv: CorrectedConv, context: Context, given: dict[str, Any]) ->
             return clean
         step = next(steps)
         values = _values_of_edges(conv, edges, aggregate)
-        parts = _by_relation(conv, edges, given, _sizes(conv, {"x": None, **aggregate.keywords}, edges))
+        sizes = _sizes(conv, {"x": None, **aggregate.keywords}, edges)
+        parts = _by_relation(conv, context, edges, given, sizes)
 
         def drawn(number: int) -> Tensor:
             views = [between(*part, (step, k), number, place) for k, (_, *part, place) in enumerate(parts)]
@@ -119,17 +121,20 @@ def _sum_by_sum(conv: CorrectedConv, context: Context, given: dict[str, Any]) ->
     return _summed_by(conv, combine, given)
 
 
-def _by_relation(conv: Any, edges: Tensor, given: dict[str, Any], sizes: tuple[int, int]) -> list[tuple[Any, ...]]:
+def _by_relation(
+    conv: Any, context: Context, edges: Tensor, given: dict[str, Any], sizes: tuple[int, int]
+) -> list[tuple[Any, ...]]:
     """The relations that a layer sums over at once: position, edges, number of sources and targets, and its reverse."""
     relations, x = given.get("edge_index_dict", {}), given.get("x_dict", {})
     own = [name for name, value in relations.items() if value is edges]
     together = sum(value.shape[1] for value in relations.values() if _is_list(value))
-    if not relations or (not own and edges.shape[1] != together):
+    described = all(is_edge_type(name) and name[0] in x and name[-1] in x for name in relations)
+    if not relations or not described or (not own and edges.shape[1] != together):
         return [(0, edges, *sizes, None)]
-    parts, first = [], 0
+    parts, first, turned = [], 0, reverses(cast(Reverse, context.setting.views.reverse), tuple(relations))
     for name in own[:1] or relations:
-        back, value = conv._reverses.get(name), relations[name]
-        place = None if back is None else Place((conv, name), (conv, back))
+        value = relations[name]
+        place = Place((conv, name), (conv, turned[name])) if name in turned else None
         parts.append((first, value, len(x[name[0]]), len(x[name[-1]]), place))
         first += value.shape[1]
     return parts
@@ -235,7 +240,8 @@ def _sizes(conv: Any, given: dict[str, Any], edge_index: Tensor) -> tuple[int, i
     """How many nodes send, and how many receive."""
     x, size = given.get("x"), given.get("size")
     both = x if isinstance(x, tuple) else (x, x)
-    rows = [None if part is None else part.shape[conv.node_dim] if part.dim() > 1 else len(part) for part in both]
+    known = [part if isinstance(part, Tensor) else None for part in both]
+    rows = [None if part is None else part.shape[conv.node_dim] if part.dim() > 1 else len(part) for part in known]
     rows = [own if asked is None else asked for own, asked in zip(rows, size)] if size is not None else rows
     seen = [int(ends.max()) + 1 if ends.numel() else 0 for ends in edge_index]
     if not isinstance(x, tuple) and rows[0] is None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -113,21 +114,25 @@ class Place:
     reverse: Hashable
 
 
-def reverses(reverse: Reverse, relations: Collection[Relation]) -> Relations:
+@lru_cache(maxsize=64)
+def reverses(reverse: Reverse, relations: tuple[Relation, ...]) -> Relations:
     """Those of the relations that have a reverse among them, and which."""
+    if isinstance(reverse, str):
+        named = [name for name in relations if isinstance(name, tuple)]
+        pairs = [(name, (name[2], reverse + name[1], name[0])) for name in named]
+        return _both_ways((one, other) for one, other in pairs if other in named)
+    found = []
+    for name, back in reverse:
+        ones, others = ([one for one in relations if _is(which, one)] for which in (name, back))
+        found += [(one, other) for one in ones for other in others if _turn(one, other)]
+    return _both_ways(found)
+
+
+def _both_ways(pairs: Iterable[tuple[Relation, Relation]]) -> Relations:
     found: dict[Hashable, Hashable] = {}
-    for one in relations:
-        for other in relations:
-            if _are_reverse(reverse, one, other):
-                found[one], found[other] = other, one
+    for one, other in pairs:
+        found |= {one: other, other: one}
     return found
-
-
-def _are_reverse(reverse: Reverse, one: Relation, other: Relation) -> bool:
-    if not isinstance(reverse, str):
-        return any(_is(name, one) and _is(back, other) and _turn(one, other) for name, back in reverse)
-    named = isinstance(one, tuple) and isinstance(other, tuple)
-    return named and _turn(one, other) and other[1] == reverse + one[1]  # type: ignore[index]
 
 
 def _turn(one: Relation, other: Relation) -> bool:
@@ -162,7 +167,7 @@ def name_relations(convs: Mapping[str, CorrectedConv], reverse: Reverse) -> None
         conv.__dict__["_reverses"] = reverses(reverse, inside)
     _require_known(reverse, known)
     for group, members in beside.items():
-        turned = reverses(reverse, list(members))
+        turned = reverses(reverse, tuple(members))
         for relation, conv in members.items():
             if relation in turned:
                 conv.__dict__["_place"] = Place((group, relation), (group, turned[relation]))
@@ -174,12 +179,20 @@ def _relation(key: str) -> Relation | None:
     return tuple(part.replace("#", ".") for part in parts) if len(parts) == 3 else None  # type: ignore[return-value]
 
 
-def _relations_inside(conv: Any) -> list[Relation]:
-    """Those of a layer that takes several at once: RGCN by number, HAN and HGT by edge type."""
-    own = conv.__dict__
-    if "num_relations" in own:
-        return list(range(int(own["num_relations"])))
-    return list(own.get("edge_types", own.get("metadata", ((), ()))[1]))
+def _relations_inside(conv: CorrectedConv) -> tuple[Relation, ...]:
+    """Those of a layer that takes several at once, as far as it was built with them: RGCN, by number, HAN and HGT."""
+    own, count = conv.__dict__, conv.__dict__.get("num_relations")
+    if "edge_type" in conv._names:
+        return tuple(range(count)) if isinstance(count, int) else ()
+    metadata: Any = own.get("metadata")
+    described = isinstance(metadata, tuple | list) and len(metadata) == 2
+    listed: Any = own.get("edge_types", metadata[1] if described else ())
+    return tuple(name for name in listed if is_edge_type(name)) if isinstance(listed, tuple | list) else ()
+
+
+def is_edge_type(name: object) -> bool:
+    """Whether it is one as PyG has them."""
+    return isinstance(name, tuple) and len(name) == 3
 
 
 def _require_known(reverse: Reverse, known: Collection[Relation]) -> None:

@@ -129,7 +129,7 @@ class Readout:
         """What to warn of where ``gradient``, that of the loss in the logits [k, C], is none of class scores.
 
         Asked only where the task was not said, and in the first rate steps. A softmax does not change when all logits
-        of a row shift, so every loss of it has gradients that sum to 0 over classes; log-probabilities are told by
+        of a row shift, so every loss of it has gradients that sum to 0 over classes; log-probabilities are seen by
         their values. Regression, embeddings and sigmoids are neither. Rows that are certain of their class, as far as
         the precision of the logits can tell, are left out: nothing but rounding is left of their gradients.
         """

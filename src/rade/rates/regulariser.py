@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -107,7 +108,7 @@ def regulariser(
     rows = chosen if clean.nodes is None else picked(clean.nodes, chosen)
     return Regulariser(
         weight,
-        lambda other: readout.variance(clean.messages, other, rows),
+        partial(readout.variance, clean.messages, rows=rows),
         distribution,
         parameters,
         clean.messages.coefficients.rate_factors(distribution),

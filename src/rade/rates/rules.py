@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Literal, TypeVar, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -16,7 +16,6 @@ from rade.errors import choose
 from rade.rates.regulariser import Regulariser
 from rade.runtime import average
 
-T = TypeVar("T")
 DataGradient = Literal["training", "clean"]
 Reads = Literal["regulariser", "data_norm", "logits"]
 State = dict[str, Tensor]
@@ -38,38 +37,31 @@ class Logits:
     mean: Tensor  # [k, C]
 
 
-@dataclass(frozen=True, eq=False)
 class Seen:
-    """What a rule sees of a training step: the regulariser, the norm of the data's gradient, logits with and without
-    noise.
+    """What a rule sees of a training step; only what it names in ``reads`` is there: a rule pays for what it looks at.
 
-    Those that a rule names in ``reads`` are there, the others are not: a rule pays for what it looks at.
+    Attributes:
+        regulariser: R as a function of the rates, with its gradient norm (Eq. 13).
+        data_norm: G_data = ‖∇θL‖.
+        logits: of the labelled rows, detached, with and without noise.
     """
 
-    found_regulariser: Regulariser | None = None
-    found_data_norm: Tensor | None = None
-    found_logits: Logits | None = None
+    regulariser: Regulariser
+    data_norm: Tensor
+    logits: Logits
 
-    @property
-    def regulariser(self) -> Regulariser:
-        """R as a function of the rates, with its gradient norm (Eq. 13)."""
-        return _declared("regulariser", self.found_regulariser)
+    def __init__(
+        self, regulariser: Regulariser | None = None, data_norm: Tensor | None = None, logits: Logits | None = None
+    ) -> None:
+        for name, value in (("regulariser", regulariser), ("data_norm", data_norm), ("logits", logits)):
+            if value is not None:
+                setattr(self, name, value)
 
-    @property
-    def data_norm(self) -> Tensor:
-        """G_data = ‖∇θL‖."""
-        return _declared("data_norm", self.found_data_norm)
-
-    @property
-    def logits(self) -> Logits:
-        """Logits of the labelled rows, detached."""
-        return _declared("logits", self.found_logits)
-
-
-def _declared(what: Reads, found: T | None) -> T:
-    if found is None:
-        raise ValueError(f"this rule looks at {what} but does not list it: put reads = ({what!r},) into its class")
-    return found
+    def __getattr__(self, name: str) -> Any:
+        """What is not there."""
+        if name not in get_args(Reads):
+            raise AttributeError(name)
+        raise ValueError(f"this rule looks at {name} but does not list it: put reads = ({name!r},) into its class")
 
 
 @dataclass(frozen=True)
@@ -79,7 +71,7 @@ class Rule(ABC):
 
     Attributes:
         p: first drop rate; 0 switches dropping off for good, unless a rule of your own moves it.
-        rho: first add rate as a multiple of the density, ρ = q/D; 0 switches adding off likewise.
+        rho: first add rate as a multiple of the density, ρ = q/D; 0 switches adding off.
         data_gradient: whether G_data is the norm of the gradient that the ``"training"`` step left, or that of the loss
             on the ``"clean"`` graph, as in the published code (needs ``labelled.loss`` in `adapt`).
     """

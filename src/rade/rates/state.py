@@ -84,7 +84,7 @@ class RateState(Module):
         """Rates for inference that keeps additions: a node of a larger graph than in training gets as many as there.
 
         q · (training nodes / nodes) on a single graph, if training saw no batches. Graphs of a batch keep q, and so do
-        all graphs after training on batches: no prediction depends on which others stand in its batch.
+        all graphs after training on batches: no prediction depends on which others are in its batch.
         """
         rates, nodes = self.rates_at(graph.density), float(self.nodes)
         if graph.num_graphs > 1 or math.isnan(nodes) or nodes == graph.num_nodes:

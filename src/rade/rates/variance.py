@@ -90,12 +90,12 @@ class _Corrected:
     factor: Tensor  # [E, H]
     mean: Tensor  # [E, H], E[α'] on edges
     away: Tensor  # [n, H, C]: messages of non-edges, for RADE-OF relative to the graph's mean
-    centre: Tensor  # [k, H, C]: μ_i, likewise; zero for RADE-OFS and uncorrected views
+    centre: Tensor  # [k, H, C]: μ_i, in the same way; zero for RADE-OFS and uncorrected views
     targets: Tensor | None  # [k] nodes whose variance is wanted, all if None
 
     def sums(self, weights: Sums, x: Tensor) -> Tensor:
         """Weighted sums of x [n, H, F] at the targets, [k, H, F]."""
-        at = weights.at(self.targets)
+        at = weights if self.targets is None else weights.at(self.targets)
         return at.apply(x) if self.heads else at.apply(x.squeeze(1)).unsqueeze(1)
 
     def on_edges(self, weights: Tensor, x: Tensor) -> Tensor:

@@ -32,7 +32,7 @@ Values = dict[str, Any]
 def headline(report: Report) -> str:
     """The README's table, from the fullest one with a plain backbone and RADE: scores, and paired gains over plain.
 
-    Tables beside which the paper's numbers stand come first, then those that have baselines. Of several plain rows all
+    Tables with the paper's numbers come first, then those that have baselines. Of several plain rows all
     are named: each gain is over the one with the same settings.
     """
 

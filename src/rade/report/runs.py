@@ -113,7 +113,7 @@ class Group:
 
     @property
     def first(self) -> Run:
-        """A run that stands for all: settings, metric, folds and protocol are the same."""
+        """A run that represents all: settings, metric, folds and protocol are the same."""
         return self.runs[0]
 
     @property

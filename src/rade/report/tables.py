@@ -107,7 +107,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Other:
-    """Runs that fill no cell of any table, and why they stand apart."""
+    """Runs that fill no cell of any table, and why."""
 
     group: Group
     spread: Spread
@@ -116,7 +116,7 @@ class Other:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that is printed. `homes`: key of a run → names of the tables it stands in."""
+    """Everything that is printed. `homes`: key of a run → names of the tables it is in."""
 
     title: str
     tables: tuple[Table, ...]
@@ -254,7 +254,7 @@ def _overall(lines: Sequence[Line], comparisons: Sequence[Comparison]) -> Iterab
 
 
 def _again(runs: Sequence[Run]) -> list[Group]:
-    """Repeated runs in groups of their own; a run that repeats a repetition stands alone."""
+    """Repeated runs in groups of their own; a run that repeats a repetition is alone."""
     found: list[Group] = []
     left = tuple(runs)
     while left:

@@ -69,13 +69,13 @@ def listed(values: Mapping[str, Any]) -> str:
 
 
 def settings_words(group: Group) -> str:
-    """A group's settings in one line, without those that stand in columns of their own."""
+    """A group's settings in one line, without those that have columns of their own."""
     named = {*NEUTRAL, "dataset", "backbone", "method"}
     return listed({name: value for name, value in group.flat.items() if name not in named})
 
 
 def summary(report: Report) -> str:
-    """How much there is and how comparisons came out; what stands in several tables counts once, by the first."""
+    """How much there is and how comparisons came out; what is in several tables counts once, by the first."""
     runs, tables = report.stored.runs, report.tables
     text = f"{many(len(runs), 'run')} on {many(len({run.settings['dataset'] for run in runs}), 'data set')}"
     filled, cells = sum(len(table.filled) for table in tables), sum(len(table.cells) for table in tables)

@@ -418,10 +418,10 @@ def _carried(view: View, nodes: Tensor, graph: Graph, carry: Carry) -> View:
 
 def _of_rates(aggregator: Aggregator, case: Case, variant: Variant) -> Callable[[Tensor, Tensor], Tensor]:
     """All moments and the variance of the logits, in one row, as a function of p and q."""
-    graph, coefficients, x = case.graph, aggregator.alone(case.graph), aggregator.messages(case.graph)
+    coefficients, x = aggregator.alone(case.graph), aggregator.messages(case.graph)
 
     def values(p: Tensor, q: Tensor) -> Tensor:
-        distribution = Distribution(graph, Rates(p, q), variant)
+        distribution = case.distribution(variant).at(Rates(p, q))
         found = [variance(LogitMessages(coefficients, x), distribution).total]
         for moments in (f(distribution) for f in (coefficients.mean, coefficients.variance, coefficients.covariance)):
             found += [moments.edges, moments.loop, moments.nonedges.apply(x)]

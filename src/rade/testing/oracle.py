@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rade.correction import Adjacency
-from rade.distribution import Distribution, Rates, Variant, number
+from rade.distribution import Correction, Distribution, Rates, Variant, number
 from rade.graph.graph import Graph
 from rade.graph.pairs import pattern_of_pairs
 from rade.moments.base import Coefficients, Moments
@@ -28,6 +28,7 @@ class Carry:
 
 Build = Callable[[Graph, Carry, torch.dtype], Coefficients]  # one aggregator on a base graph and on what is made of it
 UNCHANGED = Carry(lambda x: x, lambda x: x)
+FINELY = Correction(tolerance=1e-5)  # of attention's moments: checks look closer than training needs
 
 
 def undirected(pairs: list[tuple[int, int]], nodes: int, batch: list[int] | None = None) -> Graph:
@@ -201,7 +202,7 @@ class AllViews:
 @lru_cache(16)
 def _all_views(name: str, p: float, q: float) -> AllViews:
     """The views of one of ``GRAPHS``, kept for the next check."""
-    return AllViews(Distribution(GRAPHS[name], Rates(p, q)))
+    return AllViews(Case(name, p, q).distribution())
 
 
 @dataclass(frozen=True)
@@ -219,7 +220,7 @@ class Case:
 
     def distribution(self, variant: Variant = Variant.OF) -> Distribution:
         """A new distribution that keeps nothing yet."""
-        return Distribution(self.graph, Rates(self.p, self.q), variant)
+        return Distribution(self.graph, Rates(self.p, self.q), variant, FINELY)
 
     def views(self, variant: Variant = Variant.OF) -> AllViews:
         """All views of the graph."""
@@ -234,11 +235,11 @@ CASES = (
     Case("star", 0.9, 0.6),  # a hub that loses nearly all edges, and more additions than edges
     Case("near-clique", 0.5, 0.1),  # a single non-edge: for most nodes the sum over non-neighbors is rounding error
     Case("two-components", 0.0, 0.3),  # p = 0: no edge varies; additions join what was apart
-    Case("isolated", 0.4, 0.0),  # q = 0: a node that never hears anybody
+    Case("isolated", 0.4, 0.0),  # q = 0: a node that never receives a message
     Case("isolated", 0.25, 1.0),  # q = 1: every non-edge is there for certain, none varies
     Case("batch", 0.3, 0.2),  # two graphs of different size: no pair across, moments per size
     Case("directed", 0.3, 0.2),  # directed edges, of which one goes both ways: the directions are drawn apart
-    Case("directed-sources", 0.6, 0.3),  # nodes that send and hear nobody: without loops their degree may be 0
+    Case("directed-sources", 0.6, 0.3),  # nodes that send and receive nothing: without loops their degree may be 0
     Case("directed-batch", 0.3, 0.2),  # two directed graphs: 4,096 views
     Case("cycle-chord", 0.5, 0.1),  # equal degrees on edges and on non-edges; 32,768 views
 )

@@ -101,7 +101,7 @@ class Backbone(nn.Module):
         """x: [n, F]; edge_index: as the convolutions take it; returns [n or graphs, C] logits.
 
         Of node logits only some ``rows`` may be asked for: the last layer then computes no more than these. So do the
-        layers before it where nodes are known to hear their neighbors alone (``local``), on the clean graph.
+        layers before it where nodes receive from their neighbors alone (``local``), on the clean graph.
         """
         if local and rows is not None and isinstance(edge_index, Graph) and not self._draws:
             nodes = self.heard(edge_index, rows)
@@ -127,7 +127,7 @@ class Backbone(nn.Module):
         return nodes if nodes and nodes[0].numel() <= FEW * graph.num_nodes else []
 
     def _near(self, x: Tensor, graph: Graph, nodes: list[Tensor]) -> Tensor:
-        """Every layer for the nodes that the next one hears; nodes: those whose features are needed, then by layer."""
+        """Every layer for the nodes that the next one needs; nodes: those whose features are needed, then by layer."""
         layers: list[Any] = list(self.convolutions)
         hidden, sources = x, None  # of all nodes so far
         if not (isinstance(self.encoder, nn.Identity) and layers[0].scores):
@@ -150,7 +150,7 @@ class Backbone(nn.Module):
 
 
 def nearby(graph: Graph, rows: Tensor, layers: int) -> list[Tensor]:
-    """Who is heard within so many layers, the farthest first, the rows themselves last; the same lists each time."""
+    """The nodes within so many layers, the farthest first, the rows themselves last; the same lists each time."""
 
     def build() -> list[Tensor]:
         found, source, target = [rows.clone()], *graph.edge_index

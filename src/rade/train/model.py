@@ -12,11 +12,12 @@ from rade import RADE, Constant, Inference
 from rade.data import Dataset
 from rade.errors import Diverged, RunError
 from rade.train.backbones import Backbone, build_backbone
+from rade.train.baselines import Plain
 from rade.train.batches import batches_of
 from rade.train.denoising import trust_in
 from rade.train.files import load_tensors, save_tensors
 from rade.train.learner import BackboneLearner, Context, alike
-from rade.train.methods import Plain, make
+from rade.train.methods import make
 from rade.train.settings import Settings
 from rade.train.stages import problem_of, task_of
 from rade.train.tasks import derive, generator

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 # before, beyond rounding: a formula, a default inside a layer, the order of random draws, a reader's result, a split.
 # New settings, faster code and reports do not count. Runs under an older number stay in the store and are done again.
 NUMERICS = 1
-# Likewise for runs that undo noise of their graph, and for them alone.
+# The same for runs that undo noise of their graph, and for them alone.
 NOISE = 2
 FORMAT: Literal[1] = 1
 
 NEUTRAL = frozenset({"seed", "threads", "device"})  # no other experiment: which repetition it is, and where it ran
 # Settings that came after the first runs were stored: at these values they decide nothing and leave keys as they were.
 LATER = {"test_corrupt": "", "labels_per_class": 0, "train_items": 0, "train_share": 0.0}
-LATER_OPTIONS = {"noise_trust": ""}  # of methods, likewise
+LATER_OPTIONS = {"noise_trust": ""}  # the same for options of methods
 GONE_OPTIONS = {"complement": "exact", "samples": 256}  # of RADE when the first runs were stored: keys still have them
 Curves = dict[str, list[FiniteFloat]]
 

@@ -118,7 +118,7 @@ def run_key(plan: Plan, run: int, data: Mapping[str, Any], processes: int = 1) -
 
 
 def made_with(plan: Plan, run: int, problem: Problem, processes: int) -> dict[str, Any]:
-    """The settings of a run and its key, by which files of others are told from its own."""
+    """The settings of a run and its key, by which it recognises files of others."""
     return {"settings": plan.model_dump(mode="json"), "key": run_key(plan, run, problem.origin, processes)}
 
 

@@ -40,7 +40,8 @@ TWINS: dict[type[Module], type[CorrectedConv]] = {
     pyg.SimpleConv: nn.SimpleConv,
 }
 
-FIXED = (pyg.MeshCNNConv,)  # every edge of a mesh has four neighbors, in order: a view has no meaning
+# Every edge of a mesh has four neighbors, in order: a view has no meaning. Not every PyG has such a layer.
+FIXED = (pyg.MeshCNNConv,) if hasattr(pyg, "MeshCNNConv") else ()
 
 
 def convert(model: Module) -> Module:

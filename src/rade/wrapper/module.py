@@ -209,7 +209,7 @@ class RADE(Module):
                     raise
                 told.left_out(refusal)
                 logits = call.prediction()
-        self._latest = None  # one training call, one rate step; and nothing of it is kept alive
+        self.__dict__["_latest"] = None  # one training call, one rate step; and nothing of it is kept alive
         return logits
 
     def _rate_step(self, call: RateCall, labelled: Labelled) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -88,7 +89,7 @@ class RateCall(Repeated):
         given = _arguments(self.run)
         if self.last is not None and self.last.run.func is self.run.func:
             before = _arguments(self.last.run)
-            same = len(given) == len(before) and all(one is other for one, other in zip(given, before))
+            same = len(given) == len(before) and all(map(is_, given, before))
             if same and self.last.present.graph is not None:
                 return self.last.present.graph
         return next((value for value in given if isinstance(value, Graph)), None) or super().graph()

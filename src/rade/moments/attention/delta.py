@@ -11,13 +11,13 @@ from torch import Tensor
 from torch.nn.functional import leaky_relu
 
 from rade.distribution import Rates
-from rade.moments.attention.exact import Denominator, listing_is_cheaper
+from rade.moments.attention.exact import Denominator
 from rade.moments.attention.grid import Blocks, Grid, Sources, over_nonedges
-from rade.moments.attention.scores import PairScores, Scores, list_pairs
+from rade.moments.attention.scores import PairScores, Scores, few_pairs, list_pairs
 from rade.moments.degrees import expansion
 from rade.sums import Sums
 
-SPACING = 0.125  # of the scores of sources
+SPACING, MOST_POINTS = 0.125, 256  # of the scores of sources
 HUGE = 300.0  # log of a weight relative to the shift; its square is still a number
 PerWeight = Callable[[Tensor, Tensor, Tensor], Tensor]  # (w, mean of X, variance of X) → a value
 
@@ -34,7 +34,7 @@ class Others(Protocol):
 
 def all_others(scores: PairScores) -> Others:
     """All non-neighbors, summed over as is best."""
-    if listing_is_cheaper(scores):
+    if few_pairs(scores.graph, scores.heads):
         return _Listed(scores)
     if not isinstance(scores, Scores):
         raise ValueError(
@@ -99,7 +99,7 @@ class _OnGrid(Others):
 
     def __init__(self, scores: Scores) -> None:
         self.scores, self.graph, shift = scores, scores.graph, scores.heaviest()
-        self.sources = Sources(scores, Grid.over(scores.s.detach(), SPACING, torch.double))
+        self.sources = Sources(scores, Grid.over(scores.s.detach(), SPACING, torch.double, MOST_POINTS))
         points = self.sources.grid.points(scores.s)
         log_weight = leaky_relu(points + scores.t.flatten()[:, None], scores.slope)
         self.weight = torch.exp(log_weight - shift.flatten()[:, None])  # [R, points]

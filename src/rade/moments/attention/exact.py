@@ -22,7 +22,15 @@ from torch.nn.functional import pad
 from torch.utils.checkpoint import checkpoint
 
 from rade.distribution import Rates
-from rade.moments.attention.scores import ListedPairs, PairScores, Scores, few_pairs, list_pairs, ordered_pairs
+from rade.moments.attention.scores import (
+    SHORT_LIST,
+    ListedPairs,
+    PairScores,
+    Scores,
+    few_pairs,
+    list_pairs,
+    ordered_pairs,
+)
 from rade.sums import Sums
 
 LARGEST = 5.52  # log y is cut here: e^−y is then 1e-109, and products of it are not denormal, which would be slow
@@ -45,6 +53,7 @@ class Lattice:
         silent: log y beyond which it is not felt at all.
         spacing: of log weights on a grid, where functions of them are cubic between the points.
         points: at least that many on the grids of sources and targets.
+        listed: at most that many pairs of heads are placed on a grid one by one.
     """
 
     step: float
@@ -54,6 +63,7 @@ class Lattice:
     silent: float
     spacing: float
     points: int
+    listed: int
 
     @property
     def band(self) -> int:
@@ -79,8 +89,8 @@ class Lattice:
         return weight
 
 
-COARSE = Lattice(1.0, 2, math.log(4.0), -10.0, 3.0, 0.25, 128)  # moments to 1e-3
-FINE = Lattice(math.log(2.0), 4, math.log(10.0), -14.0, 4.1, 0.03125, 512)  # to 1e-5
+COARSE = Lattice(1.0, 2, math.log(4.0), -10.0, 3.0, 0.25, 128, SHORT_LIST)  # moments to 1e-3
+FINE = Lattice(math.log(2.0), 4, math.log(10.0), -14.0, 4.1, 0.03125, 512, 2**22)  # to 1e-5
 
 
 def lattice_for(tolerance: float) -> Lattice:

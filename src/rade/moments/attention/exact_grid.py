@@ -10,12 +10,10 @@ from torch import Tensor
 from torch.nn.functional import leaky_relu
 
 from rade.distribution import Rates, number
-from rade.moments.attention.exact import FINE, Denominator, Lattice, mixed, terms, variance_from
+from rade.moments.attention.exact import Denominator, Lattice, mixed, terms, variance_from
 from rade.moments.attention.grid import Everybody, Grid, PairsOnGrid, Table, over_nonedges
 from rade.moments.attention.scores import Scores, list_pairs, ordered_pairs
 from rade.sums import Sums
-
-LISTED = 2**22  # pairs of heads that the finer lattice places on its grid one by one
 
 
 class DenominatorByGrid(Denominator):
@@ -31,7 +29,7 @@ class DenominatorByGrid(Denominator):
     def __init__(self, scores: Scores, rates: Rates, lattice: Lattice, dtype: torch.dtype) -> None:
         self.scores, self.rates, self.dtype, graph = scores, rates, dtype, scores.graph
         self.tau = _levels(scores, rates, lattice) * lattice.step  # [K]
-        listed = lattice is FINE and ordered_pairs(graph) * scores.heads <= LISTED
+        listed = ordered_pairs(graph) * scores.heads <= lattice.listed
         self.others: _Others = (_Listed if listed else _Unlisted)(self, lattice)
         self.edges = self.others.edges
         exponent = self.edges.counts @ self.at_points(self.log_mixed(1.0 - rates.p)).t() + self.others.exponent()

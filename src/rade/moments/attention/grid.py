@@ -18,7 +18,7 @@ from rade.moments.attention.scores import Scores
 from rade.sums import Everyone, Sums
 
 ROWS = 64  # rows of a block, which share a product
-MOST_POINTS = 8192  # of a grid; where scores lie further apart its cells are wider
+MOST_POINTS = 2048  # of a grid; where scores lie further apart its cells are wider
 MOST_SUMS = 512  # the same for the two grids whose sums are tabulated
 LEFT = 0.02  # least part of the neighbors' weight that may be left to all others
 Table = Callable[[Tensor], Tensor]  # log weights [P] → values at all levels [K, P]
@@ -32,10 +32,10 @@ class Grid:
         self.size = int((high - low) / spacing) + 4
 
     @staticmethod
-    def over(values: Tensor, spacing: float, dtype: torch.dtype) -> Grid:
+    def over(values: Tensor, spacing: float, dtype: torch.dtype, most: int = MOST_POINTS) -> Grid:
         """Over all of some values; wider cells where they are far apart, and one cell where there are none."""
         low, high = (float(values.min()), float(values.max())) if values.numel() else (0.0, 0.0)
-        return Grid(low, high, max(spacing, (high - low) / MOST_POINTS), dtype)
+        return Grid(low, high, max(spacing, (high - low) / most), dtype)
 
     def points(self, like: Tensor) -> Tensor:
         """[size] in double precision."""
@@ -128,7 +128,7 @@ class Everybody:
     def sums(self, table: Table, density: Tensor, x: Tensor) -> Tensor:
         """Σ_k density_ik Σ_j f_k(β_ij) x_j for messages x [R, F]; density [R, K]."""
         found = self._at_targets(table, self.sources.spread(x)).transpose(1, 2).flatten(2)  # [blocks, K, 4 · F]
-        read = (self.blocks.gather(density) @ found).unflatten(2, (4, -1))
+        read = (self.blocks.gather(density) @ found).view(-1, ROWS, 4, x.shape[1])
         return self.blocks.scatter((read * self.blocks.gather(self.weight)[..., None]).sum(2))
 
     def _at_targets(self, table: Table, spread: Tensor) -> Tensor:
@@ -137,7 +137,7 @@ class Everybody:
         matrix = values.unfold(1, spread.shape[1], 1).flatten(0, 1)  # [K · T, S]
         found = (matrix @ spread).view(len(spread), len(values), self.grid.size, -1).transpose(1, 2).flatten(0, 1)
         slot = (self.blocks.group[:, None] + torch.arange(4, device=found.device)).flatten()
-        return found.index_select(0, slot).unflatten(0, (-1, 4))
+        return found.index_select(0, slot).view(-1, 4, *found.shape[1:])
 
 
 class Blocks:
