@@ -76,10 +76,9 @@ def curves_figure(results: Mapping[str, Sequence[RunRecord]]) -> Any:
         panel.set_xlabel("epoch")
         panel.grid(alpha=0.3)
     figure.axes[0].legend()
-    counts = sorted({len(runs) for runs in results.values()})
-    many = "1 run" if counts == [1] else f"{counts[0]} runs" if len(counts) == 1 else f"{counts[0]}–{counts[-1]} runs"
-    names = f"{first.settings['dataset']}, {first.settings['backbone']}"
-    figure.suptitle(f"{names}, {many} per method ({LEGEND})", fontsize="medium")
+    count = len(next(iter(results.values())))
+    names = f"{first.settings['dataset']}, {first.settings['backbone']}, {count} run{'s' if count > 1 else ''}"
+    figure.suptitle(f"{names} per method ({LEGEND})", fontsize="medium")
     return figure
 
 

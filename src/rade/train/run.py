@@ -207,8 +207,7 @@ def _judged(dataset: Dataset, problem: Problem, settings: Settings, run: int, le
         there = batches_of(replace(problem, graphs=noisy.graphs), split, settings, seed)
         test = there.evaluation(learner, None)("test")
         score = {"test": problem.task.metric(*test)}
-    found = {name: value for name, value in quality(problem.task, test, val).items() if value is not None}
-    return {"quality": found, "variance": variance, **score}
+    return {"quality": quality(problem.task, test, val), "variance": variance, **score}
 
 
 def finished(folder: Path, settings: Settings, run: int, problem: Problem) -> RunRecord | None:

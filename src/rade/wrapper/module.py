@@ -24,7 +24,7 @@ from rade.graph.sparse import without_autocast
 from rade.nn.base import convolutions
 from rade.nn.context import Batch, Context, Pass, Setting
 from rade.nn.trace import evaluating, path_of
-from rade.rates.rate_step import Passes, rate_step
+from rade.rates.rate_step import rate_step
 from rade.rates.readout import Labelled, Readout
 from rade.rates.regulariser import NoGradient
 from rade.rates.rules import DEFAULT, Rule
@@ -218,14 +218,13 @@ class RADE(Module):
         self.rate_state.see(graph)
         if rule.adapts and last is not None and last.logits is not None:
             told.say("classes", readout.doubt(last.logits, last.gradient, told.steps))
-            if last.reached is not None:
+            if last.reached is not None and not self._looked:
+                self._looked = True
                 told.labels(last.reached, self.rates)
             told.outputs(last.logits, readout)
         distribution = self._context.distribution(graph, training=True)
         learning = [parameter for parameter in self.wrapped.parameters() if parameter.requires_grad]
-        trained = partial(call.trained, graph)
-        passes = Passes(partial(call.clean, labelled), call.prediction, call.mean, trained, lambda: call.nodes)
-        return rate_step(self.rate_state, readout, labelled, distribution, learning, passes, self._context.generator)
+        return rate_step(self.rate_state, readout, labelled, distribution, learning, call, self._context.generator)
 
     def follow(self, optimizer: Optimizer) -> RADE:
         """Adapt the rates after every step of ``optimizer``, so that a training loop needs no other line; returns self.

@@ -90,7 +90,7 @@ class Lattice:
 
 
 COARSE = Lattice(1.0, 2, math.log(4.0), -10.0, 3.0, 0.25, 128, SHORT_LIST)  # moments to 1e-3
-FINE = Lattice(math.log(2.0), 4, math.log(10.0), -14.0, 4.1, 0.03125, 512, 2**22)  # to 1e-5
+FINE = Lattice(math.log(2.0), 4, math.log(10.0), -14.0, 4.1, 0.03125, 256, 2**22)  # to 1e-5
 
 
 def lattice_for(tolerance: float) -> Lattice:
