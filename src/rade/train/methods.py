@@ -52,7 +52,7 @@ class RandomAddDrop(Method):
     variant: Variant | str = Variant.OF
     rule: Rule = GradNorm()  # noqa: RUF009 - a frozen value
     views: Views = Views()  # noqa: RUF009
-    correction: Correction = Correction(tolerance=1e-5)  # noqa: RUF009 - for numbers that others may repeat
+    correction: Correction = Correction()  # noqa: RUF009
     readout: Readout = Readout()  # noqa: RUF009
     inference: Inference = Expected()  # noqa: RUF009
     noise: Rates | Denoised = NO_NOISE  # of the data's own graph
