@@ -17,6 +17,7 @@ from rade.moments.attention.scores import Attributes, FeatureScores, few_pairs
 from rade.moments.base import Coefficients
 from rade.moments.normalised import Normalised
 from rade.nn.base import CorrectedConv, LayerViews, own_linear
+from rade.nn.context import Arguments
 from rade.nn.convs import SUMS, by_aggregation, head_by_head, weights_have_moments
 from rade.nn.edge_values import Imputed, attributes_in_order, imputed, in_order, symmetric, weighted, with_loops
 from rade.nn.linear import as_sparse, dense, linear, linear_of_sums, linear_part, pushed, weight_of
@@ -26,12 +27,12 @@ from rade.sums import Messages, along_edges
 class _Symmetric(CorrectedConv):
     """A layer whose every step is Σ_j e_ij x_j/√(d_i d_j)."""
 
-    def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None, **_: Any) -> Coefficients:
+    def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None, **_: object) -> Coefficients:
         """With the layer's own self-loops; plain sums for ``normalize=False``."""
         loop, normalises = float(self._option("add_self_loops", False)), bool(self._option("normalize", True))
         return symmetric(graph, x, edge_weight, loop, normalises, self.added_weight)
 
-    def moments_on(self, graph: Graph, given: dict[str, Any]) -> bool:
+    def moments_on(self, graph: Graph, given: Arguments) -> bool:
         return weights_have_moments(self, graph, given)
 
     def against_moments(self) -> str:
@@ -131,7 +132,7 @@ class _Summed(CorrectedConv):
 
     aggregations = SUMS
 
-    def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None, **_: Any) -> Coefficients:
+    def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None, **_: object) -> Coefficients:
         return weighted(by_aggregation(self, graph, x.dtype), edge_weight, self.added_weight)
 
 
@@ -179,7 +180,7 @@ class ChebConv(CorrectedConv, pyg.ChebConv):
         other = self.normalization != "sym"
         return f"normalization={self.normalization!r} has none" if other else super().against_moments()
 
-    def moments_on(self, graph: Graph, given: dict[str, Any]) -> bool:
+    def moments_on(self, graph: Graph, given: Arguments) -> bool:
         """Its Laplacian must be symmetric, without loops, and λ_max the 2 that holds for any graph."""
         if given.get("lambda_max") is not None or graph.directed or not weights_have_moments(self, graph, given):
             return False
@@ -190,7 +191,7 @@ class ChebConv(CorrectedConv, pyg.ChebConv):
     def uses_self_loops(self) -> bool:
         return False  # the Laplacian leaves them out
 
-    def on(self, x: Tensor, edge_index: LayerViews, edge_weight: Tensor | None = None, **_: Any) -> Tensor:
+    def on(self, x: Tensor, edge_index: LayerViews, edge_weight: Tensor | None = None, **_: object) -> Tensor:
         coefficients = symmetric(edge_index.graph, x, edge_weight, 0.0, added=self.added_weight)
         before = now = dense(x)
         out = linear(self.lins[0], now)
@@ -213,7 +214,7 @@ class GINEConv(CorrectedConv, pyg.GINEConv):
 
     added_attr: Imputed = "mean"
 
-    def on(self, x: Tensor, edge_index: LayerViews, edge_attr: Tensor | None = None, size: Any = None) -> Tensor:
+    def on(self, x: Tensor, edge_index: LayerViews, edge_attr: Tensor | None = None, size: object = None) -> Tensor:
         x, graph = dense(x), edge_index.graph
         attributes = attributes_in_order(graph, edge_attr, type(self).__name__)
         others = imputed(graph, attributes, self.added_attr)
@@ -235,7 +236,7 @@ class _Scored(CorrectedConv):
 
     added_attr: Imputed = "mean"
 
-    def moments_on(self, graph: Graph, given: dict[str, Any]) -> bool:
+    def moments_on(self, graph: Graph, given: Arguments) -> bool:
         return few_pairs(graph, int(self._option("heads", 1)))
 
     def _features(self, layer: Any, x: Tensor) -> Tensor:
@@ -250,7 +251,7 @@ class _Scored(CorrectedConv):
 class GATv2Conv(_Scored, pyg.GATv2Conv):
     """PyG's GATv2Conv, softmax of a·LeakyReLU(W_l x_j + W_r x_i + e_ij), corrected on views."""
 
-    def on(self, x: Tensor, edge_index: LayerViews, edge_attr: Tensor | None = None, **_: Any) -> Tensor:
+    def on(self, x: Tensor, edge_index: LayerViews, edge_attr: Tensor | None = None, **_: object) -> Tensor:
         source, target = self._features(self.lin_l, x), self._features(self.lin_r, x)
         graph, extra = edge_index.graph, Attributes()
         if edge_attr is not None:
@@ -297,7 +298,7 @@ class TransformerConv(_Scored, pyg.TransformerConv):
     def nonlinear(self) -> str:
         return "" if self.lin_beta is None else "beta=True"
 
-    def on(self, x: Tensor, edge_index: LayerViews, edge_attr: Tensor | None = None, **_: Any) -> Tensor:
+    def on(self, x: Tensor, edge_index: LayerViews, edge_attr: Tensor | None = None, **_: object) -> Tensor:
         graph = edge_index.graph
         query, key, value = (self._features(layer, x) for layer in (self.lin_query, self.lin_key, self.lin_value))
         extra, messages = Attributes(), cast(Tensor | Messages, value)
