@@ -353,6 +353,8 @@ def test_a_wrong_name_is_one_sentence_and_leaves_the_model_alone():
         ValueError, match=r"names the relation 3, which no layer of the model has; its relations are 0, 1"
     ):
         rade.RADE(pyg.RGCNConv(IN, OUT, 2), views=rade.Views(reverse={0: 3}))
+    with pytest.raises(ValueError, match=r"are each other's reverse, but they do not join the same kinds of nodes"):
+        rade.RADE(hetero(TO, SAME), views=rade.Views(reverse={"to": "with"}))
     with pytest.raises(ValueError, match=r"its relations are none that has a name"):
         rade.RADE(pyg.GCN(IN, 4, 2, OUT), views=rade.Views(reverse={"to": "back"}))
     with pytest.raises(ValueError, match=r"reverse must be a dict from relations to their reverses, got None"):

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from tests.report.synthetic import row
 
 from command_line import caller
-from rade.train.record import RunRecord, key_of
+from rade.train.record import RunRecord
 
 TABLE = """
 title = "Tiny"
@@ -36,20 +37,11 @@ settings = { hidden = 4, epochs = 4, lr = 1e30 }
 def record():
     """Builds valid records by number."""
 
-    def build(number=0, **changes):
-        settings = {"dataset": "cora", "backbone": "gcn", "method": "none", "options": {}, "seed": 0, "device": "cpu"}
-        settings |= changes.pop("settings", {})
-        data = {"name": "cora", "source": "", "licence": "", "files": {}, "options": {}}
-        values = {
-            **{"key": key_of(settings, {"number": number}, number, data), "numerics": 1, "settings": settings},
-            **{"protocol": "released", "run": number, "seed": number, "metric": "accuracy", "folds": 0},
-            **{"val": 0.5, "test": 0.25 + number / 1000, "quality": {"log_loss": 1 / 3}, "best_epoch": 1, "epochs": 2},
-            **{"history": {"loss": [1.0, 0.1 + number], "val": [0.5, 0.4]}},
-            **{"timing": {"seconds": 2.0, "seconds_per_epoch": 1.0, "finished": "2026-01-01T00:00:00+00:00"}},
-            **{"versions": {"torch": "2"}, "commit": "0123", "dirty": False, "machine": {"cores": 2}, "threads": 1},
-            **{"command": 'rade train --set "x=1,\n2"', "data": data},
-        }
-        return RunRecord.of(values | changes)
+    def build(number=0, settings=None, **changes):
+        odd = {"val": 0.5, "quality": {"log_loss": 1 / 3}, "command": 'rade train --set "x=1,\n2"'}
+        odd["history"] = {"loss": [1.0, 0.1 + number], "val": [0.5, 0.4]}
+        values = row(0.25 + number / 1000, run=number, done=2, **(settings or {}))
+        return RunRecord.of(values | odd | changes)
 
     return build
 

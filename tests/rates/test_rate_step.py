@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from rates_problem import DENSITY, GRAPHS, C, Problem, normal, undirected
 from torch.nn.functional import cross_entropy
 
 from rade.distribution import Rates, Variant
-from rade.rates.rate_step import Passes, rate_step
+from rade.rates.rate_step import rate_step
 from rade.rates.readout import Labelled
 from rade.rates.rules import Constant, GradNorm, NoiseRatio, Rule, Seen
 from rade.rates.state import RateState
@@ -23,13 +24,14 @@ def run(problem: Problem, rule: Rule, labelled: Labelled, trained: torch.Tensor 
     state, made, logits = RateState(rule, DENSITY), [], problem.clean.logits
 
     def made_by(name, value):
-        return lambda: (made.append(name), value)[1]
+        return lambda *_: (made.append(name), value)[1]
 
-    passes = Passes(
-        made_by("clean", problem.clean),
-        made_by("prediction", logits.detach()),
-        made_by("mean", logits.detach() + 1.0),
-        lambda: trained,
+    passes = SimpleNamespace(
+        clean=made_by("clean", problem.clean),
+        prediction=made_by("prediction", logits.detach()),
+        mean=made_by("mean", logits.detach() + 1.0),
+        trained=lambda graph: trained,
+        nodes=None,
     )
     found = rate_step(state, problem.readout, labelled, problem.distribution, problem.parameters, passes)
     assert torch.equal(found, logits)

@@ -62,6 +62,21 @@ def test_an_exported_program_shifts_as_the_model(name):
     same(torch.export.export(model, (X, EDGES), dynamic_shapes=SHAPES).module(), model)
 
 
+def test_an_onnx_program_shifts_as_the_model(tmp_path):
+    """Where its packages are installed."""
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    model = shifting(KINDS["GCN"])
+    torch.onnx.export(torch.export.export(model, (X, EDGES), dynamic_shapes=SHAPES)).save(tmp_path / "model.onnx")
+    session = runtime.InferenceSession(tmp_path / "model.onnx")
+    names = [given.name for given in session.get_inputs()]
+
+    def run(*args):
+        return torch.tensor(session.run(None, {name: value.numpy() for name, value in zip(names, args)})[0])
+
+    same(run, model)
+
+
 @pytest.mark.parametrize("options", [{"density": 0.2}, {"correction": rade.Correction(moments="delta")}], ids=str)
 def test_options_are_kept(options):
     model = shifting(KINDS["GCN without loops"], **options)

@@ -130,11 +130,16 @@ def _own(
     name: str, level: str, graphs: tuple[Data, ...], labels: Tensor, split: Any, ratio: float, density: float = -1.0
 ) -> OwnProblem:
     if density < 0:
-        edges = sum(int(data.num_edges) for data in graphs)
-        density = edges / max(1, sum(int(data.num_nodes) * (int(data.num_nodes) - 1) for data in graphs))
+        density = sum(int(data.num_edges) for data in graphs) / max(1, sum(map(_ordered_pairs, graphs)))
     found = hashlib.sha256(" ".join(described(data.to_dict()) for data in graphs).encode()).hexdigest()
     origin = {"name": name, "source": "", "licence": "", "files": {}, "options": {"fingerprint": found}}
     return OwnProblem(name, level, graphs, labels, split, _UNTOLD, "", density, origin, ratio=ratio)
+
+
+def _ordered_pairs(data: Data) -> int:
+    """Pairs of different nodes; where a batch vector says so, within its graphs."""
+    sizes = torch.tensor([data.num_nodes]) if data.get("batch") is None else torch.bincount(data["batch"])
+    return int((sizes * (sizes - 1)).sum())
 
 
 def _catalogued(data: Dataset) -> OwnProblem:

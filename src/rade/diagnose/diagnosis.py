@@ -22,7 +22,7 @@ from rade.moments import Coefficients, Normalised
 from rade.nn.context import Context, Setting
 from rade.nn.linear import dense
 from rade.nn.trace import Trace
-from rade.rates.variance import LogitMessages, variance
+from rade.rates.variance import LogitMessages, variance, with_heads
 from rade.sums import to_anybody
 from rade.train.backbones import Backbone
 from rade.train.model import Shape, Trained
@@ -270,7 +270,7 @@ def _interchange(subject: Subject, views: Distribution) -> dict[str, float | Non
     entered = measures.passed(subject.net, subject.x, Adjacency(subject.graph))[1]
     last = _traced(subject.net, subject.net.convolutions[-1], entered, subject.graph).last
     sent = LogitMessages(last.coefficients, last.pushed(subject.net.head.weight))
-    kappa = measures.ratios(to_anybody(sent.per_head).sum(1), views)
+    kappa = measures.ratios(to_anybody(with_heads(sent.messages)).sum(1), views)
     low, median, high = torch.quantile(kappa, torch.tensor([0.05, 0.5, 0.95], dtype=kappa.dtype)).tolist()
     found = variance(sent, views)
     added = _mean((found.add.sum() / found.total.sum())[None])

@@ -196,10 +196,16 @@ def is_edge_type(name: object) -> bool:
 
 
 def _require_known(reverse: Reverse, known: Collection[Relation]) -> None:
-    for name in () if isinstance(reverse, str) else (name for pair in reverse for name in pair):
-        if not any(_is(name, relation) for relation in known):
-            listed = ", ".join(map(str, sorted(known, key=str)[:8])) or "none that has a name"
+    for pair in () if isinstance(reverse, str) else reverse:
+        for name in pair:
+            if not any(_is(name, relation) for relation in known):
+                listed = ", ".join(map(str, sorted(known, key=str)[:8])) or "none that has a name"
+                raise ValueError(
+                    f"views=rade.Views(reverse=...) names the relation {name!r}, which no layer of the model has; "
+                    f"its relations are {listed}"
+                )
+        if not reverses((pair,), tuple(known)):
             raise ValueError(
-                f"views=rade.Views(reverse=...) names the relation {name!r}, which no layer of the model has; "
-                f"its relations are {listed}"
+                f"views=rade.Views(reverse=...) says that {pair[0]!r} and {pair[1]!r} are each other's reverse, but "
+                "they do not join the same kinds of nodes in opposite directions; name a relation and its reverse"
             )

@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
 
 from rade.distribution import Distribution
+from rade.graph.graph import Graph
 from rade.rates.readout import Labelled, Readout
 from rade.rates.regulariser import CleanPass, clean_gradient_norm, gradient_norm, regulariser
 from rade.rates.rules import Logits, Seen
 from rade.rates.state import RateState
 
 
-@dataclass(frozen=True, eq=False)
-class Passes:
+class Passes(Protocol):
     """The passes of a model that a rate step may ask for; none is made unless the rule reads what it gives.
 
     Attributes:
-        clean: over the input graph, in evaluation mode, with gradients, and with what its last convolution sends.
-        prediction: the logits of the same, without gradients.
-        mean: the logits on the mean over views, without gradients; the prediction but for RADE-OFS.
-        trained: the logits of the training step that has just been, row by row like those of these passes.
         nodes: [k] of the rows of the logits, where not every node has one; known after a pass.
     """
 
-    clean: Callable[[], CleanPass]
-    prediction: Callable[[], Tensor]
-    mean: Callable[[], Tensor]
-    trained: Callable[[], Tensor | None] = lambda: None
-    nodes: Callable[[], Tensor | None] = lambda: None
+    nodes: Tensor | None
+
+    def clean(self, labelled: Labelled) -> CleanPass:
+        """Over the input graph, in evaluation mode, with gradients, and with what its last convolution sends."""
+
+    def prediction(self) -> Tensor:
+        """The logits of the same, without gradients."""
+
+    def mean(self) -> Tensor:
+        """The logits on the mean over views, without gradients; the prediction but for RADE-OFS."""
+
+    def trained(self, graph: Graph) -> Tensor | None:
+        """The logits of the training step that has just been on a graph, row by row like those of these passes."""
 
 
 def rate_step(
@@ -54,13 +59,11 @@ def rate_step(
         passes: of the model.
         generator: for the random signs that `Readout(loss=...)` is differentiated with; it is not advanced.
     """
-    rule = state.rule
+    rule, trained_on = state.rule, distribution.graph
     reads = rule.reads if rule.adapts else ()
     on_clean = "data_norm" in reads and rule.data_gradient == "clean"
-    clean = passes.clean() if "regulariser" in reads or on_clean else None
+    clean = passes.clean(labelled) if "regulariser" in reads or on_clean else None
     plain = passes.prediction() if clean is None else clean.logits.detach()
-    if clean is not None and clean.graph is not distribution.graph:  # the model makes edges of its own in every pass
-        distribution = replace(distribution, graph=clean.graph)
     if not rule.adapts:
         return plain
     if clean is not None and clean.graph is not distribution.graph:  # a model that changes its edges at random
@@ -74,9 +77,10 @@ def rate_step(
         norm = gradient_norm(parameters)
     if "logits" in reads:
         mean = passes.mean() if distribution.variant.keeps_additions else plain
-        scores = readout.scores(mean, distribution.graph, passes.nodes())
+        scores = readout.scores(mean, distribution.graph, passes.nodes)
         rows = labelled.chosen(scores.shape[0], scores.device)
-        logits = Logits(*(readout.contrasts(found[rows]) for found in (_matching(passes.trained(), scores), scores)))
+        trained = _matching(passes.trained(trained_on), scores)
+        logits = Logits(readout.contrasts(trained[rows]), readout.contrasts(scores[rows]))
     state.step(Seen(balance, norm, logits))
     return plain
 

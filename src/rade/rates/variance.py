@@ -28,13 +28,6 @@ class LogitMessages:
     coefficients: Coefficients
     messages: Tensor | Messages
 
-    @property
-    def per_head(self) -> Tensor | Messages:
-        """The messages with a head axis, [n, H, C]."""
-        if isinstance(self.messages, Messages):
-            return Messages(_with_heads(self.messages.nodes), _with_heads(self.messages.edges))
-        return _with_heads(self.messages)
-
 
 @dataclass(frozen=True, eq=False)
 class LogitVariance:
@@ -58,9 +51,9 @@ def variance(sent: LogitMessages, distribution: Distribution, rows: Tensor | Non
 
     Heads share A': on edges their covariance is (1−π)/π E_h E_k; on non-edges they are taken as independent.
     """
-    if rows is not None and rows.numel() > FEW * distribution.graph.num_nodes:
-        return variance(sent, distribution).rows(rows)
-    return _at_nodes(_corrected(sent, distribution, rows), sent.coefficients, distribution)
+    few = rows is not None and rows.numel() <= FEW * distribution.graph.num_nodes
+    found = _at_nodes(_corrected(sent, distribution, rows if few else None), sent.coefficients, distribution)
+    return found if rows is None or few else found.rows(rows)
 
 
 def pooled_variance(
@@ -98,10 +91,6 @@ class _Corrected:
         at = weights if self.targets is None else weights.at(self.targets)
         return at.apply(x) if self.heads else at.apply(x.squeeze(1)).unsqueeze(1)
 
-    def on_edges(self, weights: Tensor, x: Tensor) -> Tensor:
-        """The same over edges alone, with weights [E, H]."""
-        return self.sums(Sums(self.graph, weights if self.heads else weights.squeeze(1)), x)
-
     def received(self, along: Tensor) -> Tensor:
         """Σ over the edges of each target of values [E, ...], [k, ...]."""
         total = self.graph.pattern.row_sum(along)
@@ -110,7 +99,7 @@ class _Corrected:
 
 def _corrected(sent: LogitMessages, distribution: Distribution, targets: Tensor | None = None) -> _Corrected:
     """What the last convolution sends, as it varies: at every node, or at some."""
-    graph, messages = distribution.graph, sent.per_head
+    graph, messages = distribution.graph, with_heads(sent.messages)
     m, found = to_anybody(messages), factors(sent.coefficients, distribution)
     heads, factor, mean = found.edges.dim() == 2, _per_head(found.edges), _per_head(found.mean.edges)
     if not distribution.variant.centres:
@@ -140,7 +129,9 @@ def _edge_part(corrected: _Corrected, moments: Tensor, distribution: Distributio
     if isinstance(m, Messages):
         own = corrected.received(squares[..., None] * m.edges.square()).sum(1)
     else:
-        own = corrected.on_edges(squares, m.square()).sum(1)
+        own = corrected.sums(Sums(corrected.graph, squares if corrected.heads else squares.squeeze(1)), m.square()).sum(
+            1
+        )
     if corrected.factor.shape[1] == 1:
         return own
     odds = distribution.rates.p / (1.0 - distribution.rates.p)
@@ -205,7 +196,7 @@ def _edge_cross(corrected: _Corrected, covariance: Tensor) -> Tensor:
     weights = covariance * corrected.factor * corrected.factor[pattern.transposition]
     if isinstance(m, Messages):
         return pattern.row_sum((weights[..., None] * m.edges * m.edges[pattern.transposition]).squeeze(1))
-    return (m * corrected.on_edges(weights, m)).squeeze(1)
+    return (m * corrected.sums(Sums(corrected.graph, weights if corrected.heads else weights.squeeze(1)), m)).squeeze(1)
 
 
 def _nonedge_cross(corrected: _Corrected, covariance: Sums) -> Tensor:
@@ -222,8 +213,15 @@ def _mean_along_edges(corrected: _Corrected) -> Tensor:
     return (corrected.factor * corrected.mean)[..., None] * along
 
 
-def _with_heads(messages: Tensor) -> Tensor:
-    return messages if messages.dim() == 3 else messages[:, None]
+def with_heads(messages: Tensor | Messages) -> Tensor | Messages:
+    """Messages with a head axis, [n, H, C]."""
+    if to_anybody(messages).dim() == 3:
+        return messages
+    return (
+        messages[:, None]
+        if isinstance(messages, Tensor)
+        else Messages(messages.nodes[:, None], messages.edges[:, None])
+    )
 
 
 def _per_head(values: Tensor) -> Tensor:

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from rade.errors import RadeError, RunError
-from rade.runtime import rank
 from rade.train.files import ensure_writable, sole_writer
-from rade.train.process import collect
+from rade.train.process import collect, rank
 from rade.train.record import RunRecord
 from rade.train.run import finished
 from rade.train.settings import Settings
@@ -76,10 +75,9 @@ def curves_figure(results: Mapping[str, Sequence[RunRecord]]) -> Any:
         panel.set_xlabel("epoch")
         panel.grid(alpha=0.3)
     figure.axes[0].legend()
-    counts = sorted({len(runs) for runs in results.values()})
-    many = "1 run" if counts == [1] else f"{counts[0]} runs" if len(counts) == 1 else f"{counts[0]}–{counts[-1]} runs"
-    names = f"{first.settings['dataset']}, {first.settings['backbone']}"
-    figure.suptitle(f"{names}, {many} per method ({LEGEND})", fontsize="medium")
+    count = len(next(iter(results.values())))
+    names = f"{first.settings['dataset']}, {first.settings['backbone']}, {count} run{'s' if count > 1 else ''}"
+    figure.suptitle(f"{names} per method ({LEGEND})", fontsize="medium")
     return figure
 
 

@@ -59,4 +59,9 @@ def _section(name: str, sections: Mapping[str, Mapping[str, Any]]) -> dict[str, 
 
 
 def _packaged(file: str) -> dict[str, dict[str, Any]]:
-    return tomllib.loads(resources.files("rade.train").joinpath(file).read_text("utf-8"))
+    return toml(resources.files("rade.train").joinpath(file).read_text("utf-8"))
+
+
+def toml(text: str) -> dict[str, Any]:
+    """What a TOML text says."""
+    return tomllib.loads(text)

@@ -1,7 +1,6 @@
 """The settings of a run: the protocol per data set, backbone and method, and what the user overrides."""
 
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +13,8 @@ from rade.data import resolve as resolve_dataset
 from rade.errors import SettingsError, unknown
 from rade.train.backbones import BACKBONES
 from rade.train.methods import METHODS, find_method, known_options, make, no_such_option
-from rade.train.protocol import PROTOCOLS, defaults
+from rade.train.protocol import PROTOCOLS, defaults, toml
 from rade.train.stages import Corruption
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 LAYERS = 1000
 LARGEST = 1e9  # of a method's options
@@ -259,7 +253,7 @@ def _which_runs(asked: dict[str, Any], usual: int) -> tuple[int, int]:
 def read_config(path: Path) -> dict[str, Any]:
     """The settings of a TOML file."""
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return toml(path.read_text("utf-8"))
     except OSError as error:
         raise SettingsError(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of numbers with thousands of digits
@@ -278,7 +272,7 @@ def parse_assignment(text: str) -> dict[str, Any]:
     if value.strip().lower() in ("true", "false"):
         value = value.lower()  # Python's spelling
     try:
-        return {name.strip().replace("-", "_"): tomllib.loads(f"value = {value}")["value"]}
+        return {name.strip().replace("-", "_"): toml(f"value = {value}")["value"]}
     except (ValueError, RecursionError):
         return {name.strip().replace("-", "_"): value.strip()}
 

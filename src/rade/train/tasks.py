@@ -160,22 +160,22 @@ class Problem:
     folds: int = 0
 
 
-def quality(task: Task, test: Outputs, val: Outputs) -> dict[str, float | None]:
-    """Mean negative log-likelihood and expected calibration error of test rows; None where one is not finite.
+def quality(task: Task, test: Outputs, val: Outputs) -> dict[str, float]:
+    """Mean negative log-likelihood and expected calibration error of test rows, where they are finite.
 
     As they come, which at the epoch of the best score says more of when training stopped than of the method, and
     scaled by the temperature that validation rows like best.
     """
     heat = temperature(task, *val)
     scaled = {f"scaled_{name}": value for name, value in _measured(task, test[0] / heat, test[1]).items()}
-    return {**_measured(task, *test), "temperature": heat if math.isfinite(heat) else None, **scaled}
+    found = {**_measured(task, *test), "temperature": heat, **scaled}
+    return {name: value for name, value in found.items() if math.isfinite(value)}
 
 
-def _measured(task: Task, logits: Tensor, labels: Tensor) -> dict[str, float | None]:
+def _measured(task: Task, logits: Tensor, labels: Tensor) -> dict[str, float]:
     if not bool(torch.isfinite(logits).all()):
-        return {"log_loss": None, "calibration_error": None}
-    values = {"log_loss": float(task.loss(logits, labels)), "calibration_error": calibration_error(logits, labels)}
-    return {name: value if math.isfinite(value) else None for name, value in values.items()}
+        return {}
+    return {"log_loss": float(task.loss(logits, labels)), "calibration_error": calibration_error(logits, labels)}
 
 
 def temperature(task: Task, logits: Tensor, labels: Tensor) -> float:
