@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
@@ -233,7 +233,7 @@ class Distribution:
     views: Views = Views()
     noise: Rates = NO_NOISE
     trust: Trust = Trust()
-    cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+    cache: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.views.sampling == "fixed" and not isinstance(self.rates.q, Tensor):
@@ -245,7 +245,7 @@ class Distribution:
         """Whether the graph itself is taken for a noisy one."""
         return self.noise != NO_NOISE or not self.trust.alike
 
-    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         return by_fields(self)
 
     def at(self, rates: Rates) -> Distribution:

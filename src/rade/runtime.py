@@ -45,7 +45,7 @@ def ordinary_tensors() -> Iterator[None]:
         yield
 
 
-def by_fields(value: Any) -> tuple[Any, tuple[Any, ...]]:
+def by_fields(value: Any) -> tuple[type, tuple[object, ...]]:
     """How to copy and pickle a dataclass, for its ``__reduce__``: what it has computed since stays behind."""
     return type(value), tuple(getattr(value, field.name) for field in fields(value) if field.init)
 
@@ -59,7 +59,7 @@ class Recall(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._kept: dict[Hashable, tuple[list[int], list[weakref.ref[Any]], T]] = {}
+        self._kept: dict[Hashable, tuple[list[int], list[weakref.ref[torch.UntypedStorage]], T]] = {}
 
     def get(self, tensors: Sequence[Tensor | None], extra: Hashable, build: Callable[[], T]) -> T:
         """What ``build`` returns, computed once for these tensors (missing ones count) and ``extra``."""

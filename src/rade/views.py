@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,7 +26,7 @@ class View:
     distribution: Distribution
     kept: Tensor  # [E] bool, equal for both directions of an undirected edge
     added: Pattern  # both directions of undirected additions
-    cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)  # sums of layers that aggregate alike
+    cache: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)  # sums of like layers
 
     @property
     def graph(self) -> Graph:
@@ -44,7 +44,7 @@ class View:
         added = torch.stack([self.added.source, self.added.target])
         return torch.cat([self.graph.edge_index[:, self.kept], added], dim=1)
 
-    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         return by_fields(self)
 
     def kept_as_given(self) -> Tensor:

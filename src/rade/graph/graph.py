@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -33,7 +34,7 @@ class Graph:
     directed: bool = False  # whether the two directions of a pair are kept, dropped and added by themselves
     entry: Tensor | None = None  # [given] entry of each edge as given, −1−i for a loop at i; None where all are simple
     by_graph: Tensor | None = None  # [n] nodes graph by graph; None where they come so
-    cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)  # what others find out about it
+    cache: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)  # what others find out about it
 
     @staticmethod
     def from_edge_index(
@@ -274,7 +275,7 @@ class Graph:
         """The value of each node's graph, [B, ...] → [n, ...] (broadcast for one graph)."""
         return pooled if self.num_graphs == 1 else pooled.index_select(0, self.batch)
 
-    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         return by_fields(self)
 
     def to(self, device: torch.device | str) -> Graph:

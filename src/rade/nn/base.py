@@ -19,7 +19,7 @@ from rade.correction import Adjacency
 from rade.graph.graph import Graph
 from rade.graph.sparse import is_sparse, places, without_autocast
 from rade.moments.base import Coefficients
-from rade.nn.context import Context, Find, Mode
+from rade.nn.context import Arguments, Context, Find, Mode
 from rade.nn.edge_values import listed_edges
 from rade.nn.export import exporting, mean_of_views, tracing
 from rade.nn.linear import dense, is_plain, linear, linear_of_sums, linear_part
@@ -117,7 +117,7 @@ class CorrectedConv:
 
     def on(self, *args: Any, **given: Any) -> Any:
         """Its forward with `LayerViews` as edge_index: PyG's own, on dense features, whose sums are taken over them."""
-        return self._plain.forward(cast(Any, self), *args, **{**given, "x": dense(given["x"])})
+        return self._plain.forward(self, *args, **{**given, "x": dense(given["x"])})
 
     def against_moments(self) -> str:
         """Why the layer as it was built has no moments, "" where it has."""
@@ -177,7 +177,7 @@ class CorrectedConv:
 
     # ---- who aggregates -------------------------------------------------------------------------------------------
 
-    def _over(self, adjacency: Adjacency, given: dict[str, Any], rows: Rows) -> Any:
+    def _over(self, adjacency: Adjacency, given: Arguments, rows: Rows) -> Any:
         """Over what the caller chose; without moments that is the clean graph alone, by PyG's own code."""
         graph = adjacency.graph
         against = self.against_moments() or ("" if self.moments_on(graph, given) else "none on this graph")
@@ -188,10 +188,10 @@ class CorrectedConv:
                 f"{type(self).__name__} has no moments, {against}: it cannot be summed over views by itself; wrap the "
                 "model in rade.RADE, which corrects it by pairs of views"
             )
-        out = self._plain.forward(cast(Any, self), **{**given, "edge_index": graph.given})
+        out = self._plain.forward(self, **{**given, "edge_index": graph.given})
         return out if rows[0] is None else out[rows[0]]
 
-    def _in_context(self, context: Context, given: dict[str, Any], rows: Rows) -> Any:
+    def _in_context(self, context: Context, given: Arguments, rows: Rows) -> Any:
         """On views in training; in evaluation PyG's own, or faster, to the same end, where the graph is known."""
         edge_index, x = given.get("edge_index"), given.get("x")
         mode = context.setting.mode_of(cast(Module, self))
@@ -215,9 +215,9 @@ class CorrectedConv:
             return aggregate_pairs(self, context, graph, given)
         if mode == "mean":
             context.note_plain(cast(Module, self))
-        return self._plain.forward(cast(Any, self), **given)
+        return self._plain.forward(self, **given)
 
-    def _graph(self, context: Context, edge_index: Any, x: Any, mode: Mode) -> Graph | None:
+    def _graph(self, context: Context, edge_index: object, x: object, mode: Mode) -> Graph | None:
         """The graph that RADE sums over; None where PyG's own code must run."""
         if isinstance(edge_index, Graph):
             return edge_index
@@ -233,7 +233,7 @@ class CorrectedConv:
                 return None
         return context.graph_of(edge_index, x.shape[0])
 
-    def _has_moments(self, graph: Graph, given: dict[str, Any], context: Context) -> bool:
+    def _has_moments(self, graph: Graph, given: Arguments, context: Context) -> bool:
         """Whether what PyG's layer would compute from this call is a sum with moments."""
         if self.against_moments() or context.setting.correction.by == "pairs":
             return False
@@ -246,15 +246,15 @@ class CorrectedConv:
         return not self.__dict__["_explain"] and not any(self._hooks) and self.moments_on(graph, given)
 
     @cached_property
-    def _hooks(self) -> tuple[Any, ...]:
+    def _hooks(self) -> tuple[object, ...]:
         """PyG's own: who looks at messages, or changes them, must see those of PyG."""
         return tuple([self.__dict__[name] for name in HOOKS])
 
-    def moments_on(self, graph: Graph, given: dict[str, Any]) -> bool:
+    def moments_on(self, graph: Graph, given: Arguments) -> bool:
         """Whether there are moments on a graph of this size, with these arguments."""
         return True
 
-    def _corrected(self, given: dict[str, Any], views: LayerViews) -> Any:
+    def _corrected(self, given: Arguments, views: LayerViews) -> Any:
         """The layer's output by RADE's sums, in full precision, whatever the caller's autocast says."""
         x = given["x"]
         if isinstance(x, Tensor) and x.shape[0] != views.nodes:  # len(x) would fix the number in an exported program
@@ -283,7 +283,7 @@ def _forward(self: CorrectedConv, *args: Any, rows: Rows = EVERYBODY, **kwargs: 
     if isinstance(edge_index, Adjacency):
         out = self._over(edge_index, given, rows)
     elif context is None:
-        out = self._plain.forward(cast(Any, self), *args, **kwargs)
+        out = self._plain.forward(self, *args, **kwargs)
     elif torch.compiler.is_compiling() and context.setting.mode_of(cast(Module, self)) != "clean":
         out = _as_it_is(self, context, given, rows)
     else:
@@ -294,12 +294,12 @@ def _forward(self: CorrectedConv, *args: Any, rows: Rows = EVERYBODY, **kwargs: 
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
-def _as_it_is(layer: CorrectedConv, context: Context, given: dict[str, Any], rows: Rows) -> Any:
+def _as_it_is(layer: CorrectedConv, context: Context, given: Arguments, rows: Rows) -> Any:
     """A layer on views under `torch.compile`: every view has edges of its own, so there is no program to keep."""
     return layer._in_context(context, given, rows)
 
 
-def _propagate(self: Any, edge_index: Any, size: Any = None, **inputs: Any) -> Tensor:
+def _propagate(self: Any, edge_index: object, size: object = None, **inputs: Any) -> Tensor:
     """In the place of PyG's: sums over views by the layer's coefficients, PyG's own over anything else."""
     if not isinstance(edge_index, LayerViews):
         paired = self.__dict__.get("_paired")
@@ -328,7 +328,7 @@ def _against_sums(x: Tensor) -> str:
     return ""
 
 
-def _whole(value: Any) -> Any:
+def _whole(value: object) -> object:
     return value.float() if isinstance(value, Tensor) and value.dtype in SHORT else value
 
 

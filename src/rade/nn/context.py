@@ -24,6 +24,7 @@ from rade.views import View, branched, draw, moved, packed, seeded, unpack
 if TYPE_CHECKING:
     from rade.nn.trace import Trace
 
+Arguments = dict[str, Any]  # what a layer is called with, by name
 Mode = Literal["views", "mean", "clean"]
 Find = Callable[..., Adjacency]  # by step, and the number of a view
 Batch = Tensor | Mapping[str, Tensor]  # the graph of each node, or of each node of each kind
@@ -287,9 +288,9 @@ class Context:
             return self.reached
         return Pass()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Everything but what passes; the generator as its state, since generators cannot be pickled."""
-        gone: dict[str, Any] = {"current": None, "reached": None, "trace": None, "_distributions": {}}
+        gone: dict[str, object] = {"current": None, "reached": None, "trace": None, "_distributions": {}}
         return self.__dict__ | gone | {"generator": packed(self.generator)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -297,7 +298,7 @@ class Context:
         unpack(generator, state["generator"])
         self.__dict__.update(state | {"generator": generator})
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Context:
+    def __deepcopy__(self, memo: dict[int, object]) -> Context:
         """The same with a stream of its own: a teacher or an average must not see the model's views."""
         self._copies += 1
         copy = memo[id(self)] = Context(self.setting, self.rates, generator=branched(self.generator, self._copies))

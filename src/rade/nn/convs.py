@@ -18,6 +18,7 @@ from rade.moments.attention.scores import EdgeScores
 from rade.moments.base import Coefficients
 from rade.moments.normalised import Normalised
 from rade.nn.base import CorrectedConv, LayerViews, own_linear, sums_first
+from rade.nn.context import Arguments
 from rade.nn.edge_values import Imputed, has_positive_weights, symmetric, weighted, with_loops
 from rade.nn.linear import as_sparse, dense, has_hooks, is_plain, linear, linear_part, weight_of
 
@@ -30,7 +31,7 @@ def by_aggregation(conv: Any, graph: Graph, dtype: torch.dtype) -> Normalised:
     return make(graph, dtype)
 
 
-def weights_have_moments(conv: Any, graph: Graph, given: dict[str, Any]) -> bool:
+def weights_have_moments(conv: Any, graph: Graph, given: Arguments) -> bool:
     """Whether edge weights, if they came, may be normalised by random degrees."""
     weight = given.get("edge_weight")
     return weight is None or not conv.__dict__.get("normalize", True) or has_positive_weights(graph, weight)
@@ -44,7 +45,7 @@ class GCNConv(CorrectedConv, pyg.GCNConv):
         out = self.send_mapped(self.lin, edge_index, self.coefficients(edge_index.graph, x, edge_weight), x)
         return out if self.bias is None else out + self.bias
 
-    def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None, **_: Any) -> Coefficients:
+    def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None, **_: object) -> Coefficients:
         """e_ij/√(d_i d_j), or plain sums for ``normalize=False``."""
         loop = 1.0 if self.add_self_loops else 0.0
         if self.improved and loop:  # with edge weights such loops weigh 2 as documented
@@ -53,7 +54,7 @@ class GCNConv(CorrectedConv, pyg.GCNConv):
             return Normalised.symmetric(graph, x.dtype, loop)
         return symmetric(graph, x, edge_weight, loop, self.normalize, self.added_weight)
 
-    def moments_on(self, graph: Graph, given: dict[str, Any]) -> bool:
+    def moments_on(self, graph: Graph, given: Arguments) -> bool:
         return given.get("edge_weight") is None or weights_have_moments(self, graph, given)
 
 
@@ -72,7 +73,7 @@ def improved_loop() -> float:
 class GINConv(CorrectedConv, pyg.GINConv):
     """PyG's GINConv, nn((1+ε) x_i + Σ_j x_j), corrected on views (Appendix C.I)."""
 
-    def on(self, x: Tensor, edge_index: LayerViews, size: Any = None) -> Tensor:
+    def on(self, x: Tensor, edge_index: LayerViews, size: object = None) -> Tensor:
         x = as_sparse(x)
         coefficients = Normalised.sum(edge_index.graph, x.dtype)
         first, rest = self._split(x)
@@ -110,7 +111,7 @@ class SAGEConv(CorrectedConv, pyg.SAGEConv):
     def nonlinear(self) -> str:
         return "normalize=True" if self.normalize else ""
 
-    def on(self, x: Tensor, edge_index: LayerViews, size: Any = None) -> Tensor:
+    def on(self, x: Tensor, edge_index: LayerViews, size: object = None) -> Tensor:
         x = as_sparse(x)
         sent = linear(self.lin, x).relu() if self.project else x
         out = self.send_through(self.lin_l, edge_index, by_aggregation(self, edge_index.graph, x.dtype), sent)
@@ -124,7 +125,7 @@ class GraphConv(CorrectedConv, pyg.GraphConv):
 
     aggregations = SUMS
 
-    def on(self, x: Tensor, edge_index: LayerViews, edge_weight: Tensor | None = None, size: Any = None) -> Tensor:
+    def on(self, x: Tensor, edge_index: LayerViews, edge_weight: Tensor | None = None, size: object = None) -> Tensor:
         x = as_sparse(x)
         coefficients = weighted(by_aggregation(self, edge_index.graph, x.dtype), edge_weight, self.added_weight)
         return self.send_through(self.lin_rel, edge_index, coefficients, x) + own_linear(self.lin_root, edge_index, x)
@@ -143,7 +144,7 @@ class GATConv(CorrectedConv, pyg.GATConv):
         return "weights fall where scores grow" if self.negative_slope < 0 else super().against_moments()
 
     def on(
-        self, x: Tensor, edge_index: LayerViews, edge_attr: Tensor | None = None, size: Any = None, **_: Any
+        self, x: Tensor, edge_index: LayerViews, edge_attr: Tensor | None = None, size: object = None, **_: object
     ) -> Tensor:
         x = as_sparse(x)
         out = self._attended(x, edge_index, edge_attr)

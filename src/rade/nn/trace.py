@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -83,7 +83,7 @@ class Trace:
         self.sums.append(found)
         return found.output
 
-    def left(self, layer: Module, output: Any) -> None:
+    def left(self, layer: Module, output: object) -> None:
         """Note that a layer has returned."""
         done = len(self.calls) and self.calls[-1][1] is (self.sums[-1] if self.sums else None)
         if self.sums and not done:
@@ -133,8 +133,8 @@ def following(model: Module, trace: Trace) -> Iterator[None]:
             hook.remove()
 
 
-def _passing(trace: Trace) -> Any:
-    def hook(layer: Module, args: tuple[Any, ...], output: Tensor) -> None:
+def _passing(trace: Trace) -> Callable[[Module, tuple[object, ...], Tensor], None]:
+    def hook(layer: Module, args: tuple[object, ...], output: Tensor) -> None:
         if trace.reaches(output):
             trace.after.append(layer)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -137,7 +136,7 @@ class RateState(Module):
             known = self._known = (p, rho, density), versions, _numbers(p, rho, density)
         return known[2]
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Without the numbers: a copy's tensors count their changes anew, and may match by chance."""
         return self.__dict__ | {"_known": None, "_latest": None}
 
