@@ -120,6 +120,12 @@ def test_tests_that_the_map_of_equations_names_exist():
         assert name in everything or name in package.testing.CHECKS, name
 
 
+def test_the_guide_to_training_names_every_method_and_backbone():
+    from rade.train.settings import BACKBONES, METHODS
+
+    assert {*METHODS, *BACKBONES} <= set(re.findall(r"`([\w-]+)`", (DOCS / "training.md").read_text("utf-8")))
+
+
 def test_the_pages_are_few_and_each_is_in_the_table_of_contents():
     index = (DOCS / "index.md").read_text("utf-8")
     assert len(PAGES) <= 15  # the front page among them
