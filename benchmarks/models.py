@@ -170,7 +170,8 @@ def table(outcomes: list[Outcome]) -> str:
     lines = []
     for group in dict.fromkeys(one.entry.group for one in outcomes):
         members = [one for one in outcomes if one.entry.group == group]
-        lines += [f"## {group[0].upper()}{group[1:]}", "", "| model | options | outcome | sentence |", "|---|---|---|---|"]
+        lines += [f"## {group[0].upper()}{group[1:]}", ""]
+        lines += ["| model | options | outcome | sentence |", "|---|---|---|---|"]
         for one in members:
             said = f"`{one.entry.told}`" if one.entry.told else ""
             sentence = one.sentence.replace("|", "\\|")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -72,9 +72,9 @@ def estimate_noise(
     if by_edge and x is not None and graph.num_edges > 0:
         evidence = FeatureEvidence.of(graph, x, generator)
     guesses = []
-    for share, drop, by in _candidates(sorted({0.0, *shares}), sorted({0.0, *drops}), evidence):
-        logits = model.by(_inference(graph, share, drop, by))(*args, **kwargs)
-        guesses.append(Guess(graph, share, drop, by, rightly(logits, labels)[rows]))
+    for guess in _candidates(graph, sorted({0.0, *shares}), sorted({0.0, *drops}), evidence):
+        logits = model.by(guess.inference)(*args, **kwargs)
+        guesses.append(replace(guess, right=rightly(logits, labels)[rows]))
     return NoiseEstimate(tuple(guesses), None if evidence is None else evidence.share)
 
 
@@ -86,21 +86,16 @@ def _features(args: tuple[object, ...], kwargs: dict[str, object], nodes: int) -
 
 
 def _candidates(
-    shares: Sequence[float], drops: Sequence[float], evidence: FeatureEvidence | None
-) -> Iterator[tuple[float, float, FeatureEvidence | None]]:
+    graph: Graph, shares: Sequence[float], drops: Sequence[float], evidence: FeatureEvidence | None
+) -> Iterator[Guess]:
     """No noise first, then from less to more, the first of equals is taken; features also at the share they tell."""
     told = set() if evidence is None else {evidence.told}
     for drop in drops:
         for share in sorted({*shares, *told}):
             if share in shares:
-                yield share, drop, None
+                yield Guess(graph, share, drop)
             if share > 0.0 and evidence is not None:
-                yield share, drop, evidence
-
-
-def _inference(graph: Graph, share: float, drop: float, evidence: FeatureEvidence | None) -> Denoised:
-    rates = rates_of(graph, share, drop)
-    return Denoised(rates) if evidence is None else Denoised(rates, evidence.trust(share))
+                yield Guess(graph, share, drop, evidence)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,8 +105,8 @@ class Guess:
     graph: Graph
     share: float  # of observed edges that are spurious
     drop: float  # rate at which real edges are missing
-    evidence: FeatureEvidence | None  # by which edges are trusted; None: all alike
-    right: Tensor  # [rows] which the model predicts rightly with it
+    evidence: FeatureEvidence | None = None  # by which edges are trusted; None: all alike
+    right: Tensor = field(default_factory=lambda: torch.empty(0))  # [rows] which the model predicts rightly with it
 
     @property
     def score(self) -> float:
@@ -136,7 +131,7 @@ class Guess:
     @property
     def inference(self) -> Denoised:
         """How to predict by it; built anew, because the weights of all guesses would fill the memory."""
-        return _inference(self.graph, self.share, self.drop, self.evidence)
+        return Denoised(self.rates) if self.evidence is None else Denoised(self.rates, self.evidence.trust(self.share))
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ from rade.train import batches as batches_module
 from rade.train import resolve, train_run
 from rade.train.batches import batches_of
 from rade.train.learner import BackboneLearner
+from rade.train.process import rank, world
 from rade.train.stages import problem_of
 
 
@@ -75,3 +76,10 @@ def test_an_epoch_is_shuffled_anew_and_repeats(paths, batches):
 def test_full_batch_training_cannot_be_shared(papers, batches):
     with pytest.raises(ValueError, match="2 processes cannot share full-batch training; give a batch size"):
         batches(papers, resolve("csbm", "gcn", "none"), 0, 2)
+
+
+def test_a_program_with_a_group_of_its_own_trains_alone(monkeypatch):
+    """Batches are shared where `rade train` has joined torchrun's group, not in a script that calls `rade.compare`."""
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    assert (world(), rank()) == (1, 0)

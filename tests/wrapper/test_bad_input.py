@@ -29,9 +29,9 @@ def given(model: Any = None, **options: Any) -> Callable[[], Any]:
     return lambda: adapting(None if model is None else model(), **options)
 
 
-def stepped(rows: Tensor) -> Callable[[], Any]:
+def stepped(rows: Tensor | None, net: Any = None) -> Callable[[], Any]:
     def step() -> None:
-        model = adapting()
+        model = adapting(net)
         training_step(model, X, EDGES, labels=LABELS)
         model.adapt(X, EDGES, labelled=rows)
 
@@ -86,6 +86,9 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "short mask": (stepped(torch.ones(5).bool()), ValueError, r"an entry for each of the 40 rows, got \[5\]"),
     "row too large": (stepped(torch.tensor([0, NODES])), ValueError, "rows must lie between 0 and 39, got 40"),
     "negative row": (stepped(torch.tensor([-1, 2])), ValueError, "rows must lie between 0 and 39, got -1"),
+    "norm inside": (
+        stepped(None, pyg.GIN(8, 6, 2, 3, norm="layer_norm")), ValueError, "cannot push messages through LayerNorm"
+    ),
     "no row": (stepped(torch.zeros(NODES).bool()), ValueError, "labelled must name at least one row"),
 }  # fmt: skip
 

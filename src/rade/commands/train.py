@@ -129,9 +129,8 @@ def _execute(
     from rade.commands.display import Display
     from rade.data import load
     from rade.errors import Interrupted
-    from rade.runtime import rank
     from rade.train.denoising import check_noise, parse_noise
-    from rade.train.process import processes, stop_on_signal
+    from rade.train.process import processes, rank, stop_on_signal
     from rade.train.protocol import PROTOCOLS
     from rade.train.run import Keeping
     from rade.train.settings import make_order
@@ -207,8 +206,8 @@ def _check_knows_noise(order: Order) -> None:
 
 def _estimated(dataset: Dataset, settings: Settings) -> dict[str, Any]:
     """The noise by a few models, trained first."""
-    from rade.runtime import rank
     from rade.train.denoising import check_estimable, pilot
+    from rade.train.process import rank
 
     check_estimable(dataset, settings)
     if rank() == 0:

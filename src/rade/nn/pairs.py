@@ -6,12 +6,14 @@ views for each of them, at the same input: the steps before it are given to the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
+from torch.nn.modules.dropout import _DropoutNd
 
 from rade.distribution import Reverse
 from rade.graph.graph import Graph
@@ -43,7 +45,6 @@ def aggregate_pairs(conv: CorrectedConv, context: Context, graph: Graph | None, 
         return conv._plain.forward(conv, **given)
     views = _views(conv, context, graph, given)
     steps: list[Tensor] = []
-    begin = torch.get_rng_state()
 
     def sum_on(number: int) -> Tensor:
         """What the layer sums on a view in the present step, with the steps before it as they are."""
@@ -57,14 +58,12 @@ def aggregate_pairs(conv: CorrectedConv, context: Context, graph: Graph | None, 
             return known
 
         layer.__dict__["_paired"] = until_step
-        state = torch.get_rng_state()
-        torch.set_rng_state(begin)  # dropout of features, not of views
         try:
-            conv._plain.forward(layer, **{**given, **values, "edge_index": edge_index})
+            with _without_dropout(layer):
+                conv._plain.forward(layer, **{**given, **values, "edge_index": edge_index})
         except _Reached as reached:
             return reached.value
         finally:
-            torch.set_rng_state(state)
             layer.__dict__["_paired"] = combine
         raise RuntimeError(f"{type(conv).__name__} takes fewer steps on a view than on its graph")
 
@@ -72,13 +71,31 @@ def aggregate_pairs(conv: CorrectedConv, context: Context, graph: Graph | None, 
         clean: Tensor = aggregate(edges)
         kind = len(steps)
         if _sums_kind(conv, given, edges, kind, aggregate):
-            corrected: Tensor = clean + aggregate(views.of_kind(kind, 0)) - aggregate(views.of_kind(kind, 1))
+            with _without_dropout(layer):
+                corrected: Tensor = clean + aggregate(views.of_kind(kind, 0)) - aggregate(views.of_kind(kind, 1))
         else:
             corrected = clean + sum_on(0) - sum_on(1)
         steps.append(corrected)
         return corrected
 
     return _summed_by(conv, combine, given)
+
+
+@contextmanager
+def _without_dropout(conv: Any) -> Iterator[None]:
+    """The layer's own dropout is in its clean sum; on views it would be drawn twice more, and add to the noise.
+
+    The difference of two views has mean zero with or without it.
+    """
+    parts = [part for part in conv.modules() if part is conv or isinstance(part, _DropoutNd)]
+    modes = [part.training for part in parts]
+    for part in parts:
+        part.training = False
+    try:
+        yield
+    finally:
+        for part, mode in zip(parts, modes):
+            part.training = mode
 
 
 def _summed_by(conv: Any, combine: Callable[[Any, Any], Tensor], given: dict[str, Any]) -> Any:
@@ -116,7 +133,8 @@ def _sum_by_sum(conv: CorrectedConv, context: Context, given: dict[str, Any]) ->
             found: Tensor = aggregate(torch.cat([edges[:, kept], added], 1), **rows)
             return found
 
-        return clean + drawn(0) - drawn(1)
+        with _without_dropout(conv):
+            return clean + drawn(0) - drawn(1)
 
     return _summed_by(conv, combine, given)
 

@@ -15,10 +15,9 @@ from torch_geometric.data import Batch
 from rade import Graph
 from rade.data import GraphList, NeighborLoader, Split, mean_batch_nodes
 from rade.errors import SettingsError
-from rade.runtime import rank
 from rade.train.backbones import FEW, nearby
 from rade.train.learner import Learner, Step
-from rade.train.process import gather, share, world
+from rade.train.process import gather, rank, share, world
 from rade.train.settings import Plan
 from rade.train.tasks import Outputs, Problem, derive, generator
 

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from rade.errors import RadeError, RunError
-from rade.runtime import rank
 from rade.train.files import ensure_writable, sole_writer
-from rade.train.process import collect
+from rade.train.process import collect, rank
 from rade.train.record import RunRecord
 from rade.train.run import finished
 from rade.train.settings import Settings

@@ -12,15 +12,23 @@ import torch.distributed as dist
 from torch import Tensor
 
 from rade.errors import SettingsError
-from rade.runtime import distributed, rank
 
 # SIGHUP is unknown to Windows.
 _SIGNALS = [number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP")]
 
 
+# Whether `processes` has joined a group. A program that has a group of its own and trains with rade trains alone.
+_joined = False
+
+
 def world() -> int:
     """How many processes share every batch: those that torchrun started, or one."""
-    return dist.get_world_size() if distributed() else 1
+    return dist.get_world_size() if _joined else 1
+
+
+def rank() -> int:
+    """The number of this process among them."""
+    return dist.get_rank() if _joined else 0
 
 
 def share(items: Tensor) -> Tensor:
@@ -44,6 +52,7 @@ def gather(found: Tensor) -> Tensor:
 @contextmanager
 def processes() -> Iterator[None]:
     """Join the process group that torchrun announces in the environment, if it does."""
+    global _joined
     if os.environ.get("WORLD_SIZE", "1") == "1":
         yield
         return
@@ -55,9 +64,11 @@ def processes() -> Iterator[None]:
             f"the environment announces WORLD_SIZE = {os.environ['WORLD_SIZE']} processes, but they cannot be joined "
             f"({reason}); start them with torchrun, or unset WORLD_SIZE"
         ) from None
+    _joined = True
     try:
         yield
     finally:
+        _joined = False
         dist.destroy_process_group()
 
 

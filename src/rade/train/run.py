@@ -12,13 +12,12 @@ import torch
 
 from rade.data import Dataset
 from rade.errors import Interrupted, RunError
-from rade.runtime import rank
 from rade.train.batches import batches_of
 from rade.train.files import ensure_writable, load_run_record, load_tensors, remove, save_tensors, write_whole
 from rade.train.learner import Learner
 from rade.train.loop import Progress, Trainee, fit
 from rade.train.model import Shape, Trained, build_learner, load_model, save_model
-from rade.train.process import collect, world
+from rade.train.process import collect, rank, world
 from rade.train.record import NUMERICS, RunRecord, commit, key_of, machine, versions
 from rade.train.settings import Plan, Settings
 from rade.train.stages import Corruption, problem_of

@@ -184,9 +184,9 @@ class RADE(Module):
             labelled: rows of the logits that the loss was taken over (int64 ids or a bool mask), or a `rade.Labelled`
                 that says more. By default all; without other arguments, those that the loss has reached.
         """
-        last, told = self._latest, self._meeting.warnings
+        last, told, model = self._latest, self._meeting.warnings, self.wrapped
         if args or kwargs:
-            run, batch = partial(self.wrapped, *args, **kwargs), _batch_of(self.wrapped, args, kwargs)
+            run, batch = partial(model, *args, **kwargs), _batch_of(model, args, kwargs)
         elif last is None:
             raise RuntimeError("adapt() without arguments repeats the last training call, but there was none")
         else:
@@ -196,9 +196,9 @@ class RADE(Module):
         device, context = self.rate_state.p.device, self._context
         with (
             ordinary_tensors(), torch.enable_grad(), without_autocast(device),
-            context.running(batch) as present, evaluating(self.wrapped), context.using(mode="clean"),
+            context.running(batch) as present, evaluating(model), context.using(mode="clean"),
         ):  # fmt: skip
-            call = RateCall(context, self.wrapped, run, self.rade.readout, present, last)
+            call = RateCall(context, model, run, self.rade.readout, present, last)
             try:
                 by_loss = labelled is None and last is not None and run is last.run
                 rows = last.labelled() if by_loss and last is not None else Labelled.of(labelled)
@@ -214,17 +214,17 @@ class RADE(Module):
 
     def _rate_step(self, call: RateCall, labelled: Labelled) -> Tensor:
         rule, readout, last, told = self.rade.rule, self.rade.readout, self._latest, self._meeting.warnings
-        graph = call.graph()
-        self.rate_state.see(graph)
+        graph, state = call.graph(), self.rate_state
+        state.see(graph)
         if rule.adapts and last is not None and last.logits is not None:
             told.say("classes", readout.doubt(last.logits, last.gradient, told.steps))
             if last.reached is not None and not self._looked:
                 self._looked = True
-                told.labels(last.reached, self.rates)
+                told.labels(last.reached, state.rates)
             told.outputs(last.logits, readout)
         distribution = self._context.distribution(graph, training=True)
-        learning = [parameter for parameter in self.wrapped.parameters() if parameter.requires_grad]
-        return rate_step(self.rate_state, readout, labelled, distribution, learning, call, self._context.generator)
+        learning = [parameter for parameter in call.model.parameters() if parameter.requires_grad]
+        return rate_step(state, readout, labelled, distribution, learning, call, self._context.generator)
 
     def follow(self, optimizer: Optimizer) -> RADE:
         """Adapt the rates after every step of ``optimizer``, so that a training loop needs no other line; returns self.

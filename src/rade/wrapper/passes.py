@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from operator import is_
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -86,13 +85,10 @@ class RateCall(Repeated):
 
     def graph(self) -> Graph:
         """That of the last training call, if it is repeated, or one that was given as such, or that of a pass."""
-        given = _arguments(self.run)
-        if self.last is not None and self.last.run.func is self.run.func:
-            before = _arguments(self.last.run)
-            same = len(given) == len(before) and all(map(is_, given, before))
-            if same and self.last.present.graph is not None:
-                return self.last.present.graph
-        return next((value for value in given if isinstance(value, Graph)), None) or super().graph()
+        last = self.last
+        if last is not None and last.present.graph is not None and _same(last.run, self.run):
+            return last.present.graph
+        return next((value for value in _arguments(self.run) if isinstance(value, Graph)), None) or super().graph()
 
     def clean(self, labelled: Labelled = Labelled()) -> CleanPass:  # noqa: B008 - a frozen value
         found = super().clean(labelled)
@@ -123,6 +119,14 @@ class RateCall(Repeated):
         at = place[self.nodes]
         logits = last.logits if last.logits.dim() == 2 else last.logits[:, None]
         return torch.where((at >= 0)[:, None], logits[at.clamp(min=0)], torch.nan)
+
+
+def _same(one: partial[object], other: partial[object]) -> bool:
+    """Whether two calls are of the same function with the same objects."""
+    if one is other:
+        return True
+    before, now = _arguments(one), _arguments(other)
+    return one.func is other.func and len(before) == len(now) and all(a is b for a, b in zip(before, now))
 
 
 def _arguments(run: partial[object]) -> tuple[object, ...]:

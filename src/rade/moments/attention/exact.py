@@ -3,7 +3,7 @@
 One lattice serves every positive X, whatever its distribution: t = e^(hk) in the Laplace transform,
 
     1/X = h Σ_{k∈Z} e^(hk) e^(−e^(hk) X) (1 + ε),   |ε| ≤ 2|Γ(1 + 2πi/h)| for every X > 0:
-    1.0e-5 for h = ln 2 (1/X²: 9e-5),   6.5e-4 for h = 1 (1/X²: 4e-3),
+    1.0e-5 for h = ln 2 (1/X²: 9e-5),   2.3e-4 for h = 0.9 (1/X²: 1.6e-3),
 
 so only the two ends must follow X. Four weights at the first levels stand for all smaller k: they are exact for
 integrands t, t², t³, t⁴, and the first level is so small that nothing else is left.
@@ -89,7 +89,7 @@ class Lattice:
         return weight
 
 
-COARSE = Lattice(1.0, 2, math.log(4.0), -10.0, 3.0, 0.25, 128, SHORT_LIST)  # moments to 1e-3
+COARSE = Lattice(0.9, 2, math.log(4.0), -10.0, 3.0, 0.25, 128, SHORT_LIST)  # moments to 1e-3
 FINE = Lattice(math.log(2.0), 4, math.log(10.0), -14.0, 4.1, 0.03125, 256, 2**22)  # to 1e-5
 
 
