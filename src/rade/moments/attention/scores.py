@@ -67,7 +67,7 @@ def _listed(graph: Graph) -> ListedPairs:
 class PairScores(ABC):
     """β_ij = log w_ij, a function of pairs; in double precision.
 
-    Weights themselves are only ever formed relative to the largest one that their target receives, so scores may have any
+    Weights themselves are only ever formed relative to the largest that their target receives, so scores may have any
     scale. ``edge`` [E, H] is β on clean edges, ``own`` [n, H] β_ii where there are self-loops, else −∞.
     """
 
