@@ -40,7 +40,7 @@ fuzz: $(STAMP)             ## random configurations, command lines, damaged file
 bench: $(STAMP)            ## speed as ratios, on an otherwise idle machine
 	$(BIN)/python benchmarks/speed.py
 
-report: $(STAMP)           ## from results/: its tables, the headline of docs/results.md, the forest plot, rate rules, noisy graphs
+report: $(STAMP)           ## from results/: its tables, those of docs/results.md and docs/noisy.md, the forest plot, rate rules
 	$(BIN)/rade report results --out report
 	$(BIN)/python docs/refresh.py report
 	cd docs/pictures && ../../$(BIN)/python results.py

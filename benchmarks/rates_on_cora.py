@@ -3,11 +3,12 @@
     rade datasets import MIRROR cora          # or let PyG download it
     python benchmarks/rates_on_cora.py
 
-Writes results/studies/rates-on-cora/rates_on_cora.csv, one row per variant, seed and epoch.
+Writes results/studies/rates-on-cora/rates_on_cora.csv.gz, one row per variant, seed and epoch.
 """
 
 import argparse
 import csv
+import gzip
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,7 +81,7 @@ def main() -> None:
             rates = f"p {last['p']}, ρ {last['rho']}"
             print(f"{NAMES[variant]} seed {seed}: {rates}, test at best validation {best['test']:.1%}")
     options.out.mkdir(parents=True, exist_ok=True)
-    with (options.out / "rates_on_cora.csv").open("w", newline="", encoding="utf-8") as file:
+    with gzip.open(options.out / "rates_on_cora.csv.gz", "wt", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)

@@ -1,4 +1,4 @@
-"""Put what `rade report` found in results/ into results/tables.md, and its headline table into docs/results.md.
+"""Put what `rade report` found in results/ into results/tables.md, and the tables of docs/results.md from there.
 
     rade report results --out report --format md
     python docs/refresh.py report
@@ -11,17 +11,38 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-BLOCK = re.compile(r"(<!-- headline -->\n).*?(<!-- /headline -->)", re.DOTALL)
+# Tables of the page, each the first one below these headings of results/tables.md.
+TABLES = {
+    "glance": ("## At a glance",),
+    "nodes": ("## Node classification, GCN", "### Over data sets"),
+    "graphs": ("## Graph classification, GCN", "### Over data sets"),
+}
+
+
+def below(text: str, headings: tuple[str, ...]) -> str:
+    """The first table below the last of these headings, each looked for below the one before."""
+    for heading in headings:
+        text = text[text.index(f"\n{heading}") + 1 :]
+    return re.search(r"^(\|.*\n)+", text, re.MULTILINE)[0].strip()
+
+
+def filled(page: str, name: str, table: str) -> str:
+    """A page with its block <!-- name --> ... <!-- /name --> filled."""
+    block = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+    page, found = block.subn(lambda match: f"{match[1]}\n{table}\n\n{match[2]}", page)
+    if found != 1:
+        raise SystemExit(f"error: docs/results.md must hold one block <!-- {name} --> ... <!-- /{name} -->")
+    return page
 
 
 def pages(report: Path) -> dict[Path, str]:
     """The content that the page and the tables should have, by file."""
     page = ROOT / "docs" / "results.md"
-    table = (report / "headline.md").read_text("utf-8").strip()
-    with_table, found = BLOCK.subn(lambda match: f"{match[1]}\n{table}\n\n{match[2]}", page.read_text("utf-8"))
-    if found != 1:
-        raise SystemExit("error: docs/results.md must hold one block <!-- headline --> ... <!-- /headline -->")
-    return {page: with_table, ROOT / "results" / "tables.md": (report / "results.md").read_text("utf-8")}
+    text = filled(page.read_text("utf-8"), "headline", (report / "headline.md").read_text("utf-8").strip())
+    tables = (report / "results.md").read_text("utf-8")
+    for name, headings in TABLES.items():
+        text = filled(text, name, below(tables, headings))
+    return {page: text, ROOT / "results" / "tables.md": tables}
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """RADE-OFS on a long-range task: a class must travel half-way round a ring of ten nodes, with two layers.
 
 Two layers see two hops, the class is five hops away: a plain GCN is at chance (20 %), and so is RADE-OF, which predicts
-on the clean graph. RADE-OFS keeps the expected additions at inference: every node hears a weighted sum of all others,
+on the clean graph. RADE-OFS keeps the expected additions at inference: every node receives a weighted sum of others,
 and learns during training what to read from it. What it shows is that a signal which one far node holds arrives. What
 it does not show is that RADE-OFS could tell *which* far node holds it: the sum does not say.
 """

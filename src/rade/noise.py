@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -16,9 +15,6 @@ from rade.graph.graph import Graph
 from rade.graph.sparse import is_sparse
 from rade.wrapper.inference import Denoised
 from rade.wrapper.module import RADE
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 CHUNK = 20_000  # pairs at a time: the features of both ends are gathered
@@ -348,19 +344,13 @@ def cosine(x: Tensor, pairs: Tensor) -> Tensor:
 def _sparse_cosine(x: Tensor, pairs: Tensor) -> Tensor:
     """The same by scipy, which gathers rows of a sparse matrix without the zeros."""
     import numpy as np
-
-    unit = _unit_rows(x)
-    chunks = [chunk.numpy() for chunk in torch.split(pairs.cpu(), CHUNK, 1)]
-    found = [np.asarray(unit[a].multiply(unit[b]).sum(1)).ravel() for a, b in chunks]
-    return torch.from_numpy(np.concatenate(found)).float().to(pairs.device)
-
-
-def _unit_rows(x: Tensor) -> sp.csr_matrix:
-    """A CSR tensor as a matrix of scipy whose rows have length 1, or 0."""
-    import numpy as np
     import scipy.sparse as sp
 
-    values, columns, rows = (part.cpu().numpy() for part in (x.values().double(), x.col_indices(), x.crow_indices()))
-    matrix = sp.csr_matrix((values, columns, rows), shape=tuple(x.shape))
-    norm = np.sqrt(np.asarray(matrix.multiply(matrix).sum(1)).ravel())
-    return (sp.diags(1.0 / np.where(norm > 0, norm, 1.0)) @ matrix).tocsr()
+    values, columns, pointer = (part.cpu() for part in (x.values().double(), x.col_indices(), x.crow_indices()))
+    row = torch.repeat_interleave(torch.arange(x.shape[0]), pointer.diff())
+    norm = torch.zeros(x.shape[0], dtype=torch.double).index_add(0, row, values.square()).sqrt()
+    unit = values / torch.where(norm > 0, norm, 1.0)[row]
+    matrix = sp.csr_matrix((unit.numpy(), columns.numpy(), pointer.numpy()), shape=tuple(x.shape))
+    chunks = [chunk.numpy() for chunk in torch.split(pairs.cpu(), CHUNK, 1)]
+    found = [np.asarray(matrix[a].multiply(matrix[b]).sum(1)).ravel() for a, b in chunks]
+    return torch.from_numpy(np.concatenate(found)).float().to(pairs.device)

@@ -24,7 +24,7 @@ REFUSED = {
     "variant": (lambda: Variant("off"), "variant must be one of 'of', 'ofs', 'none', got 'off'"),
     "moments": (lambda: Correction(moments="taylor"), "moments must be one of 'exact', 'delta'"),
     "by": (lambda: Correction(by="views"), "by must be one of 'moments', 'pairs', got 'views'"),
-    "tolerance": (lambda: Correction(tolerance=1e-6), "tolerance must lie in [1e-5, 1], got 1e-06"),
+    "tolerance": (lambda: Correction(tolerance=1e-6), r"tolerance must lie in \[1e-5, 1\], got 1e-06"),
     "small cap": (lambda: Correction(cap=0.5), "'auto', 'none' or a number >= 1, got 0.5"),
     "word as cap": (lambda: Correction(cap="big"), "'auto', 'none' or a number >= 1, got 'big'"),
     "sampling": (lambda: Views(sampling="all"), "sampling must be one of 'bernoulli', 'fixed', 'expected', got 'all'"),

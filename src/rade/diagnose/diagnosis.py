@@ -78,7 +78,7 @@ class Subject:
 
     @cached_property
     def symmetric(self) -> bool:
-        """Whether i hears j as j hears i: xᵀ W y = yᵀ W x for random x and y.
+        """Whether the operator is symmetric: xᵀ W y = yᵀ W x for random x and y.
 
         Means and attention weigh by the target alone: what flows one way need not flow back, and no resistance exists.
         """

@@ -150,7 +150,7 @@ def imputed(graph: Graph, attributes: Tensor, how: Imputed) -> Tensor:
 
 
 def _usual(values: Tensor, how: Imputed, graph_of_edge: Tensor, graphs: int, without: float = 0.0) -> Tensor:
-    """What stands for the values of each graph's edges, [E, ...] → [B, ...]; categories have no mean."""
+    """What represents the values of each graph's edges, [E, ...] → [B, ...]; categories have no mean."""
     if isinstance(how, Tensor):
         return how.to(values).expand(graphs, *values.shape[1:])
     if how == "zero" or not len(values):

@@ -141,7 +141,7 @@ def _turn(one: Relation, other: Relation) -> bool:
 
 
 def _is(name: Relation | str, relation: Relation) -> bool:
-    """Whether a name means a relation: the edge type, or what stands in its middle; `to_hetero` writes _ for some."""
+    """Whether a name means a relation: the edge type, or its middle; `to_hetero` writes _ for some."""
     if isinstance(relation, int) or isinstance(name, int):
         return name == relation
     parts = name if isinstance(name, tuple) else (name,)

@@ -20,7 +20,7 @@ from rade.moments.denoise import Observed
 from rade.sums import Sums
 from rade.views import View
 
-RAREST = 2.0**-100  # least E[α']/α: who is never heard (q = 1 and far heavier non-neighbors) has no larger factor
+RAREST = 2.0**-100  # least E[α']/α: what never arrives (q = 1 and far heavier non-neighbors) has no larger factor
 FAINTEST = 1e-36  # coefficients below it are lost in any sum, and to single precision: their factor is 1
 
 
@@ -151,7 +151,7 @@ class ScoredAttention(Attention):
 
 
 def _positive(total: Tensor) -> Tensor:
-    """A node that hears nobody has no coefficient: divide its zeros by one."""
+    """A node that receives nothing has no coefficient: divide its zeros by one."""
     return torch.where(total > 0, total, 1.0)
 
 

@@ -26,7 +26,7 @@ def denoised_attention(scores: PairScores, observed: Observed, dtype: torch.dtyp
     everybody = pattern.row_sum(edge) + others.total(1)  # but the node itself
     off = _taken(observed, seen, everybody)
     total = own + observed.gain * (seen - off * everybody)
-    inverse = torch.where(total > 0, 1.0 / torch.where(total > 0, total, 1.0), 0.0)  # who hears nobody
+    inverse = torch.where(total > 0, 1.0 / torch.where(total > 0, total, 1.0), 0.0)  # nodes that receive nothing
     heard = (observed.gain * trusted * inverse[pattern.target]).to(dtype)
     found = Sums(scores.graph, heard, (own * inverse).to(dtype))
     if observed.leak == 0.0:

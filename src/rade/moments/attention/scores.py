@@ -1,4 +1,4 @@
-"""The logarithms of attention weights on edges, loops and any pairs, and softmax over what a node hears."""
+"""The logarithms of attention weights on edges, loops and any pairs, and softmax over what a node receives."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _listed(graph: Graph) -> ListedPairs:
 class PairScores(ABC):
     """β_ij = log w_ij, a function of pairs; in double precision.
 
-    Weights themselves are only ever formed relative to the largest one that their target hears, so scores may have any
+    Weights themselves are only ever formed relative to the largest that their target receives, so scores may have any
     scale. ``edge`` [E, H] is β on clean edges, ``own`` [n, H] β_ii where there are self-loops, else −∞.
     """
 
@@ -101,7 +101,7 @@ class PairScores(ABC):
         return self.largest
 
     def heard(self, edges: Tensor, added: Tensor | None = None, pattern: Pattern | None = None) -> Tensor:
-        """The largest β that each node hears from itself, ``edges`` and ``added`` [·, H]; 0 for who hears nobody.
+        """The largest β that each node receives from itself, ``edges`` and ``added`` [·, H]; 0 for who receives nobody.
 
         A constant in derivatives: weights relative to it are divided by their sum.
         """
