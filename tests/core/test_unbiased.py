@@ -16,6 +16,7 @@ from torch.nn import Linear, ReLU, Sequential
 
 from core.driving import AllDraws, Given, given, on_views
 from rade import Rates, Views
+from rade.nn.context import Context
 from rade.testing.aggregators import normal
 from rade.testing.oracle import error
 from zoo import ATTENTION, LAYERS, random_edges, seeded
@@ -160,6 +161,19 @@ def test_uncorrected_views_are_far_from_evaluation(monkeypatch):
     layer, context = on_views(plain, RATES, variant="none")
     mean = AllDraws(TAIL, RATES, 1).mean(monkeypatch, layer, context, x)
     assert error(mean, plain(x, TAIL.edge_index).detach()) > 0.05
+
+
+@pytest.mark.parametrize("build", [lambda: pyg.SAGEConv(IN, OUT, aggr="max"), lambda: pyg.GATv2Conv(IN, OUT)])
+def test_an_uncorrected_view_is_the_layer_on_its_edges(monkeypatch, build):
+    """One view for each call: variant="none" is DropEdge for layers without moments too."""
+    plain, x = seeded(build).double(), normal(4, IN)
+    layer, _ = on_views(plain, Rates(0.5, 0.0), variant="none")
+    seen, draw = [], Context.draw
+    monkeypatch.setattr(Context, "draw", lambda self, of: seen.append(draw(self, of)) or seen[-1])
+    for _ in range(5):
+        out = layer(x, TAIL.edge_index)
+        assert error(out, plain(x, seen[-1].edge_index)) <= 1e-12
+    assert len(seen) == 5
 
 
 PLAIN = {

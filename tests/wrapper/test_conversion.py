@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 
 import pytest
 import torch
@@ -30,6 +31,12 @@ def test_conversion_keeps_the_model_and_reverting_gives_it_back(name):
         assert back(converted) is net
         assert [type(module) for module in net.modules()] == classes
         assert torch.equal(net(X, EDGES), expected)
+
+
+def test_converted_layers_have_the_signatures_of_their_own_classes():
+    for layer in (pyg.GATConv(2, 2), pyg.GCNConv(2, 2), pyg.EdgeConv(torch.nn.Linear(4, 2))):
+        plain = inspect.signature(layer.forward)
+        assert inspect.signature(rade.convert(layer).forward) == plain
 
 
 def test_revert_keeps_a_model_that_has_a_part_called_wrapped():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import replace
 from functools import cached_property, partial, wraps
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import Any, ClassVar, cast
 
 import torch
@@ -91,7 +91,9 @@ class CorrectedConv:
             return
         cls._plain = plain
         cls._names = tuple(inspect.signature(plain.forward).parameters)[1:]
-        cls.forward = wraps(plain.forward)(_forward)  # type: ignore[attr-defined]
+        own = FunctionType(_forward.__code__, _forward.__globals__)  # one for each class, since it has its signature
+        own.__kwdefaults__ = _forward.__kwdefaults__
+        cls.forward = wraps(plain.forward)(own)  # type: ignore[attr-defined]
         # PyG puts a compiled `propagate` into a class when a layer is built or explained, unless it has its own.
         for name in ("propagate", "_orig_propagate", "_jinja_propagate"):
             setattr(cls, name, _propagate)

@@ -1,5 +1,7 @@
 """Any aggregation on views, without moments: a(G) + a(G') − a(G'') with two independent views has the mean a(G).
 
+Without correction (``variant="none"``) it is a(G'): PyG's layer on the edges of a view.
+
 The combination acts on what ``propagate`` returns, before the layer's update. A layer with several steps has a pair of
 views for each of them, at the same input: the steps before it are given to the layer as they were.
 """
@@ -44,6 +46,9 @@ def aggregate_pairs(conv: CorrectedConv, context: Context, graph: Graph | None, 
         context.note_plain(layer)
         return conv._plain.forward(conv, **given)
     views = _views(conv, context, graph, given)
+    if not context.setting.variant.corrects:
+        edge_index, values = views.whole(0, 0)
+        return conv._plain.forward(layer, **{**given, **values, "edge_index": edge_index})
     steps: list[Tensor] = []
 
     def sum_on(number: int) -> Tensor:
@@ -133,6 +138,8 @@ def _sum_by_sum(conv: CorrectedConv, context: Context, given: dict[str, Any]) ->
             found: Tensor = aggregate(torch.cat([edges[:, kept], added], 1), **rows)
             return found
 
+        if not context.setting.variant.corrects:
+            return drawn(0)
         with _without_dropout(conv):
             return clean + drawn(0) - drawn(1)
 
