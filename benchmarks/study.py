@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
@@ -31,9 +32,10 @@ def fit(
 
 
 def lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a file that may not exist."""
+    """The lines of a file that may not exist, or is compressed."""
     if path.exists():
-        yield from map(json.loads, path.read_text("utf-8").splitlines())
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
+            yield from map(json.loads, file)
 
 
 def add(path: Path, line: dict[str, Any]) -> None:
