@@ -16,7 +16,7 @@ from torch import Tensor
 from rade.moments.base import Coefficients
 from rade.moments.degrees import EDGE, LOOP, NONEDGE, Integral, expansion
 from rade.moments.normalised import Normalised
-from rade.nn.context import Context, Mode
+from rade.nn.context import Arguments, Context, Mode
 from rade.sums import Messages
 
 # Whether a program is being made of the model: by `torch.jit.trace` a state, by `torch.export` a yes.
@@ -24,7 +24,7 @@ tracing = torch._C._get_tracing_state
 exporting = getattr(torch.compiler, "is_exporting", bool)  # PyTorch before 2.7 has no such question
 
 
-def mean_of_views(layer: str, context: Context, given: dict[str, Any], mode: Mode) -> PlainGraph:
+def mean_of_views(layer: str, context: Context, given: Arguments, mode: Mode) -> PlainGraph:
     """The graph of a layer's call, as a program aggregates over it; refuses what no program can have."""
     if mode != "mean" or not context.setting.noiseless:
         raise RuntimeError(

@@ -1,4 +1,4 @@
-"""Any aggregation on views, without moments: a(G) + a(G') − a(G'') with two independent views has the mean a(G).
+"""Every aggregation on views, without moments: a(G) + a(G') − a(G'') with two independent views has the mean a(G).
 
 Without correction (``variant="none"``) it is a(G'): PyG's layer on the edges of a view.
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from rade.distribution import Reverse
 from rade.graph.graph import Graph
-from rade.nn.context import Context
+from rade.nn.context import Arguments, Context
 from rade.nn.edge_values import impute_added
 from rade.nn.relations import Place, as_reverse_of, is_edge_type, reverses
 from rade.views import View
@@ -27,7 +27,7 @@ from rade.views import View
 if TYPE_CHECKING:
     from rade.nn.base import CorrectedConv
 
-Drawn = tuple[Tensor, dict[str, Any]]  # the edge_index of a view, and what the call has for each of its edges
+Drawn = tuple[Tensor, Arguments]  # the edge_index of a view, and what the call has for each of its edges
 
 
 class _Reached(Exception):
@@ -37,7 +37,7 @@ class _Reached(Exception):
         self.value = value
 
 
-def aggregate_pairs(conv: CorrectedConv, context: Context, graph: Graph | None, given: dict[str, Any]) -> Any:
+def aggregate_pairs(conv: CorrectedConv, context: Context, graph: Graph | None, given: Arguments) -> Any:
     """The layer's output with every sum corrected by a pair of views; PyG's own where it has no edges to draw."""
     if "edge_index" not in conv._names:
         return _sum_by_sum(conv, context, given)
@@ -56,7 +56,7 @@ def aggregate_pairs(conv: CorrectedConv, context: Context, graph: Graph | None, 
         edge_index, values = views.whole(len(steps), number)
         earlier = iter(list(steps))
 
-        def until_step(edges: Any, aggregate: Callable[[Any], Tensor]) -> Tensor:
+        def until_step(edges: object, aggregate: Callable[[object], Tensor]) -> Tensor:
             known = next(earlier, None)
             if known is None:
                 raise _Reached(aggregate(edges))
@@ -72,7 +72,7 @@ def aggregate_pairs(conv: CorrectedConv, context: Context, graph: Graph | None, 
             layer.__dict__["_paired"] = combine
         raise RuntimeError(f"{type(conv).__name__} takes fewer steps on a view than on its graph")
 
-    def combine(edges: Any, aggregate: Any) -> Tensor:
+    def combine(edges: object, aggregate: Any) -> Tensor:
         clean: Tensor = aggregate(edges)
         kind = len(steps)
         if _sums_kind(conv, given, edges, kind, aggregate):
@@ -103,7 +103,7 @@ def _without_dropout(conv: Any) -> Iterator[None]:
             part.training = mode
 
 
-def _summed_by(conv: Any, combine: Callable[[Any, Any], Tensor], given: dict[str, Any]) -> Any:
+def _summed_by(conv: Any, combine: Callable[[object, Any], Tensor], given: Arguments) -> Any:
     """PyG's own forward, with ``combine`` in the place of every sum."""
     conv.__dict__["_paired"] = combine
     try:
@@ -112,7 +112,7 @@ def _summed_by(conv: Any, combine: Callable[[Any, Any], Tensor], given: dict[str
         del conv.__dict__["_paired"]
 
 
-def _sum_by_sum(conv: CorrectedConv, context: Context, given: dict[str, Any]) -> Any:
+def _sum_by_sum(conv: CorrectedConv, context: Context, given: Arguments) -> Any:
     """For layers whose edges have several kinds (positive and negative, by relation), another name, or are found by the
     layer itself (nearest neighbors): views of what each sum gets.
 
@@ -121,7 +121,7 @@ def _sum_by_sum(conv: CorrectedConv, context: Context, given: dict[str, Any]) ->
     layer: Any = conv
     between, steps = context.between(layer), count()
 
-    def combine(edges: Any, aggregate: Any) -> Tensor:
+    def combine(edges: object, aggregate: Any) -> Tensor:
         clean: Tensor = aggregate(edges)
         if not _is_list(edges):
             return clean
@@ -147,7 +147,7 @@ def _sum_by_sum(conv: CorrectedConv, context: Context, given: dict[str, Any]) ->
 
 
 def _by_relation(
-    conv: Any, context: Context, edges: Tensor, given: dict[str, Any], sizes: tuple[int, int]
+    conv: Any, context: Context, edges: Tensor, given: Arguments, sizes: tuple[int, int]
 ) -> list[tuple[Any, ...]]:
     """The relations that a layer sums over at once: position, edges, number of sources and targets, and its reverse."""
     relations, x = given.get("edge_index_dict", {}), given.get("x_dict", {})
@@ -172,12 +172,12 @@ def _values_of_edges(conv: Any, edges: Tensor, aggregate: Any) -> dict[str, Tens
     return {name: value for name, value in found.items() if len(value) == edges.shape[1]}
 
 
-def _is_list(edge_index: Any) -> bool:
+def _is_list(edge_index: object) -> TypeGuard[Tensor]:
     """Whether it is a tensor of pairs, [2, E]."""
     return isinstance(edge_index, Tensor) and edge_index.layout == torch.strided and edge_index.dtype == torch.long
 
 
-def _sums_kind(conv: Any, given: dict[str, Any], edges: Any, kind: int, aggregate: Any) -> bool:
+def _sums_kind(conv: Any, given: Arguments, edges: object, kind: int, aggregate: Any) -> bool:
     """Whether a layer sums over the edges of each kind by itself, in their order, as RGCN does, and is at this one.
 
     Such sums have one input, so a pair of views for each kind serves, and what came before need not be computed again.
@@ -188,7 +188,7 @@ def _sums_kind(conv: Any, given: dict[str, Any], edges: Any, kind: int, aggregat
     return not _values_of_edges(conv, edges, aggregate) and torch.equal(edges, whole[:, kinds == kind])
 
 
-def _views(conv: CorrectedConv, context: Context, graph: Graph | None, given: dict[str, Any]) -> _Bipartite | _Kinds:
+def _views(conv: CorrectedConv, context: Context, graph: Graph | None, given: Arguments) -> _Bipartite | _Kinds:
     """How views of a call's edges are drawn."""
     edge_index, kinds = given["edge_index"], given.get("edge_type")
     sources, targets = _sizes(conv, given, edge_index)
@@ -205,7 +205,7 @@ def _views(conv: CorrectedConv, context: Context, graph: Graph | None, given: di
 class _Bipartite:
     """Views of edges between two kinds of nodes."""
 
-    def __init__(self, conv: Any, context: Context, given: dict[str, Any], sources: int, targets: int) -> None:
+    def __init__(self, conv: Any, context: Context, given: Arguments, sources: int, targets: int) -> None:
         self.conv, self.given, self.between = conv, given, context.between(conv)
         self.sources, self.targets = sources, targets
 
@@ -226,7 +226,7 @@ class _Bipartite:
 class _Kinds:
     """Views of one graph, or of that of each kind of edges."""
 
-    def __init__(self, conv: Any, context: Context, given: dict[str, Any], parts: list[tuple[Tensor, Graph]]) -> None:
+    def __init__(self, conv: Any, context: Context, given: Arguments, parts: list[tuple[Tensor, Graph]]) -> None:
         self.conv, self.given, self.parts = conv, given, parts
         self.finds = [context.views_for(conv, part, "views") for _, part in parts]
         self.kinds = given["edge_type"].unique() if given.get("edge_type") is not None else torch.zeros(1)
@@ -261,7 +261,7 @@ class _Kinds:
         return torch.cat([edge_index[:, kept], added], 1)
 
 
-def _sizes(conv: Any, given: dict[str, Any], edge_index: Tensor) -> tuple[int, int]:
+def _sizes(conv: Any, given: Arguments, edge_index: Tensor) -> tuple[int, int]:
     """How many nodes send, and how many receive."""
     x, size = given.get("x"), given.get("size")
     both = x if isinstance(x, tuple) else (x, x)
@@ -274,7 +274,7 @@ def _sizes(conv: Any, given: dict[str, Any], edge_index: Tensor) -> tuple[int, i
     return (seen[0] if rows[0] is None else rows[0], seen[1] if rows[1] is None else rows[1])
 
 
-def _with_added(conv: CorrectedConv, given: dict[str, Any], kept: Tensor, added: Tensor, batch: Tensor) -> Drawn:
+def _with_added(conv: CorrectedConv, given: Arguments, kept: Tensor, added: Tensor, batch: Tensor) -> Drawn:
     """The edges of a view, kept ones first, and what else the call has for each edge; ``batch`` is of the targets."""
     edge_index = given["edge_index"]
     values = impute_added(conv, given, kept, batch[edge_index[1]], batch[added[1]])
