@@ -7,7 +7,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: setup demo test quick fuzz check bench report docs pictures notebooks test-oldest dist clean
+.PHONY: setup demo test quick fuzz check size bench report docs pictures notebooks test-oldest dist clean
 .DEFAULT_GOAL := test
 
 $(STAMP): pyproject.toml constraints.txt
@@ -36,6 +36,12 @@ test: check                ## everything that CI runs
 
 fuzz: $(STAMP)             ## random configurations, command lines, damaged files, and laws of the core, for minutes
 	RADE_FUZZ=$${RADE_FUZZ:-300} $(BIN)/pytest -n 2 tests/fuzz tests/core/test_properties.py
+
+CORE := $(addprefix src/rade/,graph moments nn rates wrapper testing __init__.py correction.py distribution.py errors.py noise.py runtime.py sums.py views.py)
+
+size:                      ## modules and lines without blank ones: package, core; lines of tests
+	@count() { echo "$$1: $$(find $$2 -name '*.py' | wc -l) modules, $$(find $$2 -name '*.py' | xargs cat | grep -cv '^\s*$$') lines"; }; \
+	count package src/rade; count core "$(CORE)"; echo "tests: $$(find tests -name '*.py' | xargs cat | wc -l) lines"
 
 bench: $(STAMP)            ## speed as ratios, on an otherwise idle machine
 	$(BIN)/python benchmarks/speed.py
