@@ -5,6 +5,8 @@ import re
 import shutil
 from pathlib import Path
 
+from docutils import nodes
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 
@@ -92,8 +94,22 @@ def _linked(app, name, source) -> None:
     source[0] = re.sub(r"\[([^\]]+)\]\(\.\./(results/[^)]+)\)", r"\1 (`\2`)", source[0])  # tables that are no pages
 
 
+def _framed(app, doctree) -> None:
+    """Pictures scroll in a frame where the page is narrow; long words in tables may break (_static/pictures.css)."""
+    for image in list(doctree.findall(nodes.image)):
+        if {"only-light", "only-dark"} & set(image["classes"]):
+            frame = nodes.container(classes=["picture", *image["classes"]])
+            image["classes"] = []
+            image.parent.replace(image, frame)
+            frame += image
+    for row in doctree.findall(nodes.row):
+        if max(map(len, row[-1].astext().split()), default=0) > 30:
+            row[-1]["classes"].append("long-words")
+
+
 def setup(app) -> None:
     """Called by Sphinx."""
+    app.connect("doctree-read", _framed)
     app.connect("source-read", _linked)
     app.connect("autodoc-process-docstring", _readable, priority=400)  # before napoleon reads Args and Attributes
 

@@ -46,7 +46,7 @@ def content(figure: Figure, colours: Colours) -> None:
         panel.minorticks_off()
         panel.grid()
     panels[0].set_ylabel("test accuracy in %")
-    panels[0].legend(fontsize=8, loc="lower right")
+    panels[0].legend(fontsize=8, loc="lower right", bbox_to_anchor=(0.94, 0.0))  # browsers set text wider
 
 
 if __name__ == "__main__":
