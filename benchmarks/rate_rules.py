@@ -92,6 +92,8 @@ def draw(places: Places) -> None:
     sys.path.insert(0, str(ROOT / "docs" / "pictures"))
     from style import draw_into
 
+    places = {name: place for name, place in places.items() if any(line for cell in place[1] for line in drawn(cell))}
+
     def content(figure: Any, colours: dict[str, str]) -> None:
         panels = figure.subplots(1, len(places), squeeze=False, sharey=True)[0]
         for panel, (dataset, (_, cells)) in zip(panels, places.items()):
