@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from study import add, lines
+from study import add, asked
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv, SAGEConv
 
@@ -133,13 +133,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--part", default="0/1", help="k/n: every n-th run, from the k-th on, for several processes")
     parser.add_argument("--out", type=Path, default=Path("default_rates.jsonl"))
-    parser.add_argument("--table", type=Path, help="print the table of a file")
-    options = parser.parse_args()
-    if options.table is not None:
-        print("\n".join(table(lines(options.table))))
-        return
-    torch.set_num_threads(1)
-    done = {tuple(row[name] for name in NAMES) for row in lines(options.out)}
+    options, done = asked(parser, table, NAMES)
     number, count = map(int, options.part.split("/"))
     cases = list(product(GRAPHS, SHARES, MODELS, RATES))
     jobs = [(*case, seed) for seed in range(options.seeds) for case in cases]

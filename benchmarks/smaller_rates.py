@@ -19,8 +19,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import torch
-from study import add, lines
+from study import add, asked
 
 from rade.data import Dataset, load
 from rade.statistics import differences, paired, spread
@@ -87,13 +86,7 @@ def main() -> None:
     parser.add_argument("--datasets", default=",".join(DATASETS), help="separated by commas")
     parser.add_argument("--runs", type=int, default=10, help="at most, of each data set")
     parser.add_argument("--out", type=Path, default=Path("gained.jsonl"))
-    parser.add_argument("--table", type=Path, help="print the table of a file")
-    options = parser.parse_args()
-    if options.table is not None:
-        print("\n".join(table(lines(options.table))))
-        return
-    torch.set_num_threads(1)
-    done = {tuple(row[name] for name in NAMES) for row in lines(options.out)}
+    options, done = asked(parser, table, NAMES)
     for name in options.datasets.split(","):
         dataset = load(name)
         for run, rates in product(range(min(options.runs, DATASETS[name])), TRAINED):

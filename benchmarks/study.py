@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import subprocess
@@ -43,6 +44,19 @@ def add(path: Path, line: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(line | origin()) + "\n")
+
+
+def asked(
+    parser: argparse.ArgumentParser, table: Callable[[Iterable[dict[str, Any]]], Iterable[str]], names: tuple[str, ...]
+) -> tuple[argparse.Namespace, set[tuple[Any, ...]]]:
+    """The options of a study, and which of its lines are in the file; ``--table`` prints a file, and that is all."""
+    parser.add_argument("--table", type=Path, help="print the table of a file")
+    options = parser.parse_args()
+    if options.table is not None:
+        print("\n".join(table(lines(options.table))))
+        raise SystemExit(0)
+    torch.set_num_threads(1)
+    return options, {tuple(row[name] for name in names) for row in lines(options.out)}
 
 
 @cache

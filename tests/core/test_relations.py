@@ -341,7 +341,7 @@ def test_attributes_of_a_layer_may_be_called_like_those_of_pyg():
     for name, value in (("metadata", {"by": "me"}), ("metadata", None), ("edge_types", 3), ("num_relations", None)):
         for net in (pyg.GCNConv(IN, OUT), pyg.HANConv(IN, 4, (["a"], [SAME]))):
             setattr(net, name, value)
-            rade.RADE(net)
+            assert not rade.RADE(net).wrapped._reverses
 
 
 def test_a_wrong_name_is_one_sentence_and_leaves_the_model_alone():
@@ -359,3 +359,16 @@ def test_a_wrong_name_is_one_sentence_and_leaves_the_model_alone():
         rade.RADE(pyg.GCN(IN, 4, 2, OUT), views=rade.Views(reverse={"to": "back"}))
     with pytest.raises(ValueError, match=r"reverse must be a dict from relations to their reverses, got None"):
         rade.Views(reverse=None)
+
+
+def test_additions_stay_within_the_graphs_of_a_batch():
+    """With q = 1 all pairs of a graph that no edge joins, in any order of its nodes; at the cost of these alone."""
+    of_source, of_target = torch.tensor([1, 0, 1, 3]), torch.tensor([3, 1, 0, 1, 1])
+    edges = torch.tensor([[0, 1, 3], [1, 2, 0]])  # source, target
+    view = Between.draw(edges, 4, 5, (0.0, 1e9), torch.Generator().manual_seed(0), (of_source, of_target))
+    same = of_source[:, None] == of_target
+    same[tuple(edges)] = False
+    assert {tuple(pair) for pair in view.added.t().tolist()} == {tuple(pair) for pair in same.nonzero().tolist()}
+    assert bool((view.extra.diff() > 0).all())
+    empty = Between.draw(edges[:, :0], 0, 5, (0.0, 0.5), torch.Generator(), (of_source[:0], of_target))
+    assert empty.added.shape == (2, 0)

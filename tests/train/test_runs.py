@@ -134,7 +134,7 @@ def test_a_data_set_without_a_part_is_a_sentence(part, papers, tmp_path):
         train_run(broken, quick(), 0, tmp_path)
 
 
-@pytest.mark.parametrize("killed_at", ["save_model", "write_whole"])
+@pytest.mark.parametrize("killed_at", ["save_model", "save_bytes"])
 def test_killed_between_the_files_the_run_is_still_unfinished(killed_at, papers, tmp_path, monkeypatch):
     """No checkpoint was due: the last state is saved before files are exchanged, and what is there stays till then."""
 

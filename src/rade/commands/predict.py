@@ -49,7 +49,7 @@ def predict(
     from rade.errors import RunError
     from rade.train import load_run
     from rade.train.denoising import check_noise, denoised
-    from rade.train.files import write_whole
+    from rade.train.files import save_bytes
     from rade.train.stages import Corruption
 
     if out.is_file() and not overwrite:
@@ -65,7 +65,7 @@ def predict(
         check_noise(data, trained.settings)
     logits = trained.predict(data)
     text, rows = table(logits, trained.shape.loss, trained.shape.level), len(logits)
-    write_whole(out, lambda file: file.write(text.encode()))
+    save_bytes(out, text.encode())
     if json:
         typer.echo(format.dumps({"out": str(out), "rows": rows, "dataset": data.name, "run": str(run)}))
     else:

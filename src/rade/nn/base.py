@@ -173,7 +173,7 @@ class CorrectedConv:
     def for_targets(self, targets: Tensor, x: Tensor, *args: Any, sources: Tensor | None = None) -> Any:
         """Its output for some nodes [k] only; ``edge_index`` is a `Graph` or an `Adjacency`.
 
-        sources: [m] the nodes that features are given of, all if None; those that the targets hear, themselves too.
+        sources: [m] the nodes whose features are given, all if None: the targets and those that send to them.
         """
         return _forward(self, x, *args, rows=(targets, sources))
 

@@ -47,17 +47,14 @@ class Between:
         (p, rho), device, (of_source, of_target) = rates, edge_index.device, batches
         pairs, pair = torch.unique(edge_index[1] * sources + edge_index[0], return_inverse=True)
         kept = torch.rand(pairs.numel(), generator=generator, device=device) >= p
-        possible = sources * targets
-        if of_source is not None and of_target is not None and sources and targets:
-            graphs = int(torch.maximum(of_source.max(), of_target.max())) + 1
-            possible = int(torch.bincount(of_source, minlength=graphs) @ torch.bincount(of_target, minlength=graphs))
+        within = None if of_source is None or of_target is None else _WithinGraphs(of_source, of_target)
+        possible = sources * targets if within is None else within.count
         q = min(rho * pairs.numel() / max(possible, 1), 1.0)
-        drawn = bernoulli_positions(sources * targets, q, generator, device)
+        drawn = bernoulli_positions(possible, q, generator, device)
+        drawn = drawn if within is None else within.numbers(drawn)
         if pairs.numel():
             at = torch.searchsorted(pairs, drawn).clamp_(max=pairs.numel() - 1)
             drawn = drawn[pairs[at] != drawn]
-        if of_source is not None and of_target is not None:
-            drawn = drawn[of_source[drawn % sources] == of_target[drawn // sources]]
         return Between(sources, targets, pairs, pair, kept, drawn)
 
     @property
@@ -80,6 +77,27 @@ class Between:
 
         kept, same = _in_common(self.pairs, self.kept, turned(other.pairs), other.kept)
         return replace(self, kept=kept, extra=turned(other.extra).sort().values if same else self.extra)
+
+
+class _WithinGraphs:
+    """The pairs of a source and a target in the same graph, in a row: as many as there are, graph by graph."""
+
+    def __init__(self, of_source: Tensor, of_target: Tensor) -> None:
+        batches = of_source, of_target
+        graphs = max((int(batch.max()) + 1 for batch in batches if batch.numel()), default=0)
+        self.sizes = [torch.bincount(batch, minlength=graphs) for batch in batches]
+        self.orders = [torch.argsort(batch, stable=True) for batch in batches]
+        self.ends = (self.sizes[0] * self.sizes[1]).cumsum(0)
+        self.count = int(self.ends[-1]) if graphs else 0
+
+    def numbers(self, positions: Tensor) -> Tensor:
+        """Of the pairs at these positions, ascending, as in `Between`."""
+        graph = torch.searchsorted(self.ends, positions, right=True)
+        wide, high = (size[graph] for size in self.sizes)
+        inside = positions - self.ends[graph] + wide * high
+        first = [(size.cumsum(0) - size)[graph] for size in self.sizes]
+        source, target = self.orders[0][first[0] + inside % wide], self.orders[1][first[1] + inside // wide]
+        return (target * len(self.orders[0]) + source).sort().values
 
 
 def as_reverse_of(view: View, other: View) -> View:

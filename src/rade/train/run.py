@@ -13,7 +13,7 @@ import torch
 from rade.data import Dataset
 from rade.errors import Interrupted, RunError
 from rade.train.batches import batches_of
-from rade.train.files import ensure_writable, load_run_record, load_tensors, remove, save_tensors, write_whole
+from rade.train.files import ensure_writable, load_run_record, load_tensors, remove, save_bytes, save_tensors
 from rade.train.learner import Learner
 from rade.train.loop import Progress, Trainee, fit
 from rade.train.model import Shape, Trained, build_learner, load_model, save_model
@@ -183,7 +183,7 @@ def train_run(
     record = record.model_copy(update=_judged(dataset, problem, settings, run, learner.eval()))
     if rank() == 0:
         save_model(folder / "model.pt", settings, shape, settings.seed + run, learner.state_dict())
-        write_whole(folder / "result.json", lambda file: file.write(record.to_json().encode()))
+        save_bytes(folder / "result.json", record.to_json().encode())
         remove(checkpoint)
     return record
 
