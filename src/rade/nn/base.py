@@ -208,12 +208,17 @@ class CorrectedConv:
                 raise graph.refusal
             return self._corrected(given, LayerViews(graph, lambda step: graph, linear=False))
         graph = self._graph(context, edge_index, x, mode)
-        if graph is not None and self._has_moments(graph, given, context):
+        against = (
+            "it is not called on the nodes of one graph" if graph is None else self._against(graph, given, context)
+        )
+        if graph is not None and not against:
             views = context.views_for(cast(Module, self), graph, mode)
             return self._corrected(given, LayerViews(graph, views, rows))
         if isinstance(edge_index, Graph):
             given = {**given, "edge_index": edge_index.given}
         if mode == "views":
+            if context.current is not None:
+                context.current.by_pairs[cast(Module, self)] = against
             return aggregate_pairs(self, context, graph, given)
         if mode == "mean":
             context.note_plain(cast(Module, self))
@@ -235,17 +240,21 @@ class CorrectedConv:
                 return None
         return context.graph_of(edge_index, x.shape[0])
 
-    def _has_moments(self, graph: Graph, given: Arguments, context: Context) -> bool:
-        """Whether what PyG's layer would compute from this call is a sum with moments."""
-        if self.against_moments() or context.setting.correction.by == "pairs":
-            return False
+    def _against(self, graph: Graph, given: Arguments, context: Context) -> str:
+        """Why what PyG's layer would compute from this call is no sum with moments, "" where it is."""
+        if reason := self.against_moments():
+            return reason
+        if context.setting.correction.by == "pairs":
+            return 'as Correction(by="pairs") says'
         if graph.entry is not None:
             weighs = given.get("edge_weight") is not None or given.get("edge_attr") is not None
             if graph.repeated or (graph.self_loops and (weighs or self.uses_self_loops)):
-                return False
+                return "its edge_index has self-loops or repeated edges; coalesce it for moments"
         if given.get("size") is not None or given.get("return_attention_weights") is not None:
-            return False
-        return not self.__dict__["_explain"] and not any(self._hooks) and self.moments_on(graph, given)
+            return "it is called with size or return_attention_weights"
+        if self.__dict__["_explain"] or any(self._hooks):
+            return "hooks or an explainer look at its messages"
+        return "" if self.moments_on(graph, given) else "none on a graph of this size, or with these arguments"
 
     @cached_property
     def _hooks(self) -> tuple[object, ...]:

@@ -82,6 +82,7 @@ class Pass:
         self.programs: dict[int, Any] = {}  # graphs of plain operations, where a program is made of the model
         self.distributions: dict[Graph, Distribution] = {}
         self.calls: Counter[Module] = Counter()
+        self.by_pairs: dict[Module, str] = {}  # layers that were corrected by pairs of views, and why
         self.plain: set[str] = set()  # kinds of layers for whose edges there are neither views nor their mean
         self.within = torch._C._current_graph_task_id()  # the backward pass in which it was made, −1 outside of any
 

@@ -6,13 +6,14 @@ import copy
 import warnings
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.nn import Module
 
 from rade.nn.base import convolutions
+from rade.nn.context import Pass
 from rade.nn.trace import Trace, evaluating, has_logits, logits_of
 from rade.rates.readout import Labelled
 from rade.rates.rules import GradNorm
@@ -83,17 +84,20 @@ def check(
     """
     options = options or {}
     with torch.random.fork_rng(devices=[]):  # the model's own randomness stays where it is
+        layers: list[Finding] = []
         lines: list[Finding] = []
         try:
-            lines += _layers(net)
+            layers = _layers(convert(copy.deepcopy(net)))
             model = RADE(copy.deepcopy(net), **options)
             lines += _same(net, model, args, kwargs)
             lines += _training(model, args, kwargs)
+            layers = _layers(model.wrapped, model._context.reached)
             rows = Labelled.of(labelled).rows
             graph = model._context.reached.graph if model._context.reached is not None else None
             lines += [] if rows is None or graph is None else [_labels(model, graph.num_nodes, rows)]
         except (ValueError, TypeError, RuntimeError) as refusal:
-            return Check((*lines, Finding("call", _first(refusal), False)), False, False)
+            return Check((*layers, *lines, Finding("call", _first(refusal), False)), False, False)
+        lines = [*layers, *lines]
         works = all(line.fine for line in lines)
         if "rule" in options:
             found = _adaptation(model, args, kwargs)
@@ -103,11 +107,11 @@ def check(
         return Check((*lines, *told), works, works and all(line.fine for line in found))
 
 
-def _layers(net: Module) -> list[Finding]:
-    """How each convolution is corrected."""
-    lines = []
-    for path, conv in convolutions(convert(copy.deepcopy(net))).items():
-        reason = conv.against_moments()
+def _layers(converted: Module, present: Pass | None = None) -> list[Finding]:
+    """How each convolution is corrected: as it was built, or was called in a pass."""
+    lines, by_pairs = [], {} if present is None else present.by_pairs
+    for path, conv in convolutions(converted).items():
+        reason = by_pairs.get(cast(Module, conv)) or conv.against_moments()
         how = f"by pairs of views ({reason})" if reason else "by moments"
         told = f"; only its sum keeps the expectation ({conv.nonlinear} is not linear in it)" if conv.nonlinear else ""
         name = f"layer {path or '(top)'}"
