@@ -25,10 +25,11 @@ def bernoulli_positions(total: int, rate: float, generator: torch.Generator | No
         uniform = 1.0 - torch.rand(draws, dtype=torch.double, generator=generator, device=device)  # in (0, 1]
         # A gap past the end need not be known exactly; the clamp keeps tiny rates inside the integers.
         gaps = uniform.log_().div_(log_miss).clamp_(max=float(total)).long()
-        parts.append(gaps.add_(1).cumsum_(0).add_(walked))
-        walked = int(parts[-1][-1])
-    walk = parts[0] if len(parts) == 1 else torch.cat(parts)
-    return walk[: int(torch.searchsorted(walk, total))]
+        walk = gaps.add_(1).cumsum_(0).add_(walked)
+        inside = int(torch.searchsorted(walk, total))
+        parts.append(walk[:inside])
+        walked = total if inside < draws else int(walk[-1])
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def fixed_positions(total: int, count: int, generator: torch.Generator | None, device: torch.device) -> Tensor:

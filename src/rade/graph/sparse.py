@@ -139,9 +139,9 @@ def row_pointer(row: Tensor, rows: int) -> Tensor:
 
 
 def stable_order(numbers: Tensor, count: int) -> Tensor:
-    """The stable order of integers from 0 to ``count`` − 1: of those with 16 bits by counting, six times as fast."""
+    """The stable order of integers from 0 to ``count`` − 1: the fewer bits, the faster; of 16 numpy counts."""
     if count > 2**15 or numbers.device.type != "cpu":
-        return torch.argsort(numbers, stable=True)
+        return torch.argsort(numbers.int() if count < 2**31 else numbers, stable=True)
     return torch.from_numpy(np.argsort(numbers.short().numpy(), kind="stable"))
 
 
