@@ -81,11 +81,11 @@ class GINConv(CorrectedConv, pyg.GINConv):
         if first is None or sums_first(edge_index, x, first):
             x = dense(x)
             sums = self.send(edge_index, coefficients, x, lambda head: linear_part(head, self.nn))
-            return cast(Tensor, self.nn(sums + (1 + self.eps) * edge_index.own(x)))
+            return cast(Tensor, self.nn(torch.addcmul(sums, 1 + self.eps, edge_index.own(x))))
         # The first linear layer commutes with the sum; applied before it, messages are narrower.
         h = linear(first, x, bias=False)
         out = self.send(edge_index, coefficients, h, lambda head: linear_part(head, rest))
-        out = out + (1 + self.eps) * edge_index.own(h)
+        out = torch.addcmul(out, 1 + self.eps, edge_index.own(h))
         return cast(Tensor, rest(out if first.bias is None else out + first.bias))
 
     def _split(self, x: Tensor) -> tuple[Any, Any]:
