@@ -18,7 +18,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GCN, GIN, EdgeConv, GCNConv, global_mean_pool
 
 import rade
-from rade.comparison.problems import problem_of
+from rade.comparison.problems import own_problem
 from rade.data import Provenance, Split
 from rade.data.splits import FixedSplit, RandomSplit, StratifiedFolds
 from rade.train import make
@@ -119,7 +119,7 @@ def test_a_method_that_hurts_is_called_worse():
 
 def test_masks_with_several_splits_are_taken_in_turn():
     data = one_graph(splits=3)
-    problem = problem_of(data, SHORT)[0]
+    problem = own_problem(data, SHORT)[0]
     for seed in range(4):
         assert torch.equal(problem.split(seed).test, data.test_mask[:, seed % 3].nonzero().squeeze(1))
     assert len(rade.compare(Whole, data, ("none", "rade"), seeds=3, training=SHORT, workers=1).runs) == 6
@@ -127,7 +127,7 @@ def test_masks_with_several_splits_are_taken_in_turn():
 
 def test_graphs_are_split_in_proportion():
     graphs = many_graphs(100)
-    problem = problem_of(graphs, SHORT)[0]
+    problem = own_problem(graphs, SHORT)[0]
     split = problem.split(3)
     assert [len(part) for part in (split.train, split.val, split.test)] == [80, 10, 10]
     assert sorted(torch.cat([split.train, split.val, split.test]).tolist()) == list(range(100))
@@ -186,29 +186,29 @@ def test_data_sets_of_rade_bring_splits_task_and_score():
     """The public split for every seed, sparse features as PyG takes them, and the set's own score unless told."""
     data = one_graph()
     data.x = data.x.to_sparse_csr()
-    split = problem_of(one_graph(3), SHORT)[0].split(1)
+    split = own_problem(one_graph(3), SHORT)[0].split(1)
     given = as_dataset([data], FixedSplit(split), metric="micro-f1")
-    problem, training = problem_of(given, SHORT)
+    problem, training = own_problem(given, SHORT)
     assert torch.equal(problem.graphs[0].x, one_graph().x)
     assert data.x.layout is torch.sparse_csr  # the user's own is left alone
     assert torch.equal(problem.split(7).test, split.test)
     assert (training.task, training.metric, problem.ratio, problem.density) == ("multiclass", "micro-f1", 0.0, 0.1)
-    assert problem_of(given, rade.Training(metric="accuracy"))[1].metric == "accuracy"
+    assert own_problem(given, rade.Training(metric="accuracy"))[1].metric == "accuracy"
     assert rade.compare(make_net, given, ("none", "rade-of"), 1, training=SHORT, workers=1).metric == "micro-f1"
-    random = problem_of(as_dataset([data], RandomSplit(NODES)), SHORT)[0]
+    random = own_problem(as_dataset([data], RandomSplit(NODES)), SHORT)[0]
     assert random.ratio == pytest.approx(1 / 3)
-    assert random.origin != problem_of(one_graph(), SHORT)[0].origin
+    assert random.origin != own_problem(one_graph(), SHORT)[0].origin
 
 
 def test_graph_level_data_sets_of_rade():
     """An official split is kept; folds, whose validation and test parts are the same, are not."""
     graphs, parts = many_graphs(), torch.arange(40).split([20, 10, 10])
     official = as_dataset(graphs, FixedSplit(Split(*parts)), loss="binary", metric="roc-auc")
-    problem, training = problem_of(official, SHORT)
+    problem, training = own_problem(official, SHORT)
     assert (problem.level, training.metric) == ("graph", "roc-auc")
     assert torch.equal(problem.split(3).val, parts[1])
     assert torch.equal(problem.labels, torch.arange(40) % 2)
-    folds = problem_of(as_dataset(graphs, StratifiedFolds(torch.arange(40) % 2)), SHORT)[0].split(0)
+    folds = own_problem(as_dataset(graphs, StratifiedFolds(torch.arange(40) % 2)), SHORT)[0].split(0)
     assert [len(part) for part in vars(folds).values()] == [32, 4, 4]
 
 
@@ -409,7 +409,7 @@ def test_batches_never_end_in_a_single_graph():
     from rade.comparison.comparing import Work
 
     training = rade.Training(batch_size=8)
-    problem, _ = problem_of(many_graphs(41), training)
+    problem, _ = own_problem(many_graphs(41), training)
     plan = Work(Pooled, problem, {}, training).plan(("none", 0))
     steps = list(batches_of(problem, problem.split(0), plan, 0, by_rows=False).training(0))
     assert [len(step.labels) for step in steps] == [8, 8, 8, 9]
@@ -421,5 +421,5 @@ def test_nodes_of_many_graphs_have_the_density_of_these():
     graph = one_graph()
     nodes = torch.arange(NODES)
     graph.batch, graph.edge_index = nodes // 2, torch.stack([nodes, nodes ^ 1])
-    problem, _ = problem_of(graph, rade.Training())
+    problem, _ = own_problem(graph, rade.Training())
     assert problem.density == 1.0
