@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from functools import partial
 import inspect
+from functools import partial
 
 import pytest
 import torch
