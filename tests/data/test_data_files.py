@@ -13,8 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
 import rade.data
+from rade.commands.datasets import app
 from rade.data import fetching
 from rade.data.files import RawFolder, raw_files, required_files
 from rade.data.readers import read_peptides
@@ -159,7 +161,8 @@ def test_files_come_one_by_one_and_only_those_that_are_missing(mirror, tmp_path,
     assert len(asked) == 8
     asked.clear()
     (tmp_path / "root/Cora/raw/ind.cora.tx").unlink()
-    rade.data.load("cora", tmp_path / "root")
+    called = CliRunner().invoke(app, ["download", "cora", "csbm", "--data-root", str(tmp_path / "root")])
+    assert called.output == "cora: 1 downloaded, 7 already there\ncsbm: generated, needs no file\n"
     assert asked == ["https://github.com/kimiyoung/planetoid/raw/master/data/ind.cora.tx"]
 
 

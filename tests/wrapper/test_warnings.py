@@ -14,6 +14,7 @@ from torch.nn.functional import (
     nll_loss,
 )
 from torch_geometric.data import Batch, Data
+from torch_geometric.nn import GCNConv
 
 import rade
 from rade.wrapper.warn import looks_like_a_batch
@@ -114,3 +115,18 @@ def test_a_first_graph_of_another_density_is_told():
     model(normal(3, 8), triangle)
     with pytest.warns(UserWarning, match="follows from the density that was given, or from that of the first"):
         model(normal(200, 8), random_edges(200, 300))
+
+
+def test_names_that_rade_hides_are_said():
+    class Own(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.rates = GCNConv(8, 3), [0.1]
+
+        def follow(self) -> str:
+            return "mine"
+
+    with pytest.warns(UserWarning, match=r"follow, rates of a wrapped model mean RADE's own.*model\.wrapped\.follow"):
+        model = rade.RADE(Own())
+    assert model.wrapped.follow() == "mine"
+    rade.RADE(GCNConv(8, 3))  # PyG's own `explain` is no reason
