@@ -5,7 +5,6 @@ import json
 import shlex
 from types import SimpleNamespace
 
-import pytest
 from tests.report.synthetic import row
 
 from rade.commands.train import notes_of
@@ -27,19 +26,6 @@ def test_train_compares_and_leaves_a_picture(rade, tmp_path):
     assert (tmp_path / "runs/csbm-gcn/curves.png").read_bytes().startswith(b"\x89PNG")
     assert json.loads((tmp_path / "runs/csbm-gcn/summary.json").read_text())["reference"] == "none"
     assert not [path.name for path in tmp_path.rglob(".*")]  # no lock, nothing half-written
-
-
-def test_json_is_one_document(rade):
-    code, out, err = rade("train", *QUICK, "--method", "none,drop-edge", "--rate", 0.3, "--json")
-    assert (code, err) == (0, "")
-    document = json.loads(out)
-    assert [(run["method"], run["seed"]) for run in document["runs"]] == [
-        (method, seed) for method in ("none", "drop-edge") for seed in range(2)
-    ]
-    assert document["settings"][1]["options"] == {"rate": 0.3}
-    gap, scores = document["differences"]["drop-edge"], document["scores"]
-    assert gap["mean"] == pytest.approx(scores["drop-edge"]["mean"] - scores["none"]["mean"])
-    assert gap["low"] <= gap["mean"] <= gap["high"]
 
 
 def test_options_reach_the_settings(rade, tmp_path):

@@ -20,16 +20,11 @@ def tiny(table, tmp_path, monkeypatch):
     return list(cells(read(table())))
 
 
-def test_a_cell_has_a_run_per_seed_and_candidate_and_tables_share_runs(tiny):
-    (plain, tuned), problems = plan(tiny, Wish(), facts())
+def test_candidates_run_in_turn_and_tables_share_runs(tiny):
+    (_, tuned, *_), problems = plan([*tiny, *tiny], Wish(), facts())
     assert problems == []
-    assert [(job.settings.seed, job.run) for job in plain.jobs] == [(0, 0), (0, 1)]
     assert [(job.settings.options["rate"], job.run) for job in tuned.jobs] == [(0.2, 0), (0.2, 1), (0.5, 0), (0.5, 1)]
-    assert (plain.candidates, tuned.candidates) == (1, 2)
-    tasks, _ = plan([*tiny, *tiny], Wish(), facts())
-    assert len(Grid(tasks, set()).queue) == 6
-    grid = Grid(tasks, {plain.jobs[0].key})
-    assert (len(grid.queue), grid.missing(tasks[0]), grid.finished) == (5, 1, 0)
+    assert len(Grid([tuned, tuned], {tuned.jobs[0].key}).queue) == 3
 
 
 def test_folds_run_whole_and_are_repeated_with_other_seeds(tiny):

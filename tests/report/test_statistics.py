@@ -34,12 +34,6 @@ def test_nadeau_and_bengio_by_hand():
     assert corrected.p == pytest.approx(2 * stats.t.sf(abs(t), 9))
 
 
-@pytest.mark.parametrize("values", [[0.5], [0.25, 0.25, 0.25], [0.1 + 0.2, 0.3]])
-def test_without_spread_there_is_no_test(values):
-    found = paired(values)
-    assert (found.low, found.high, found.p, found.effect) == (None, None, None, None)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_holm_rejects_as_the_step_down_procedure(seed):
     values = np.random.default_rng(seed).uniform(0, 0.06, 8)
