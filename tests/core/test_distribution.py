@@ -13,6 +13,7 @@ import torch
 import rade
 from rade import Correction, Rates, Variant, Views
 from rade.distribution import Trust
+from rade.moments import Attention
 from rade.testing.oracle import GRAPHS
 
 PATH = GRAPHS["path"]
@@ -30,6 +31,7 @@ REFUSED = {
     "sampling": (lambda: Views(sampling="all"), "sampling must be one of 'bernoulli', 'fixed', 'expected', got 'all'"),
     "shared": (lambda: Views(shared="yes"), "shared must be True or False, got 'yes'"),
     "directed": (lambda: Views(directed=1), "directed must be True or False, got 1"),
+    "falling slope": (lambda: Attention(PATH, *torch.zeros(2, 5, 1), slope=-0.2), "slope of LeakyReLU must be >= 0"),
     "trust": (lambda: Trust(spurious=2.0), "real edges must weigh at least as much as spurious ones.*got 1 and 2"),
     "trust of another graph": (lambda: Trust(edges=torch.ones(3)).check(PATH), "expected 8 values for edges, got"),
 }

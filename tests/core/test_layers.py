@@ -294,20 +294,3 @@ def test_the_map_that_follows_the_last_sum_is_its_derivative(case):
         matrix = last.after(head)
         expected = torch.einsum("nc,hcf->nhf", direction, matrix) if matrix.dim() == 3 else direction @ matrix
         assert error(slope, expected) <= 1e-10
-
-
-@pytest.mark.parametrize(
-    ("case", "words"),
-    [
-        (Case("GatedGraphConv", {"num_layers": 1}, (IN,)), r"gated unit of GatedGraphConv.*rade.NoiseRatio\(\)"),
-        (Case("TransformerConv", {"beta": True}), r"gate of TransformerConv\(beta=True\)"),
-    ],
-    ids=["gated unit", "gate"],
-)
-def test_what_has_no_linear_part_is_told(case, words):
-    layer, context = on_views(case.pair()[1], Rates(0.3, 0.2))
-    trace = Trace()
-    with context.using(trace=trace), context.running():
-        layer(features(ISOLATED), ISOLATED.edge_index)
-    with pytest.raises(ValueError, match=words):
-        trace.last.after(None)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from rates_problem import AGGREGATORS, DATA_NORM, DENSITY, PENALTY, Problem
+from rates_problem import DATA_NORM, DENSITY, PENALTY, Problem
 
 from own_rule import Slow
 from rade.distribution import Views
 from rade.rates.rules import LARGEST_P, Constant, GradNorm, Logits, NoiseRatio, Rule, Seen
 from rade.rates.state import RateState
+from zoo import NORMALISED
 
-every_aggregator = pytest.mark.parametrize("aggregator", AGGREGATORS)
+every_aggregator = pytest.mark.parametrize("aggregator", NORMALISED)
 
 
 def stepped(rule: Rule | RateState, problem: Problem, data_norm: float, steps: int) -> RateState:
@@ -187,4 +187,3 @@ def test_a_refused_step_changes_nothing():
     with pytest.raises(ValueError, match="drop rate p"):
         state.step(Seen())
     assert float(state.average) == 0.0
-    assert replace(Slow(), forget=0.1).forget == 0.1
