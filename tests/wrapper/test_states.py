@@ -36,16 +36,12 @@ def trained(steps: int = 3, **options: Any) -> rade.RADE:
     return model
 
 
-def saved(what: Any, weights_only: bool) -> Any:
-    buffer = io.BytesIO()
-    torch.save(what, buffer)
-    buffer.seek(0)
-    return torch.load(buffer, weights_only=weights_only)
-
-
 def by_state_dict(model: rade.RADE, **options: Any) -> rade.RADE:
+    buffer = io.BytesIO()
+    torch.save(model.state_dict(), buffer)
+    buffer.seek(0)
     other = fresh(model.rade.variant, rule=model.rade.rule, **options)
-    other.load_state_dict(saved(model.state_dict(), weights_only=True))
+    other.load_state_dict(torch.load(buffer, weights_only=True))
     return other
 
 
@@ -53,18 +49,11 @@ def by_pickle(model: rade.RADE, **_: Any) -> rade.RADE:
     return pickle.loads(pickle.dumps(model))
 
 
-def by_torch_save(model: rade.RADE, **_: Any) -> rade.RADE:
-    return saved(model, weights_only=False)
-
-
-every_way = pytest.mark.parametrize("way", [by_state_dict, by_pickle, by_torch_save])
-
-
-@every_way
+@pytest.mark.parametrize("way", [by_state_dict, by_pickle])
 @pytest.mark.parametrize(
     "options",
-    [{}, {"variant": "of"}, {"layer": "GATConv-heads"}, {"layer": "GINConv"}, {"rule": Slow(p=0.3)}],
-    ids=["RADE-OFS", "RADE-OF", "GAT", "GIN", "own rule"],
+    [{}, {"variant": "of", "layer": "GATConv-heads"}, {"rule": Slow(p=0.3)}],
+    ids=["RADE-OFS", "RADE-OF, GAT", "own rule"],
 )
 def test_training_goes_on_bit_identically(way, options):
     """Three more steps of both: the same views, gradients, rates and parameters; neither disturbs the other."""
