@@ -75,6 +75,11 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         call(X, EDGES, ATTR[:, 0].exp(), net=weightless()), ValueError,
         "added edges must weigh something without self-loops, got added_weight = 0.0",
     ),
+    "optimizer": (lambda: adapting().follow("adam"), TypeError, "follow takes the optimizer that steps, .* got 'adam'"),
+    "other optimizer": (
+        lambda: adapting().follow(torch.optim.Adam(nn.Linear(2, 2).parameters())), ValueError,
+        "holds no parameter of this model",
+    ),
     "variant": (given(variant="off"), ValueError, "variant must be one of 'of', 'ofs', 'none', got 'off'"),
     "density": (given(density=2.0), ValueError, r"density must lie in \[0, 1\], got 2.0"),
     "task": (lambda: rade.Readout(task="ranking"), ValueError, "task must be one of 'auto', .* got 'ranking'"),
@@ -88,6 +93,11 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "correction": (given(correction="of"), TypeError, "correction must be a rade.Correction, got 'of'"),
     "readout": (given(readout="sum"), TypeError, "readout must be a rade.Readout, got 'sum'"),
     "inference": (given(inference="ensemble"), TypeError, "inference must be a rade.Inference, got 'ensemble'"),
+    "much noise": (
+        call(X, EDGES, noise=rade.Rates(0.7, 0.3)), ValueError, "must add up to less than 1, got p = 0.7 and q = 0.3"
+    ),
+    "noise alone": (call(X, EDGES, noise=rade.Rates(0.0, 0.5)), ValueError, "leaves no real edge in a graph of dens"),
+    "noise": (given(noise=0.1), TypeError, "noise must be a rade.Rates or a rade.Denoised, got 0.1"),
     "no convolution": (
         given(lambda: nn.Sequential(nn.Linear(8, 3))), ValueError,
         "expected a model built from graph convolutions, but Sequential has none",
