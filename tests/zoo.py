@@ -78,21 +78,6 @@ class Net(torch.nn.Module):
         return out
 
 
-class GraphNet(Net):
-    """The same, pooled to one row per graph."""
-
-    pool = "sum"
-
-    def forward(self, x: Tensor, edge_index: Any, batch: Tensor) -> Tensor:
-        for conv in self.convs:
-            x = conv(x, edge_index).relu()
-        pooled = x.new_zeros(int(batch[-1]) + 1, x.shape[1]).index_add(0, batch, x)
-        if self.pool == "mean":
-            pooled = pooled / torch.bincount(batch)[:, None]
-        out: Tensor = self.head(pooled)
-        return out
-
-
 @contextmanager
 def precision(name: str) -> Iterator[None]:
     """One thread, and numbers of this kind."""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import rade
 import rade.graph.sparse  # takes the warning of sparse tensors, which torch gives once per process
-from zoo import EDGES, EVERY, LABELS, LAYERS, NODES, GraphNet, Net, X, adapting, seeded, training_step
+from zoo import EDGES, EVERY, LABELS, LAYERS, NODES, Net, X, adapting, seeded, training_step
 
 
 def changed(value: float) -> Tensor:
@@ -36,9 +36,9 @@ def given(model: Any = None, **options: Any) -> Callable[[], Any]:
     return lambda: adapting(None if model is None else model(), **options)
 
 
-def stepped(rows: Tensor | None, net: Any = None) -> Callable[[], Any]:
+def stepped(rows: Tensor | None, net: Any = None, **options: Any) -> Callable[[], Any]:
     def step() -> None:
-        model = adapting(net)
+        model = adapting(net, **options)
         training_step(model, X, EDGES, labels=LABELS)
         model.adapt(X, EDGES, labelled=rows)
 
@@ -145,18 +145,21 @@ def test_a_rate_step_without_gradients_is_refused_and_leaves_the_model_in_traini
     assert model.training
 
 
+class Pooled(Net):
+    def forward(self, x: Tensor, edge_index: Any, batch: Tensor) -> Tensor:
+        return pyg.global_add_pool(super().forward(x, edge_index), batch)
+
+
 def test_pooling_must_be_named():
     """Graph-level logits from a model wrapped as a node-level one, and the other way round."""
     batch = torch.arange(NODES) // 20
-    edges = EDGES[:, batch[EDGES[0]] == batch[EDGES[1]]]
-    model = adapting(seeded(lambda: GraphNet(LAYERS["GCNConv"])))
-    training_step(model, X, edges, batch, labels=torch.tensor([0, 1]))
+    args = (X, EDGES[:, batch[EDGES[0]] == batch[EDGES[1]]], batch)
+    model = adapting(seeded(lambda: Pooled(LAYERS["GCNConv"])))
+    training_step(model, *args, labels=torch.tensor([0, 1]))
     with pytest.raises(ValueError, match=r"expected logits for 40 nodes, got 2 rows; say how.*pool='sum'"):
-        model.adapt(X, edges, batch)
-    node = adapting(readout=rade.Readout(pool="sum"))
-    training_step(node, X, EDGES, labels=LABELS)
+        model.adapt(*args)
     with pytest.raises(ValueError, match=r"expected logits for 1 graphs, got 40 rows.*pool=None for node-level models"):
-        node.adapt(X, EDGES)
+        stepped(None, readout=rade.Readout(pool="sum"))()
 
 
 class TwoHeads(Net):
