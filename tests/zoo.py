@@ -78,6 +78,17 @@ class Net(torch.nn.Module):
         return out
 
 
+class Ends(Net):
+    """Two GCN layers, and what a function makes of the logits."""
+
+    def __init__(self, end: Callable[[Tensor], Any]) -> None:
+        super().__init__(pyg.GCNConv)
+        self.end = end
+
+    def forward(self, x: Tensor, edge_index: Any, *rest: Any) -> Any:
+        return self.end(super().forward(x, edge_index), *rest)
+
+
 @contextmanager
 def precision(name: str) -> Iterator[None]:
     """One thread, and numbers of this kind."""

@@ -70,6 +70,18 @@ def test_moments_are_those_of_the_fine_integral(monkeypatch, way, graph, scale, 
     check_moments(Case(graph, *scale * normal(2, graph.num_nodes, 2), p, q, loops), tolerance, 1.05 * tolerance)
 
 
+@pytest.mark.parametrize("loops", [False, True])
+def test_scores_may_be_far_apart(monkeypatch, loops):
+    """Where exponentials overflow: a few scores of ±800 among normal ones."""
+    choose(monkeypatch, "pairs")
+    s, t = normal(2, 9, 2)
+    s[:4, 0], t[3:8] = (
+        torch.tensor([800.0, 799.0, -800.0, 40.0]),
+        torch.tensor([[800.0], [300.0], [0], [-800.0], [9.0]]),
+    )
+    check_moments(Case(random_graph(9, 12), s, t, 0.5, 0.02, loops), 1e-5, 2e-5)
+
+
 @pytest.mark.parametrize(("tolerance", "allowed"), [(1e-3, 1e-3), (1e-5, 5e-5)])
 @pytest.mark.parametrize(("scale", "loops"), [(0.0, True), (0.1, False), (1.0, True), (3.0, False)])
 def test_moments_without_a_list_of_pairs(monkeypatch, scale, loops, tolerance, allowed):
@@ -79,40 +91,19 @@ def test_moments_without_a_list_of_pairs(monkeypatch, scale, loops, tolerance, a
     check_moments(Case(graph, *scale * normal(2, 300, 2, seed=3) + 0.01, 0.5, 0.01, loops), tolerance, allowed)
 
 
-@pytest.mark.parametrize("loops", [False, True])
-@pytest.mark.parametrize("kind", ["student", "outliers", "uniform"])
-def test_all_that_a_node_receives_adds_up_for_any_scores(monkeypatch, kind, loops):
-    """Σ_j E[α'_ij] + E[α'_ii] = 1 − P(nobody sends); no reference is needed. Such scores are what pairs are for."""
-    choose(monkeypatch, "pairs")
-    graph, (s, t, z) = mixed([random_graph(40, 80), random_graph(25, 20, seed=1)]), normal(3, 65, 2, seed=7)
-    wide, even = torch.zeros(65, 2, dtype=torch.double), (s - s.min()) / (s.max() - s.min())
-    wide[:6] = torch.tensor([800.0, 800.0, 799.0, 300.0, -800.0, 40.0])[:, None]
-    s, t = {
-        "student": (2 * s / z.abs().clamp(min=0.05), 2 * t / z.abs().roll(1).clamp(min=0.05)),
-        "outliers": (s + wide, t + wide.roll(9)),
-        "uniform": (1600 * even - 800, 1600 * even.roll(3) - 800),
-    }[kind]
-    case = Case(graph, s, t, 0.5, 0.02, loops)
-    mean = case.attention().mean(distribution_of(case))
-    ones = torch.ones(65, 2, 1, dtype=torch.double)
-    total = mean.nonedges.apply(ones).squeeze(2) + graph.pattern.row_sum(mean.edges) + mean.loop
-    nobody = (1.0 - case.rate).log().sum(1).exp() * (not loops)
-    assert float((total - 1 + nobody[:, None]).abs().max()) <= 2e-5
-
-
-@pytest.mark.parametrize("dtype", [torch.double, torch.float32])
+@pytest.mark.parametrize(("tolerance", "dtype", "bound"), [(1e-3, torch.float32, 1e-2), (1e-5, torch.double, 2e-3)])
 @pytest.mark.parametrize("way", ["pairs", "grid", "unlisted"])
-def test_slopes_are_those_of_the_fine_integral(monkeypatch, way, dtype):
+def test_slopes_are_those_of_the_fine_integral(monkeypatch, way, tolerance, dtype, bound):
     """Of log E[α'] of edges, of squares and of loops, in the scores and in the rates, by autograd of both."""
     choose(monkeypatch, way)
     graph, weights = random_graph(100, 200), normal(400, 1, seed=8)
     leaves = [*normal(2, 100, 1, seed=3), *torch.tensor([0.5, 0.02]).double()]
     inputs = [leaf.clone().requires_grad_() for leaf in leaves]
     case, at = Case(graph, *inputs, True), (graph.pattern.target, graph.pattern.source)
-    attention, distribution, true = case.attention(dtype), distribution_of(case, 1e-3), fine_integral(case)
+    attention, distribution, true = case.attention(dtype), distribution_of(case, tolerance), fine_integral(case)
     mean, variance = attention.mean(distribution), attention.variance(distribution)
     seen = (mean.edges, variance.edges + mean.edges.square(), mean.loop)
-    for found, exact, bound in zip(seen, (true.mean[at], true.square[at], true.loop), (5e-3, 1e-2, 5e-3)):
+    for found, exact in zip(seen, (true.mean[at], true.square[at], true.loop)):
         size = weights[: len(found)]
         slopes = [
             torch.autograd.grad((size * x.double().log()).sum(), inputs, retain_graph=True) for x in (found, exact)

@@ -127,6 +127,8 @@ CASES = [
     Case("SAGEConv", {"project": True}),
     Case("GraphConv"),
     Case("GraphConv", {"aggr": "mean", "bias": False}),
+    Case("SAGEConv", {"aggr": pyg.aggr.MeanAggregation()}),
+    Case("GraphConv", {"aggr": pyg.aggr.SumAggregation()}),
     Case("APPNP", {"K": 3, "alpha": 0.2}, ()),
     Case("APPNP", {"K": 2, "alpha": 0.1, "normalize": False}, ()),
     Case("APPNP", {"K": 1, "alpha": 0.1, "add_self_loops": False}, ()),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
@@ -26,20 +25,6 @@ def trained(variant: str = "ofs", **options: Any) -> rade.RADE:
     training_step(model, X, EDGES, labels=LABELS)
     model.adapt(X, EDGES)
     return model.eval()
-
-
-def test_additions_of_ofs_scale_with_q():
-    """A single linear layer of sums: what additions contribute is q times the messages of all strangers."""
-    model = wrapped(seeded(lambda: LAYERS["GINConv"](8, 3)).double(), "ofs", density=GRAPH.density).eval()
-    x = X.double()
-    clean = rade.revert(copy.deepcopy(model.wrapped))(x, EDGES)
-    added = model(x, EDGES) - clean
-    half = model.by(rade.Expected(rates=model.rates.scaled(0.5)))(x, EDGES) - clean
-    torch.testing.assert_close(half, 0.5 * added)
-    torch.testing.assert_close(model.by(rade.Expected(rates=Rates(0.9, model.rates.q)))(x, EDGES) - clean, added)
-    others = 1.0 - torch.eye(NODES).double()
-    others[EDGES[1], EDGES[0]] = 0.0
-    torch.testing.assert_close(added, model.rates.q * others @ (x @ model.wrapped.nn.weight.t()))
 
 
 def test_rates_of_an_inference():

@@ -17,7 +17,7 @@ from torch_geometric.nn import GCN, GATConv, GCNConv, GINConv, GraphConv, SAGECo
 
 import rade
 from rade.nn.trace import Trace, evaluating, following, head_matrix
-from zoo import CLASSES, EDGES, FEATURES, LABELS, LAYERS, NODES, Net, X, adapting, seeded, training_step, wrapped
+from zoo import CLASSES, EDGES, FEATURES, LABELS, LAYERS, NODES, Ends, Net, X, adapting, seeded, training_step, wrapped
 
 
 def test_frozen_layers():
@@ -55,7 +55,8 @@ def test_skip_connections_do_not_enter_the_head():
 
 # ---- attributes, methods, arguments, outputs ------------------------------------------------------------------------
 
-NAMES = ("variant", "noise", "generator", "views", "rule", "correction", "readout", "density")
+NAMES = ("variant", "noise", "generator", "views", "rule", "correction", "readout", "density", "_global")
+PRIVATE = ("_first", "_latest", "_graphs")  # names that RADE has for itself
 
 
 class Crowded(nn.Module):
@@ -66,7 +67,7 @@ class Crowded(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.conv1, self.conv2, self.head = GCNConv(8, 6), GCNConv(6, 6), nn.Linear(6, 3)
-        for name in NAMES:
+        for name in (*NAMES, *PRIVATE):
             setattr(self, name, f"its own {name}")
 
     def encode(self, x: Tensor, edge_index: Any) -> Tensor:
@@ -90,6 +91,8 @@ def test_what_the_model_has_is_not_hidden():
         assert getattr(model.wrapped, name) == "another"
         delattr(model, name)
         assert not hasattr(model.wrapped, name)
+    model(X, EDGES)
+    assert all(getattr(model.wrapped, name) == f"its own {name}" for name in PRIVATE)
     assert model.conv1 is model.wrapped.conv1
     assert model.dimension == 6
     assert model.decode(X, EDGES).shape == (EDGES.shape[1],)
@@ -102,8 +105,9 @@ def test_what_is_set_on_the_wrapper_is_set_where_it_is_read():
     model.head = nn.Linear(6, 10)
     assert model(X, EDGES).shape == (NODES, 10)
     assert not [name for name, _ in model.named_parameters() if name.startswith("head")]
-    model.note = "mine"
-    assert "note" in model.__dict__
+    model.note = model._note = "mine"
+    assert {"note", "_note"} <= model.__dict__.keys()
+    assert not hasattr(model.wrapped, "_note")
     model.encode = "not the method"
     assert callable(model.wrapped.encode)
 
@@ -132,11 +136,7 @@ def test_outputs_of_several_parts():
     many = wrapped(rade.revert(model), inference=rade.Ensemble(3)).eval()
     assert [part.shape for part in many(X, EDGES)] == [(NODES, 3), (NODES, 6)]
 
-    class Named(Net):
-        def forward(self, x: Tensor, edge_index: Any) -> dict[str, Tensor]:
-            return {"logits": super().forward(x, edge_index)}
-
-    model = adapting(seeded(lambda: Named(LAYERS["GCNConv"]))).train()
+    model = adapting(Ends(lambda logits: {"logits": logits})).train()
     cross_entropy(model(X, EDGES)["logits"], LABELS).backward()
     with pytest.raises(ValueError, match=r"expected logits, or a tuple whose first entry they are.*got dict"):
         model.adapt(X, EDGES)

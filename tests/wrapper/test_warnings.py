@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 import warnings
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 from torch.nn.functional import binary_cross_entropy, cross_entropy, nll_loss
 from torch_geometric.data import Batch, Data
 
 import rade
-from zoo import EDGES, LABELS, LAYERS, NODES, Net, X, adapting, normal, random_edges
+from zoo import EDGES, LABELS, NODES, Ends, X, adapting, normal, random_edges
 
 
 def test_a_batch_without_its_vector_is_noticed_once():
@@ -26,17 +24,6 @@ def test_a_batch_without_its_vector_is_noticed_once():
     shuffled = torch.randperm(NODES, generator=torch.Generator().manual_seed(0))[data.edge_index]
     for edges in (EDGES, shuffled, EDGES[:, :0]):
         adapting().train()(X, edges)
-
-
-class Ends(Net):
-    """Returns what a function makes of the logits."""
-
-    def __init__(self, end: Any) -> None:
-        super().__init__(LAYERS["GCNConv"])
-        self.end = end
-
-    def forward(self, x: Tensor, edge_index: Any) -> Tensor:
-        return self.end(super().forward(x, edge_index))
 
 
 def test_log_probabilities_pass_and_probabilities_do_not():
