@@ -12,9 +12,8 @@ from torch import Tensor
 
 from rade import Correction, Graph, Rates, Variant
 from rade.distribution import Distribution
-from rade.graph.pairs import pattern_of_pairs
 from rade.nn.context import Context, Setting
-from rade.testing.oracle import pairs_of
+from rade.testing.oracle import AllViews, view_of
 from rade.views import View
 from rade.wrapper.conversion import attach, convert
 
@@ -58,28 +57,15 @@ class AllDraws:
     """Every outcome of ``draws`` independent views of a graph, one in each copy of it."""
 
     def __init__(self, base: Given, rates: Rates, draws: int) -> None:
-        self.graph, self.rates = base.graph, rates
-        self.pairs, self.is_edge = pairs_of(self.graph)
-        bits = ((torch.arange(2 ** len(self.is_edge))[:, None] >> torch.arange(len(self.is_edge))) & 1).bool()
-        rate = torch.tensor([rates.q, 1.0 - rates.p], dtype=torch.double)[self.is_edge.long()]
-        chance = torch.where(bits, rate, 1.0 - rate).prod(1)
-        bits, chance = bits[chance > 0], chance[chance > 0]
-        self.choices = torch.cartesian_prod(*[torch.arange(len(bits))] * draws).view(-1, draws)
-        self.bits, self.weight, self.count = bits, chance[self.choices].prod(1), len(self.choices)
+        views = AllViews(Distribution(base.graph, rates))
+        self.choices = torch.cartesian_prod(*[torch.arange(views.count)] * draws).view(-1, draws)
+        self.dense, self.weight, self.count = views.dense, views.weight[self.choices].prod(1), len(self.choices)
         self.given, self.drawn = base.copies(self.count), 0
 
     def __call__(self, context: Context, distribution: Distribution) -> View:
         """The next view of all copies, in the place of `Context.draw`."""
-        bits, n = self.bits[self.choices[:, self.drawn]], self.graph.num_nodes
         self.drawn += 1
-        dense = torch.zeros(self.count, n, n, dtype=torch.bool)
-        dense[:, self.pairs[0], self.pairs[1]] = bits
-        dense = dense if self.graph.directed else dense | dense.mT
-        pattern = distribution.graph.pattern
-        kept = dense[pattern.target // n, pattern.target % n, pattern.source % n]
-        copy_of, pair = bits[:, ~self.is_edge].nonzero().t()
-        target, source = self.pairs[:, ~self.is_edge][:, pair] + copy_of * n
-        return View(distribution, kept, pattern_of_pairs(target, source, n * self.count, self.graph.directed))
+        return view_of(distribution, self.dense[self.choices[:, self.drawn - 1]])
 
     def mean(self, monkeypatch: pytest.MonkeyPatch, layer: Any, context: Context, x: Tensor, *edges: Tensor) -> Tensor:
         """The mean output of a layer over all outcomes."""

@@ -10,16 +10,11 @@ import torch
 from torch_geometric.nn import EdgeConv, SAGEConv, TransformerConv
 
 import rade
-from zoo import EDGES, LAYERS, Net, X, normal, random_edges
+from zoo import EDGES, LAYERS, Ends, Net, X, normal, random_edges
 
 
-class Shares(Net):
-    def forward(self, x, edge_index):
-        return super().forward(x, edge_index).softmax(1)
-
-
-def gcn(kind: type[Net] = Net) -> Net:
-    return kind(LAYERS["GCNConv"])
+def gcn() -> Net:
+    return Net(LAYERS["GCNConv"])
 
 
 LARGE = (normal(200, 8), random_edges(200, 400))
@@ -33,7 +28,7 @@ TOLD: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any], str | None, str]] = 
     "Labelled": (gcn, LARGE, {"labelled": rade.Labelled(torch.arange(40))}, "ok", "40 of 200 rows"),
     "a list": (gcn, LARGE, {"labelled": [1, 2]}, "!!", "or a rade.Labelled, got list"),
     "no labels": (gcn, LARGE, {}, None, "labelled"),
-    "probabilities": (lambda: gcn(Shares), LARGE, {}, "??", "rows are probabilities"),
+    "probabilities": (lambda: Ends(lambda logits: logits.softmax(1)), LARGE, {}, "??", "rows are probabilities"),
     "logits": (gcn, LARGE, {}, None, "rows are probabilities"),
     "length": (lambda: Net(LENGTH), (X, EDGES), {}, "??", "only its sum keeps the expectation (normalize=True is not"),
     "gate": (lambda: Net(GATE), (X, EDGES), {}, "??", "only its sum keeps the expectation (beta=True is not linear"),

@@ -115,6 +115,16 @@ def copies(graph: Graph, count: int) -> Graph:
     return Graph.from_edge_index(edge_index, graph.num_nodes * count, batch, directed=graph.directed)
 
 
+def view_of(distribution: Distribution, dense: Tensor) -> View:
+    """The view of K copies of a graph that holds the pairs (target, source) of ``dense`` [K, n, n]."""
+    graph, n = distribution.graph, dense.shape[1]
+    edges = graph.pattern.target // n, graph.pattern.target % n, graph.pattern.source % n
+    others = dense.index_put(edges, torch.tensor(False))
+    copy, target, source = (others if graph.directed else others.triu()).nonzero().t()
+    added = pattern_of_pairs(target + copy * n, source + copy * n, graph.num_nodes, graph.directed)
+    return View(distribution, dense[edges], added)
+
+
 class AllViews:
     """Every view of a distribution's graph with its probability; copy k of the graph carries view k.
 
@@ -139,13 +149,8 @@ class AllViews:
         self.carry = Carry(self.repeat, self.repeat)
         dense = torch.zeros(self.count, n, n, dtype=torch.bool)
         dense[:, pairs[0], pairs[1]] = bits.bool()
-        dense = dense if graph.directed else dense | dense.mT
-        pattern = self.copies.pattern
-        kept = dense[pattern.target // n, pattern.target % n, pattern.source % n]
-        added = dense[:, pairs[0][~is_edge], pairs[1][~is_edge]].nonzero()
-        target, source = pairs[:, ~is_edge][:, added[:, 1]] + added[:, 0] * n
-        there = pattern_of_pairs(target, source, n * self.count, graph.directed)
-        self.view = View(replace(distribution, graph=self.copies), kept, there)
+        self.dense = dense if graph.directed else dense | dense.mT
+        self.view = view_of(replace(distribution, graph=self.copies), self.dense)
 
     def under(self, variant: Variant) -> AllViews:
         """The same views, corrected in another way; nothing that was computed travels along."""
