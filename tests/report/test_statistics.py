@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from rade import statistics
-from rade.statistics import holm, paired, power, seeds_needed
+from rade.statistics import paired, power, seeds_needed
 
 
 def sample(seed, count=12, mean=0.4):
@@ -32,18 +32,6 @@ def test_nadeau_and_bengio_by_hand():
     assert corrected.high - corrected.low == pytest.approx(widening * (plain.high - plain.low))
     t = corrected.mean / (corrected.std * math.sqrt(1 / 10 + 1 / 9))
     assert corrected.p == pytest.approx(2 * stats.t.sf(abs(t), 9))
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_holm_rejects_as_the_step_down_procedure(seed):
-    values = np.random.default_rng(seed).uniform(0, 0.06, 8)
-    rejected = set()
-    for rank, index in enumerate(np.argsort(values)):
-        if values[index] > 0.05 / (len(values) - rank):
-            break
-        rejected.add(int(index))
-    assert {index for index, p in enumerate(holm(list(values))) if p <= 0.05} == rejected
-    assert (holm([0.9, 0.8]), holm([])) == ([1.0, 1.0], [])
 
 
 @pytest.mark.parametrize(("effect", "count"), [(0.2, 199), (-0.8, 15), (1e6, 2)])
