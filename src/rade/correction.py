@@ -41,6 +41,11 @@ class Factors:
         # All pairs − loops − edges leaves rounding error where nothing is left.
         return torch.where((self.graph.nonneighbors > 0).view(-1, *[1] * (total.dim() - 1)), total, 0.0)
 
+    @cached_property
+    def per_total(self) -> Tensor:
+        """1/Z_i, 0 where the total vanishes."""
+        return torch.where(self.total != 0, self.total, torch.inf).reciprocal()
+
 
 def factors(coefficients: Coefficients, distribution: Distribution) -> Factors:
     """Factors α/E[α'] (Eq. 8) of an aggregator; computed once, for all layers where they agree."""
@@ -79,8 +84,7 @@ def training_sums(coefficients: Coefficients, view: View) -> Sums:
         return sums
     # Centering: μ_i = (Σ_nonedges E[α'] m_j) / Z_i, once for each unit of added weight at i.
     added = view.added.row_sum(weights.added)
-    per_unit = added / torch.where(found.total != 0, found.total, 1.0)  # nothing is added where the total vanishes
-    return sums + found.mean.nonedges.scaled(-per_unit)
+    return sums + found.mean.nonedges.scaled(-added * found.per_total)
 
 
 def inference_sums(coefficients: Coefficients, distribution: Distribution) -> Sums:

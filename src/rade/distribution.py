@@ -37,6 +37,10 @@ class Rates:
 
     p: float | Tensor = 0.5
     q: float | Tensor = 0.0
+    cache: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)  # moments at these
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return by_fields(self)
 
     def __post_init__(self) -> None:
         p, q = self.numbers

@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 import torch
 from torch import Tensor
 
-from rade.graph.graph import Graph
+from rade.graph.graph import Graph, Members
 from rade.graph.sparse import Pattern, places, product, without_autocast
 
 Matrix = tuple[Pattern, Tensor]  # weights [E] or [E, H] on a pattern
@@ -192,14 +192,12 @@ class Sums:
             if not isinstance(part, LowRank) or part.left.requires_grad or part.right.requires_grad:
                 return None
             outer.append((part.left if targets is None else part.left[targets], part.right))
-        to_graph = from_graph = self.graph.batch
-        if self.sources is not None:
-            from_graph = from_graph[self.sources]
-        if targets is not None:
-            to_graph, loop = to_graph[targets], None if loop is None else loop[targets]
-        loop = None if loop is None else loop[:, None]
-        own = None if targets is None else self._own
-        return _Constant(matrices, loop, outer, self.graph.num_graphs, to_graph, from_graph, own)
+        members = self.graph.members
+        to = members if targets is None else members.at(targets)
+        by = members if self.sources is None else members.at(self.sources)
+        if loop is not None:
+            loop = (loop if targets is None else loop[targets])[:, None]
+        return _Constant(matrices, loop, outer, to, by, None if targets is None else self._own)
 
 
 def _per_head(values: Tensor, x: Tensor, pattern: Pattern) -> Tensor:
@@ -215,14 +213,13 @@ class _Constant:
         matrices: Sequence[Matrix],
         loop: Tensor | None,  # [k, 1]
         outer: Sequence[tuple[Tensor, Tensor]],  # [k, R], [m, R]
-        graphs: int,
-        to_graph: Tensor,  # [k]
-        from_graph: Tensor,  # [m]
+        to: Members,  # k
+        by: Members,  # m
         own: Tensor | None,  # [k] places of the targets among the m; None: all
         backward: _Constant | None = None,
     ) -> None:
-        self.matrices, self.loop, self.outer, self.graphs = matrices, loop, outer, graphs
-        self.to_graph, self.from_graph, self.own, self.backward = to_graph, from_graph, own, backward
+        self.matrices, self.loop, self.outer = matrices, loop, outer
+        self.to, self.by, self.own, self.backward = to, by, own, backward
         self.csr = []
         for pattern, values in matrices:
             self.csr.append(pattern.matrix(values))
@@ -238,7 +235,7 @@ class _Constant:
         outer = []
         for left, right in self.outer:
             outer.append((right, left))
-        return _Constant(matrices, self.loop, outer, self.graphs, self.from_graph, self.to_graph, self.own, self)
+        return _Constant(matrices, self.loop, outer, self.by, self.to, self.own, self)
 
 
 class _Apply(torch.autograd.Function):
@@ -248,7 +245,7 @@ class _Apply(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weights: _Constant) -> Tensor:
         """x: [m, F], or [k, F] for an adjoint."""
         ctx.weights = weights
-        rows = weights.to_graph.numel()
+        rows = weights.to.graph.numel()
         if weights.csr:
             total = x.new_empty(rows, x.shape[1])
             torch.addmm(total, weights.csr[0], x, beta=0.0, out=total)  # `@` would first clear and then copy its result
@@ -264,13 +261,12 @@ class _Apply(torch.autograd.Function):
             else:
                 total.index_add_(0, weights.own, weights.loop * x)
         for left, right in weights.outer:
-            if weights.graphs == 1:
+            if weights.to.count == 1:
                 total.addmm_(left, right.t() @ x)
                 continue
             columns = ((left, right),) if left.shape[1] == 1 else zip(torch.split(left, 1, 1), torch.split(right, 1, 1))
             for to, by in columns:
-                sums = x.new_zeros(weights.graphs, x.shape[1]).index_add_(0, weights.from_graph, by * x)
-                total.addcmul_(to, sums.index_select(0, weights.to_graph))
+                total.addcmul_(to, weights.by.sums(by, x).index_select(0, weights.to.graph))
         return total
 
     @staticmethod
@@ -287,10 +283,9 @@ def over_nonedges(graph: Graph, left: Tensor, right: Tensor) -> Sums:
 
 
 def over_nonedges_by_degree(graph: Graph, left: Tensor, right: Tensor) -> Sums:
-    """The same with factors of degree classes, [U, R]: those of pairs of classes are found once and gathered."""
-    of_node = graph.degree_classes[2]
-    target, source, pair = graph.edge_classes
-    pairs = (left.index_select(0, target) * right.index_select(0, source)).sum(-1)
-    left, right = left.index_select(0, of_node), right.index_select(0, of_node)
-    # index_select, whose derivative is three times as fast as that of [ ]
-    return Sums(graph, -pairs.index_select(0, pair), -(left * right).sum(-1), everyone=(LowRank(graph, left, right),))
+    """The same with factors of degree classes, [U] or [U, R]: those of pairs of classes are found once and gathered."""
+    of_node, edges = graph.degree_classes[2], graph.at_edges(left, right)
+    left, right = left.view(len(left), -1).index_select(0, of_node), right.view(len(right), -1).index_select(0, of_node)
+    own = left * right
+    loop = own.squeeze(1) if own.shape[1] == 1 else own.sum(-1)
+    return Sums(graph, -edges, -loop, everyone=(LowRank(graph, left, right),))

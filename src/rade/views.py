@@ -87,7 +87,7 @@ def _bernoulli_ranks(graph: Graph, q: float, generator: torch.Generator | None) 
     if graph.num_edges == 0:
         return found
     at = torch.searchsorted(graph.edge_rank, found).clamp_(max=graph.num_edges - 1)
-    return found[graph.edge_rank[at] != found]
+    return found[graph.edge_rank.index_select(0, at) != found]
 
 
 def _fixed_ranks(graph: Graph, q: float, generator: torch.Generator | None) -> Tensor:

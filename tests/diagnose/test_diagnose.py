@@ -1,14 +1,12 @@
 """Measures against graphs whose answer is known and against dense algebra; `rade diagnose` as a whole."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from torch.testing import assert_close
 
-from command_line import assert_refused, caller
 from rade.correction import Adjacency
 from rade.data import load
 from rade.diagnose import diagnose, subject_of
@@ -60,17 +58,6 @@ BOTH = pytest.mark.parametrize("operator", [lambda graph, q=0.1: Adjacency(graph
 KIND = pytest.mark.parametrize("kind", [Normalised.sum, Normalised.symmetric])
 
 
-def test_resistance_of_simple_graphs():
-    ring = undirected([(k, (k + 1) % 12) for k in range(12)], 12)  # two ways in parallel
-    for graph, source, target, expected in (
-        (path(30), [0, 3, 7], [29, 4, 7], [29.0, 1.0, 0.0]),
-        (ring, [0], [5], [5 * 7 / 12]),
-        (undirected([(0, 1), (2, 3)], 4), [0, 0], [1, 2], [1.0, torch.inf]),
-    ):
-        found = m.effective_resistance(network(Adjacency(graph)), torch.tensor(source), torch.tensor(target))
-        assert_close(found, torch.tensor(expected, dtype=torch.double))
-
-
 @KIND
 @BOTH
 def test_resistance_is_that_of_the_pseudo_inverse(kind, operator):
@@ -93,8 +80,10 @@ def test_spectral_gap_is_that_of_the_dense_matrix(nodes, kind, operator):
     assert m.spectral_gap(network(adjacency, kind)) == pytest.approx(1 - float(values[-2]), rel=1e-3, abs=1e-6)
 
 
-def test_gaps_and_parts_of_a_graph_in_pieces():
+def test_a_graph_in_pieces():
     apart = undirected([(0, 1), (2, 4), (4, 5), (2, 5)], 6)
+    found = m.effective_resistance(network(Adjacency(apart)), torch.tensor([0, 0, 4]), torch.tensor([1, 2, 4]))
+    assert found.tolist() == [pytest.approx(1.0), torch.inf, 0.0]
     assert m.spectral_gap(network(Adjacency(apart))) == 0.0
     assert m.spectral_gap(network(ofs(apart))) > 0.01
     part, nodes = m.largest_component(apart)
@@ -149,24 +138,6 @@ def test_rade_of_is_the_clean_operator_and_rade_ofs_conducts_better(backbone):
     json.dumps(found, allow_nan=False)
 
 
-def test_without_additions_all_operators_agree():
-    given = subject()
-    views = given.views_of
-    still = replace(given, views_of=lambda graph: replace(views(graph), rates=replace(views(graph).rates, q=0.0)))
-    found = diagnose(still, anchors=3, draws=1)
-    clean, more = found["operators"]["clean"], found["operators"]["rade-ofs"]
-    assert more["resistance"] == pytest.approx(clean["resistance"])
-    for one, other in zip(more["steps"], clean["steps"]):
-        assert one["sensitivity"] == pytest.approx(other["sensitivity"])
-    assert more["flips"] == clean["flips"]
-
-
-@pytest.fixture
-def rade(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return caller(capsys)
-
-
 def test_a_data_set_of_graphs(rade):
     code, out, _ = rade("diagnose", "far-pair", *QUICK, "--json")
     found = json.loads(out)
@@ -184,17 +155,3 @@ def test_a_run_is_measured_at_its_own_rates_and_kept(rade):
     assert "rade-ofs, 2 layers, from r/rade-ofs/run-0" in out
     (kept,) = Path("store/studies/diagnoses").glob("csbm-*.json")
     assert json.loads(kept.read_text())["p"] == 0.25
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ("runs/none", "there is no folder runs/none; name a finished run of rade train, or a data set"),
-        (".", "holds no model.pt; name the folder of one finished run"),
-        ("csbm --backbone gnc", "unknown backbone 'gnc'; did you mean 'gcn'"),
-        ("csbm --p 1.5", r"drop rate p must lie in [0, 1), got 1.5"),
-        ("csbm --anchors 0", "anchors"),
-    ],
-)
-def test_wrong_input_is_one_sentence(rade, arguments, sentence):
-    assert_refused(rade, f"diagnose {arguments}", sentence)

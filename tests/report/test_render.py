@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.report.synthetic import MAIN, cell, line, report, row, save, settings, store, table
+from tests.report.synthetic import MAIN, TOML, cell, line, report, row, save, settings, store, table
 
 from rade.errors import RunError
 from rade.report import read_store, write
@@ -45,6 +45,9 @@ def test_everything_is_escaped_and_nothing_comes_from_elsewhere():
     named = replace(MAIN, title=ATTACK, note=ATTACK, rows=rows)
     found = report(store(3) + bad, named, title=ATTACK)
     text = page(found)
+    assert text.count('<svg class="plot"') == 1
+    assert "prefers-color-scheme: dark" in text
+    assert not re.findall(r"#0[12]010[a-e]", text)  # pictures have the colours of the page
     assert text.count("<script") == 1
     assert not re.findall(r'<\w+(?:\s+[\w:-]+(?:="[^"]*")?)*\s+on\w+=', text)  # an attribute, not a text in one
     for written in (text, markdown(found)):
@@ -55,15 +58,6 @@ def test_everything_is_escaped_and_nothing_comes_from_elsewhere():
     assert re.search(r"default-src &#39;none&#39;; .*script-src &#39;sha256-", text)
     assert escape_markdown("a|b_<i>*\n`") == "a\\|b\\_&lt;i&gt;\\* \\`"
     assert escape_latex("50 % & a_b ± 1 \\x{}") == r"50 \% \& a\_b $\pm$ 1 \textbackslash{}x\{\}"
-
-
-def test_pictures_follow_the_pages_colours():
-    text = page(report(store(5, rade_of=0.02)))
-    assert text.count('<svg class="plot"') == 1
-    assert "stroke: var(--good)" in text
-    assert not re.findall(r"#0[12]010[a-e]", text)
-    assert "prefers-color-scheme: dark" in text
-    assert "RADE-OF is better than the plain backbone by" in text
 
 
 def test_tables_are_whole_and_tell_what_is_missing(tmp_path):
@@ -130,6 +124,7 @@ def test_a_store_tells_of_failures_diagnoses_and_damage(tmp_path):
 
 
 def test_the_command_writes_and_tells(rade, tmp_path):
+    (tmp_path / "main.toml").write_text(TOML)
     save(store(4, rade_of=0.02) + cell(0.7, 0.01, 2, dataset="citeseer", method="none"), tmp_path / "results")
     code, out, err = rade("report", "--tables", "main.toml", "--datasets", "cora")
     assert (code, err) == (0, "")
@@ -141,28 +136,3 @@ def test_the_command_writes_and_tells(rade, tmp_path):
     assert document["runs"] == 22
     assert {Path(file).name for file in document["files"]} == set(FILES) - {"report.html", "tables.tex"}
     assert (tmp_path / "report/results.md").read_text().startswith("# Mine\n")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["nowhere"], "error: there is no store at nowhere; rade reproduce makes one"),
-        ([".", "--format", "pdf"], "error: unknown format 'pdf'. Known: html, md, tex, csv"),
-        ([".", "--tables", "nodes"], "error: unknown table 'nodes'"),
-        (["store", "--datasets", "coar"], "error: unknown data set 'coar'; did you mean 'cora'?"),
-        (["store", "--datasets", "pubmed"], "error: store holds no finished run on pubmed; rade results STORE merge"),
-        (["empty"], "error: empty holds no finished run; rade results STORE merge FOLDER takes in"),
-        (["store", "--out", "file/below"], "error: cannot write to file/below: Not a directory; choose another folder"),
-    ],
-)
-def test_wrong_input_is_one_sentence_and_keeps_the_last_report(rade, tmp_path, arguments, sentence):
-    (tmp_path / "file").write_text("")
-    save([], tmp_path / "empty")
-    (tmp_path / "report").mkdir()
-    (tmp_path / "report/results.md").write_text("the last one")
-    save(store(2), tmp_path / "store")
-    code, out, err = rade("report", "--format", "md", *arguments)
-    assert (code, out) == (2, "")
-    assert err.startswith(sentence)
-    assert err.count("\n") == 1
-    assert (tmp_path / "report/results.md").read_text() == "the last one"

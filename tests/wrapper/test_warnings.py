@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.nn.functional import binary_cross_entropy, cross_entropy, nll_loss
 from torch_geometric.data import Batch, Data
+from torch_geometric.nn import GCNConv
 
 import rade
 from zoo import EDGES, LABELS, NODES, Ends, X, adapting, normal, random_edges
@@ -80,3 +81,18 @@ def test_a_first_graph_of_another_density_is_told():
     model(normal(3, 8), triangle)
     with pytest.warns(UserWarning, match="follows from the density that was given, or from that of the first"):
         model(normal(200, 8), random_edges(200, 300))
+
+
+def test_names_that_rade_hides_are_said():
+    class Own(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.rates = GCNConv(8, 3), [0.1]
+
+        def follow(self) -> str:
+            return "mine"
+
+    with pytest.warns(UserWarning, match=r"follow, rates of a wrapped model mean RADE's own.*model\.wrapped\.follow"):
+        model = rade.RADE(Own())
+    assert model.wrapped.follow() == "mine"
+    rade.RADE(GCNConv(8, 3))  # PyG's own `explain` is no reason

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from rade.graph.sparse import Pattern, row_pointer
+from rade.graph.sparse import Pattern, row_pointer, stable_order
 
 
 def bernoulli_positions(total: int, rate: float, generator: torch.Generator | None, device: torch.device) -> Tensor:
@@ -24,11 +24,12 @@ def bernoulli_positions(total: int, rate: float, generator: torch.Generator | No
         draws = int(expected + 6.0 * expected**0.5 + 16.0)  # falls short about once in 10^9 walks, then draws on
         uniform = 1.0 - torch.rand(draws, dtype=torch.double, generator=generator, device=device)  # in (0, 1]
         # A gap past the end need not be known exactly; the clamp keeps tiny rates inside the integers.
-        gaps = uniform.log_().div_(log_miss).floor_().clamp_(max=float(total)).long()
-        parts.append(gaps.add_(1).cumsum_(0).add_(walked))
-        walked = int(parts[-1][-1])
-    walk = parts[0] if len(parts) == 1 else torch.cat(parts)
-    return walk[: int(torch.searchsorted(walk, total))]
+        gaps = uniform.log_().div_(log_miss).clamp_(max=float(total)).long()
+        walk = gaps.add_(1).cumsum_(0).add_(walked)
+        inside = int(torch.searchsorted(walk, total))
+        parts.append(walk[:inside])
+        walked = total if inside < draws else int(walk[-1])
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def fixed_positions(total: int, count: int, generator: torch.Generator | None, device: torch.device) -> Tensor:
@@ -50,8 +51,8 @@ def pattern_of_pairs(target: Tensor, source: Tensor, nodes: int, directed: bool)
     """The pattern of pairs sorted by target, then source; of unordered ones, target < source, both directions."""
     if directed:
         return Pattern.general(row_pointer(target, nodes), source, nodes)
-    high, order = torch.sort(source.int(), stable=True)  # node ids fit 32 bits, which sort twice as fast
-    high, low = high.long(), target.index_select(0, order)
+    order = stable_order(source, nodes)
+    high, low = source.index_select(0, order), target.index_select(0, order)
     below, above = row_pointer(high, nodes), row_pointer(target, nodes)  # entries left and right of the diagonal
     # In a row, entries left of the diagonal come first.
     right = below[1:].index_select(0, low).add_(order)

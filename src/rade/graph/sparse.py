@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -100,21 +101,21 @@ class Pattern:
         """The same pattern on another device."""
         if self.transposed is None:
             return Pattern(*_moved(self, device))
-        return _paired(_moved(self, device), _moved(self.transposed, device))
+        return paired(_moved(self, device), _moved(self.transposed, device))
 
     @staticmethod
     def general(rowptr: Tensor, source: Tensor, columns: int) -> Pattern:
         """A pattern that need not be symmetric; its transpose is found once, by one stable sort."""
-        order = torch.argsort(source, stable=True)
+        order = stable_order(source, columns)
         target = torch.repeat_interleave(rowptr.diff(), output_size=source.numel())
-        other = (row_pointer(source[order], columns), target[order], rowptr.numel() - 1, torch.argsort(order))
-        return _paired((rowptr, source, columns, order), other)
+        other = (row_pointer(source[order], columns), target[order], rowptr.numel() - 1, places(order, order.numel()))
+        return paired((rowptr, source, columns, order), other)
 
 
 _Fields = tuple[Tensor, Tensor, int, Tensor]
 
 
-def _paired(one: _Fields, other: _Fields) -> Pattern:
+def paired(one: _Fields, other: _Fields) -> Pattern:
     """Two patterns, each the transpose of the other; returns the first."""
     there = Pattern(*other)
     here = Pattern(*one, transposed=there)
@@ -135,6 +136,13 @@ def is_sparse(x: Tensor) -> bool:
 def row_pointer(row: Tensor, rows: int) -> Tensor:
     """CSR row pointer of the row index of every entry, [E] in order → [rows + 1]."""
     return torch._convert_indices_from_coo_to_csr(row, rows)
+
+
+def stable_order(numbers: Tensor, count: int) -> Tensor:
+    """The stable order of integers from 0 to ``count`` − 1: the fewer bits, the faster; of 16 numpy counts."""
+    if count > 2**15 or numbers.device.type != "cpu":
+        return torch.argsort(numbers.int() if count < 2**31 else numbers, stable=True)
+    return torch.from_numpy(np.argsort(numbers.short().numpy(), kind="stable"))
 
 
 def places(chosen: Tensor, count: int) -> Tensor:

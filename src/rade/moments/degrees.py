@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,13 +12,14 @@ import torch
 from torch import Tensor
 
 from rade.distribution import Distribution
-from rade.graph.graph import Graph
+from rade.graph.graph import HALF
 
 # Which neighbor or non-neighbor is already counted in c.
 EDGE, NONEDGE, LOOP = (1, 0), (0, 1), (0, 0)
 Counted = tuple[float, tuple[int, int]]  # c, and how many neighbors and non-neighbors are counted in it
 NODES, FROM, TO = 128, -4.6, 6.0  # trapezoid nodes in v: relative error below 1e-11 for s ≤ 2 (docs/theory.md)
 STEP = (TO - FROM) / (NODES - 1)
+MOST = 2**14  # degree classes whose moments are kept from batch to batch
 KEPT = 4  # rates at which integrals are known: a rate step is at those of the training step before it
 
 
@@ -114,9 +116,8 @@ class RandomDegree:
     b: Tensor
 
     @staticmethod
-    def of(graph: Graph, counted: tuple[Counted, ...]) -> RandomDegree:
-        """A row for each c; X depends on degree and graph size only, hence a column for each of `degree_classes`."""
-        degrees, sizes, _ = graph.degree_classes
+    def of(degrees: Tensor, sizes: Tensor, counted: tuple[Counted, ...]) -> RandomDegree:
+        """A row for each c; X depends on degree and graph size only, hence a column for each class of these, [U]."""
         c = degrees.new_tensor([c for c, _ in counted], dtype=torch.double)
         spent = degrees.new_tensor([spent for _, spent in counted])  # [G, 2]
         # Isolated and fully connected nodes have no neighbor or non-neighbor to spend; their value is never used.
@@ -159,13 +160,48 @@ def degree_tables(
     distribution: Distribution, counted: tuple[Counted, ...], powers: tuple[float, ...], dtype: torch.dtype
 ) -> list[tuple[Tensor, ...]]:
     """E[X^−s] of every degree class, [U], for each c and power, all of them at once."""
-    cache = distribution.graph.cache
-    if counted not in cache:
-        cache[counted] = RandomDegree.of(distribution.graph, counted)
-    degree: RandomDegree = cache[counted]
-    method = degree.exact if distribution.correction.moments == "exact" else degree.delta
-    found = torch.stack(method(distribution, powers), 1).to(dtype)  # [G, powers, U]
-    return list(map(torch.unbind, found))
+    graph, rates, moments = distribution.graph, distribution.rates, distribution.correction.moments
+    degrees, sizes, _ = graph.degree_classes
+
+    def found(degree: RandomDegree) -> Tensor:
+        method = degree.exact if moments == "exact" else degree.delta
+        return torch.stack(method(distribution, powers), 1).to(dtype)  # [G, powers, U]
+
+    keys = (degrees << HALF) + sizes  # ascending, as the classes are
+    shared = graph.num_graphs > 1 and not isinstance(rates.p, Tensor) and not isinstance(rates.q, Tensor)
+    name = (counted, powers, dtype, moments, graph.device)
+    known: _Known | None = rates.cache.get(name) if shared else None
+    if known is not None:
+        tables = known.at(keys, lambda new: found(RandomDegree.of(degrees[new], sizes[new], counted)))
+        return list(map(torch.unbind, tables))
+    if counted not in graph.cache:
+        graph.cache[counted] = RandomDegree.of(degrees, sizes, counted)
+    tables = found(graph.cache[counted])
+    if shared:
+        rates.cache[name] = _Known(keys, tables)
+    return list(map(torch.unbind, tables))
+
+
+class _Known:
+    """Moments of the degree classes met so far at constant rates: those of small graphs come again in every batch."""
+
+    def __init__(self, keys: Tensor, tables: Tensor) -> None:
+        self.keys, self.tables = keys, tables  # [U] ascending, [..., U]
+
+    def at(self, keys: Tensor, compute: Callable[[Tensor], Tensor]) -> Tensor:
+        """The tables of these classes; ``compute`` says those of the classes [k] among them that are new."""
+        place = torch.searchsorted(self.keys, keys).clamp_(max=self.keys.numel() - 1)
+        new = self.keys.index_select(0, place) != keys
+        if not bool(new.any()):
+            return self.tables.index_select(-1, place)
+        new = new.nonzero().squeeze(1)
+        if self.keys.numel() > MOST:
+            self.keys, self.tables = self.keys[:1], self.tables[..., :1]
+            return self.at(keys, compute)
+        joined, order = torch.sort(torch.cat([self.keys, keys[new]]))
+        self.tables = torch.cat([self.tables, compute(new)], -1).index_select(-1, order)
+        self.keys = joined
+        return self.tables.index_select(-1, torch.searchsorted(joined, keys))
 
 
 def degree_moments(

@@ -82,12 +82,13 @@ class Normalised(Coefficients):
         return Weights(self._ends(target, source), loop, self.nothing_added())
 
     def on(self, view: View) -> Weights:
+        kept = view.kept.to(self.dtype)
         if self.a == self.b == 0.0:
-            return Weights(view.kept.to(self.dtype), self.no_loop(), self.everywhere(1.0, view.added.size))
-        degree = self.graph.pattern.row_sum(view.kept.long()) + view.added.rowptr.diff()
+            return Weights(kept, self.no_loop(), kept.new_ones(view.added.size))
+        degree = self.graph.pattern.row_sum(kept.float()) + view.added.rowptr.diff()  # exact up to 2^24
         target, source, loop = self._of_degrees(degree)
         added = target.index_select(0, view.added.target) * source.index_select(0, view.added.source)
-        return Weights(self._ends(target, source) * view.kept, loop, added)
+        return Weights(self._ends(target, source) * kept, loop, added)
 
     def mean(self, distribution: Distribution) -> Moments:
         """(1−p) f_i f_j on edges, q f_i f_j on non-edges, gain · loop · E[d'^−(a+b)] on loops."""
@@ -96,9 +97,9 @@ class Normalised(Coefficients):
             return self._alike(1.0 - p, q)
         given = self.once(distribution, "degrees", partial(self._given, distribution))
         (target, _), (source, _) = given.edge
-        edges = ((1.0 - p) * self._pairs(target, source)).index_select(0, self.graph.edge_classes[2])
+        edges = self.graph.at_edges((1.0 - p) * target, source)
         (target, _), (source, _) = given.nonedge
-        return Moments(edges, given.loop, over_nonedges_by_degree(self.graph, q * target[:, None], source[:, None]))
+        return Moments(edges, given.loop, over_nonedges_by_degree(self.graph, q * target, source))
 
     def variance(self, distribution: Distribution) -> Moments:
         """π [v_i u_j + f_i² (v_j + (1−π) f_j²)] with v = u − f²: no difference of nearly equal numbers."""
@@ -107,7 +108,7 @@ class Normalised(Coefficients):
             return self._alike(p * (1.0 - p), q * (1.0 - q))
         given = self.once(distribution, "degrees", partial(self._given, distribution))
         left, right = second_moment(*given.edge, p)
-        edges = ((1.0 - p) * self._pairs(left, right).sum(-1)).index_select(0, self.graph.edge_classes[2])
+        edges = self.graph.at_edges((1.0 - p) * left, right)
         left, right = second_moment(*given.nonedge, 1.0 - q)
         return Moments(edges, self.no_loop(), over_nonedges_by_degree(self.graph, q * left, right))
 
@@ -117,9 +118,9 @@ class Normalised(Coefficients):
             return self.everywhere(1.0 / (1.0 - distribution.rates.p), self.graph.pattern.size), self.no_loop()
         given = self.once(distribution, "degrees", partial(self._given, distribution))
         (target, source, _), ((f, _), (fs, _)) = self._of_classes, given.edge
-        pairs = self._pairs(target / f, source / torch.where(fs > 0, fs, 1.0)) / (1.0 - distribution.rates.p)
+        left = target / (f * (1.0 - distribution.rates.p))
         loop = self._at_nodes[2] / torch.where(given.loop != 0, given.loop, 1.0)
-        return pairs.index_select(0, self.graph.edge_classes[2]), loop
+        return self.graph.at_edges(left, source / torch.where(fs > 0, fs, 1.0)), loop
 
     def denoised(self, observed: Observed) -> Sums:
         """Signed pairs, normalised by estimated clean degrees; a plain sum needs none and is unbiased."""
@@ -134,7 +135,7 @@ class Normalised(Coefficients):
             return self.varying(distribution)
         given = self.once(distribution, "degrees", partial(self._given, distribution))
         q, (f, _) = distribution.rates.q, given.nonedge[0]
-        nonedges = over_nonedges_by_degree(self.graph, q * (1.0 - q) * f[:, None], f[:, None])
+        nonedges = over_nonedges_by_degree(self.graph, q * (1.0 - q) * f, f)
         return Moments(super().covariance(distribution).edges, self.no_loop(), nonedges)
 
     def response(self, view: View, slopes: Slopes) -> tuple[Tensor, Tensor]:
@@ -229,19 +230,15 @@ class Normalised(Coefficients):
     def _of_degrees(self, degree: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """d^−a, d^−b and the loop's coefficient; 0 for a node without edges and loop."""
         total = degree.to(self.dtype) + self.loop
-        safe = torch.where(total > 0, total, torch.inf)
-        target = _inverse(safe, self.a)
-        source = target if self.a == self.b else _inverse(safe, self.b)
+        if self.loop == 0.0:
+            total = torch.where(total > 0, total, torch.inf)
+        target = _inverse(total, self.a)
+        source = target if self.a == self.b else _inverse(total, self.b)
         return target, source, self.gain * self.loop * target * source
 
     def _ends(self, target: Tensor, source: Tensor) -> Tensor:
         pattern = self.graph.pattern
         return target.index_select(0, pattern.target) * source.index_select(0, pattern.source)
-
-    def _pairs(self, left: Tensor, right: Tensor) -> Tensor:
-        """left_i right_j for every pair of degree classes that an edge joins, [K]."""
-        target, source, _ = self.graph.edge_classes
-        return left.index_select(0, target) * right.index_select(0, source)
 
 
 def _inverse(degree: Tensor, power: float) -> Tensor:

@@ -266,4 +266,7 @@ def expect(
     if not off <= tolerance:  # an error that is no number fails as well
         single = 1e-9 < off < 1e-6 and tolerance < 1e-9
         hint = "; float32 is as exact as that: counts like graph.degree need .to(self.dtype)" if single else ""
-        raise AssertionError(f"{what}, {case}: relative error {off:.1e}, allowed {tolerance:.0e}{hint}")
+        place = int((found - target).abs().nan_to_num(torch.inf).argmax())
+        index = [int(at) for at in torch.unravel_index(torch.tensor(place), found.shape)]
+        values = f"got {float(found.flatten()[place]):.6g} for {float(target.flatten()[place]):.6g} at {index}"
+        raise AssertionError(f"{what}, {case}: relative error {off:.1e}, allowed {tolerance:.0e}, {values}{hint}")
