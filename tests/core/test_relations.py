@@ -213,6 +213,14 @@ def test_numbered_relations(monkeypatch):
     assert all(any({(b, a) for a, b in one} == other for other in pairs) for one in pairs)
 
 
+def test_the_same_relations_with_other_boundaries_are_other_graphs():
+    model = drawing(seeded(lambda: pyg.RGCNConv(IN, OUT, 2)))
+    for batch in (None, torch.tensor([0, 0, 1, 1])):
+        with model._context.running(batch) as present:
+            model(X.float(), *TWO_GRAPHS)
+    assert {view.graph.num_graphs for view in present.views.values()} == {2}
+
+
 def test_sampled_relations_share_what_both_have():
     """A loader leaves out some edges of one relation: common pairs are dropped together, additions are its own."""
     edges = {TO: INDEX[TO], BACK: INDEX[BACK][:, :40]}
