@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy, mse_loss
 from torch.optim.swa_utils import AveragedModel
 
 import rade
-from zoo import CLASSES, EDGES, FEATURES, LABELS, NODES, X, adapting, normal, seeded, training_step, wrapped
+from zoo import CLASSES, EDGES, FEATURES, LABELS, NODES, Net, X, adapting, normal, seeded, training_step, wrapped
 
 
 class Lifted(nn.Module):
@@ -188,15 +188,12 @@ class Metric(nn.Module):
     __hash__ = nn.Module.__hash__
 
 
-class WithMetric(nn.Module):
+class WithMetric(Net):
     """As people write a LightningModule."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.train_acc, self.net, self.val_acc = Metric(), seeded(lambda: pyg.GCN(FEATURES, 8, 2, CLASSES)), Metric()
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        return self.net(x, edge_index)
+        super().__init__(pyg.GCNConv)
+        self.train_acc, self.val_acc = Metric(), Metric()
 
 
 def test_a_metric_is_no_layer():

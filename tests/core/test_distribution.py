@@ -51,13 +51,9 @@ REFUSED = {
 }  # fmt: skip
 VALUES: dict[str, tuple[Any, Any]] = {  # a value, and one that differs
     "GradNorm": (GradNorm(p=0.2, penalty=0.1), GradNorm(p=0.2)),
-    "Constant": (Constant(0.2, 0.1), Constant(0.2)),
-    "NoiseRatio": (NoiseRatio(nu=1.0), NoiseRatio()),
     "Views": (Views(shared=True), Views()),
-    "Correction": (Correction(cap=2.0, by="pairs"), Correction()),
     "Readout": (rade.Readout(pool="sum"), rade.Readout()),
     "Expected": (rade.Expected(), rade.Expected(rates=Rates(0.1))),
-    "Ensemble": (rade.Ensemble(4), rade.Ensemble()),
     "Rates": (Rates(0.5, 0.001), Rates(0.5)),
 }
 

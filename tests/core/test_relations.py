@@ -14,7 +14,7 @@ from torch_geometric.data import Batch, HeteroData
 import rade
 from rade.distribution import Distribution
 from rade.nn.context import Context
-from rade.nn.relations import Between, reverses
+from rade.nn.relations import Between
 from rade.testing.aggregators import normal
 from rade.testing.oracle import error, pairs_of, view_of
 from rade.views import View
@@ -168,7 +168,8 @@ def drawn_by(model: rade.RADE, *args: Any) -> dict[str, list[Tensor]]:
 
 @pytest.mark.parametrize("aggr", ["mean", "max"], ids=["moments", "pairs"])
 @pytest.mark.parametrize("how", ["HeteroConv", "to_hetero"])
-def test_views_of_reverses_are_transposes(how, aggr):
+@pytest.mark.parametrize("reverse", ["rev_", {"rev_to": "to", SAME: SAME_BACK}], ids=["by prefix", "by name"])
+def test_views_of_reverses_are_transposes(how, aggr, reverse):
     """Drops and additions; in every layer anew, and for a relation between nodes of one kind by moments, too."""
     if how == "HeteroConv":
         net, path = Stacked(*(hetero(*INDEX, aggr=aggr) for _ in range(2))), "{}.convs.<{}___{}___{}>"
@@ -176,7 +177,7 @@ def test_views_of_reverses_are_transposes(how, aggr):
         build = lambda: pyg.SAGEConv((-1, -1), IN, aggr=aggr)  # noqa: E731
         net, path = pyg.to_hetero(Stacked(build(), build()), (["a", "b"], list(INDEX))), "{}.{}__{}__{}"
         net(MANY, INDEX)
-    seen = drawn_by(drawing(net), MANY, INDEX)
+    seen = drawn_by(drawing(net, reverse=reverse), MANY, INDEX)
     first, second = ({name: seen[path.format(at, *name)] for name in INDEX} for at in ("first", "second"))
     assert len(seen) == 2 * len(INDEX)
     for name, back in ((TO, BACK), (SAME, SAME_BACK)):
@@ -210,6 +211,14 @@ def test_numbered_relations(monkeypatch):
     pairs = [{tuple(pair) for pair in e.T.tolist()} for e in seen]
     assert any(len(one) != 60 for one in pairs)
     assert all(any({(b, a) for a, b in one} == other for other in pairs) for one in pairs)
+
+
+def test_the_same_relations_with_other_boundaries_are_other_graphs():
+    model = drawing(seeded(lambda: pyg.RGCNConv(IN, OUT, 2)))
+    for batch in (None, torch.tensor([0, 0, 1, 1])):
+        with model._context.running(batch) as present:
+            model(X.float(), *TWO_GRAPHS)
+    assert {view.graph.num_graphs for view in present.views.values()} == {2}
 
 
 def test_sampled_relations_share_what_both_have():
@@ -261,16 +270,6 @@ def test_a_shared_view_is_that_of_all_layers():
     with model._context.running() as present:
         model(MANY, BOTH)
     assert len(present.between) == 4  # two relations, and a pair of views of each
-
-
-@pytest.mark.parametrize(
-    ("reverse", "found"),
-    [("rev_", {TO: BACK}), ({"to": "rev_to"}, {TO: BACK}), ({BACK: TO}, {TO: BACK}), ({}, {})],
-)
-def test_how_reverses_are_named(reverse, found):
-    both = found | {back: name for name, back in found.items()}
-    assert reverses(rade.Views(reverse=reverse).reverse, (TO, BACK, ("b", "to", "b"))) == both
-    assert hash(rade.Views(reverse=reverse)) is not None
 
 
 def test_attributes_of_a_layer_may_be_called_like_those_of_pyg():

@@ -14,8 +14,8 @@ import torch_geometric.nn as pyg
 from torch import Tensor
 from torch.nn import Linear, ReLU, Sequential
 
-from core.driving import AllDraws, Given, given, on_views
-from rade import Rates, Views
+from core.driving import AllDraws, given, on_views
+from rade import Graph, Rates, Views
 from rade.nn.context import Context
 from rade.testing.aggregators import normal
 from rade.testing.oracle import error
@@ -78,24 +78,24 @@ CASES[CASES.index(("ChebConv", "one-way", "of", 1))] = ("ChebConv", "one-way", "
 def test_the_mean_over_all_views_is_what_evaluation_computes(monkeypatch, name, graph, way, draws):
     """Up to 64² outcomes, to the tolerance of attention and of PyG's own single precision; RADE-OF is PyG's layer."""
     data, rates = GRAPHS[graph], DROPS if graph == "one-way" else RATES  # twelve ordered pairs have too many views
-    plain, x, values = seeded(BUILD[name]).double(), normal(data.nodes, IN), of_edges(data, name)
+    plain, x, values = seeded(BUILD[name]).double(), normal(data.num_nodes, IN), of_edges(data, name)
     layer, context = on_views(plain, rates, *("pairs", "of") if way == "pairs" else ("moments", way))
     everything = AllDraws(data, rates, draws or 2)
     mean = everything.mean(monkeypatch, layer, context, x, *values)
-    clean = plain(x, data.edge_index, *values).detach()
+    clean = plain(x, data.given, *values).detach()
     with context.running(data.batch):
-        evaluated = layer.eval()(x, data.edge_index, *values).detach()
+        evaluated = layer.eval()(x, data.given, *values).detach()
     attends = way != "pairs" and any(word in name for word in ("GAT", "Transformer"))
     assert error(mean, evaluated) <= (1e-3 if attends else 1e-6 if draws != 1 else 1e-8)
     assert everything.drawn == draws or draws is None
     assert (error(evaluated, clean) <= 1e-6) is (way != "ofs" or rates.q == 0.0)  # additions stay
 
 
-def of_edges(graph: Given, name: str) -> list[Tensor]:
+def of_edges(graph: Graph, name: str) -> list[Tensor]:
     """Attributes, or positive weights, of both directions of an edge apart."""
     if name not in WITH_VALUES:
         return []
-    count, width = graph.edge_index.shape[1], WITH_VALUES[name][1]
+    count, width = graph.num_given, WITH_VALUES[name][1]
     return [normal(count, width, seed=3) if width else normal(count, seed=3).exp()]
 
 

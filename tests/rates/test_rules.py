@@ -128,28 +128,20 @@ def test_a_rule_of_ones_own_decides_the_rates():
     assert state.rates.p == 0.25
 
 
-@pytest.mark.parametrize(
-    ("methods", "sentence"),
-    [
-        (
-            {"step": lambda self, state, density, seen: {"p": seen.logits}},
-            r"looks at logits but does not list it.*\('logits',\)",
-        ),
-        (
-            {"step": lambda self, state, *_: {"p": state["p"], "rho": state["rho"]}},
-            "names of init, p, rho, average; got",
-        ),
-        ({"step": lambda *_: None}, "Broken.step must return a dict of the next p, rho, average; got None"),
-        ({"step": lambda self, state, *_: state | {"p": 1.0}}, r"drop rate p must lie in \[0, 1\), got 1"),
-        (
-            {"step": lambda self, state, *_: state | {"rho": math.nan}},
-            "must return a finite rho of at least 0, got nan",
-        ),
-        ({"init": lambda self: {"p": torch.zeros(())}}, "Broken.init must return p and rho, but rho is missing"),
-        ({"reads": ("norm",)}, "what a rule reads must be one of 'regulariser', 'data_norm', 'logits', got 'norm'"),
-    ],
-)
-def test_rules_that_break_their_word_get_a_sentence(methods, sentence):
+BROKEN: dict[str, tuple[dict[str, Any], str]] = {
+    "looks at more": ({"step": lambda self, state, density, seen: {"p": seen.logits}}, "looks at logits but does not"),
+    "forgets a name": ({"step": lambda self, state, *_: {"p": 0.1, "rho": 0.1}}, "names of init, p, rho, average; got"),
+    "returns nothing": ({"step": lambda *_: None}, "must return a dict of the next p, rho, average; got None"),
+    "p of 1": ({"step": lambda self, state, *_: state | {"p": 1.0}}, r"drop rate p must lie in \[0, 1\), got 1"),
+    "rho not finite": ({"step": lambda self, state, *_: state | {"rho": math.nan}}, "rho of at least 0, got nan"),
+    "no rho": ({"init": lambda self: {"p": torch.zeros(())}}, "Broken.init must return p and rho, but rho is missing"),
+    "reads": ({"reads": ("norm",)}, "must be one of 'regulariser', 'data_norm', 'logits', got 'norm'"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_rules_that_break_their_word_get_a_sentence(name):
+    methods, sentence = BROKEN[name]
     with pytest.raises(ValueError, match=sentence):
         RateState(broken(**methods), DENSITY).step(Seen(data_norm=DATA_NORM))
 

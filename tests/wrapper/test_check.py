@@ -63,10 +63,3 @@ def test_what_is_told_and_that_the_model_and_the_seed_are_left_alone(name):
     assert torch.equal(torch.get_rng_state(), state)
     assert [type(module) for module in net.modules()] == classes
     assert all(parameter.grad is None for parameter in net.parameters())
-
-
-@pytest.mark.parametrize("layer", [LENGTH, GATE], ids=["length", "gate"])
-def test_what_is_not_linear_has_no_closed_form(layer):
-    spread = rade.RADE(Net(layer)).uncertainty(X, EDGES, views=4)
-    assert "is not linear" in spread.note
-    assert torch.equal(spread.std, spread.sampled_std)

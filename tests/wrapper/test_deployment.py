@@ -1,4 +1,4 @@
-"""Programs made of a model, by `torch.jit.trace`, `torch.export` and for ONNX: they take any graph.
+"""Programs made of a model, by `torch.jit.trace` and `torch.export`, take any graph.
 
 Those of RADE-OFS add its expected additions by plain operations.
 """
@@ -81,21 +81,6 @@ def test_a_program_of_the_plain_model(how, kind, trained):
     if trained:
         model.train()(X, EDGES)
     same(how(model.eval()), model)
-
-
-def test_an_onnx_program_shifts_as_the_model(tmp_path):
-    """Where its packages are installed."""
-    pytest.importorskip("onnxscript")
-    runtime = pytest.importorskip("onnxruntime")
-    model = shifting(KINDS["GCN"])
-    torch.onnx.export(torch.export.export(model, (X, EDGES), dynamic_shapes=SHAPES)).save(tmp_path / "model.onnx")
-    session = runtime.InferenceSession(tmp_path / "model.onnx")
-    names = [given.name for given in session.get_inputs()]
-
-    def run(*args):
-        return torch.tensor(session.run(None, {name: value.numpy() for name, value in zip(names, args)})[0])
-
-    same(run, model)
 
 
 @pytest.mark.parametrize("options", [{"density": 0.2}, {"correction": rade.Correction(moments="delta")}], ids=str)

@@ -92,13 +92,6 @@ def test_keys_of_the_wrapped_model_are_stable():
         model.load_state_dict(plain.state_dict())
 
 
-def test_a_model_prints_that_its_density_is_not_known_yet():
-    model = fresh(rule=rade.Constant(p=0.25))
-    assert "RateState(p=0.25, rho=0.2, density=unknown until the first graph)" in str(model)
-    model.train()(X, EDGES)
-    assert f"density={float(model.rate_state.density):.4g})" in str(model)
-
-
 @pytest.mark.parametrize("way", [copy.deepcopy, by_pickle, lambda model: AveragedModel(model).module])
 def test_copies_have_the_rates_of_now_and_keep_nothing_of_the_model(way):
     """Its graphs stay with it, and its rates are read anew: tensors of a copy count changes anew."""

@@ -110,7 +110,7 @@ def pairs_of(graph: Graph) -> tuple[Tensor, Tensor]:
 def copies(graph: Graph, count: int) -> Graph:
     """``count`` copies of a graph as one batch; the entries of copy k follow those of copy k−1."""
     offset = torch.arange(count)[:, None]
-    edge_index = (graph.edge_index[:, None] + offset * graph.num_nodes).reshape(2, -1)
+    edge_index = (graph.given[:, None] + offset * graph.num_nodes).reshape(2, -1)
     batch = (graph.batch + offset * graph.num_graphs).flatten()
     return Graph.from_edge_index(edge_index, graph.num_nodes * count, batch, directed=graph.directed)
 
