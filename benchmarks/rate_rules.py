@@ -12,17 +12,18 @@ import argparse
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
 from rade import experiment
 from rade.report import build, read_store
-from rade.report.cells import Cell
+from rade.report.cells import CellResult
 from rade.report.tables import Table
 from rade.report.words import late_gain, mean_std
+from rade.statistics import mean_curve
 
 ROOT = Path(__file__).parents[1]
 TABLES = ("rules-node", "rules-graph")
+POINTS = 90  # of a drawn curve
 CURVES = {"GradNorm": "blue", "NoiseRatio 0.1": "orange"}  # the rules that are drawn, from each start
 
 HEAD = """# Rate rules, compared
@@ -37,7 +38,7 @@ are p and ρ, so that `0.5, 0.0` are drops alone. [rates.md](../../docs/rates.md
 """
 COLUMNS = ("rule", "runs", "test, best epoch", "validation, last ten epochs", "p at the end")
 
-Places = dict[str, tuple[Table, list[Cell]]]  # by data set: its table and the cells that were run
+Places = dict[str, tuple[Table, list[CellResult]]]  # by data set: its table and the cells that were run
 
 
 def read(store: Path) -> Places:
@@ -51,10 +52,10 @@ def read(store: Path) -> Places:
     return places
 
 
-def ends(cell: Cell) -> str:
+def ends(cell: CellResult) -> str:
     """Where p ended, if it moved."""
     assert cell.filled is not None
-    values = [list(run.thinned("p").values())[-1] for run in cell.filled.group.runs]
+    values = [run.history["p"][-1] for run in cell.filled.group.runs]
     low, high = f"{min(values):.2f}", f"{max(values):.2f}"
     return "" if cell.row.method.endswith("-fixed") else low if low == high else f"{low}–{high}"
 
@@ -76,15 +77,14 @@ def page(places: Places) -> str:
     return "".join(parts)
 
 
-def drawn(cell: Cell) -> Iterable[tuple[str, list[int], list[float]]]:
+def drawn(cell: CellResult) -> Iterable[tuple[str, list[int], list[float]]]:
     """The rule's name, epochs and the mean of p over runs, as far as all of them came."""
     assert cell.filled is not None
     rule = next((name for name in CURVES if cell.row.name == name or cell.row.name.startswith(f"{name} from")), None)
-    values = [run.thinned("p") for run in cell.filled.group.runs if "p" in run.history]
-    if rule and values:
-        epochs = sorted(set.intersection(*map(set, values)))
-        start = float(cell.filled.group.flat["p"])
-        yield rule, [0, *epochs], [start, *(mean(one[epoch] for one in values) for epoch in epochs)]
+    curve = mean_curve([run.history["p"] for run in cell.filled.group.runs if "p" in run.history])
+    if rule and curve:
+        start, every = float(cell.filled.group.flat["p"]), max(1, len(curve) // POINTS)
+        yield rule, [0, *range(1, len(curve) + 1, every)], [start, *curve[::every]]
 
 
 def draw(places: Places) -> None:

@@ -6,8 +6,6 @@
 import json
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,7 @@ import rade
 from rade.data import Dataset, GraphList, load
 from rade.train import methods, resolve, train_run
 from rade.train.run import run_key
-from zoo import normal, random_edges
+from zoo import normal, precision, random_edges
 
 GOLDEN = Path(__file__).parent / "golden"
 CURVES, KEYS, COMPARISONS = (GOLDEN / f"{name}.json" for name in ("curves", "keys", "compare"))
@@ -81,19 +79,6 @@ def data_of(case: str, folder: Path) -> Dataset:
     graph = data.graphs[0].clone()
     graph.x = graph.x.to(torch.get_default_dtype())
     return replace(data, graphs=(graph,))
-
-
-@contextmanager
-def precision(name: str) -> Iterator[None]:
-    """One thread, and numbers of this kind."""
-    threads, before = torch.get_num_threads(), torch.get_default_dtype()
-    torch.set_num_threads(1)
-    torch.set_default_dtype(vars(torch)[name])
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-        torch.set_default_dtype(before)
 
 
 def finely(net: nn.Module, *args: Any, correction: rade.Correction = rade.Correction(), **options: Any) -> rade.RADE:  # noqa: B008

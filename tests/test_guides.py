@@ -1,6 +1,7 @@
-"""Every page of the documentation: its Python and its commands work as they are written, and it names what exists."""
+"""README and documentation: their Python and their commands work as they are written, and they name what exists."""
 
 import contextlib
+import inspect
 import re
 import shlex
 from importlib import import_module
@@ -13,13 +14,16 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
 import rade as package
-from rade.cli import main
+from rade.train import protocol as packaged
+from rade.train.settings import BACKBONES, METHODS, make_order, read_config
 from zoo import normal, random_edges, seeded
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 COPIES = {"changelog.md", "contributing.md", "security.md"}  # of files at the root, made by `make docs`
 PAGES = sorted({page.name for page in DOCS.glob("*.md")} - COPIES)
+EVERY = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "examples/README.md")]
+EVERY += [DOCS / page for page in PAGES]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Long trainings and many processes are cut; the rest of a block runs as it is written.
 SHORTER = {
@@ -29,8 +33,12 @@ SHORTER = {
 }  # fmt: skip
 
 
+def text_of(name):
+    return (ROOT / name).read_text("utf-8")
+
+
 def blocks(name, language):
-    return [content for kind, content in BLOCK.findall((DOCS / name).read_text("utf-8")) if kind == language]
+    return [content for kind, content in BLOCK.findall(text_of(name)) if kind == language]
 
 
 def make_net():
@@ -46,73 +54,98 @@ def given():
     return names | {"make_net": make_net, "data": data, "rade": package, "torch": torch}
 
 
-@pytest.mark.parametrize("page", [name for name in PAGES if blocks(name, "python")])
+@pytest.fixture
+def short(monkeypatch):
+    """The embedded data set's protocol with fewer epochs; the commands themselves stay as they are."""
+    protocol = {name: dict(section) for name, section in packaged.protocol().items()}
+    protocol["csbm"] |= {"epochs": 2, "runs": 2}
+    monkeypatch.setattr(packaged, "protocol", lambda source="paper": protocol)
+
+
+@pytest.mark.parametrize("page", [name for name in PAGES if blocks(f"docs/{name}", "python")])
 def test_the_python_of_a_page_runs(page, tmp_path, monkeypatch):
     """Its blocks one after the other; those that are a part of an example are run with it, by test_examples.py."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results").symlink_to(ROOT / "results")
-    example = (ROOT / "examples" / "own_aggregator.py").read_text("utf-8")
-    names = given()
-    for block in blocks(page, "python"):
+    example, names = text_of("examples/own_aggregator.py"), given()
+    for block in blocks(f"docs/{page}", "python"):
         if block in example or ("import optuna" in block and not find_spec("optuna")):
             continue
-        for long, short in SHORTER.items():
-            block = block.replace(long, short)
+        for long, shorter in SHORTER.items():
+            block = block.replace(long, shorter)
         exec(compile(block, page, "exec"), names)
 
 
 def test_the_tutorial_on_wrapping_prints_what_it_says(capsys):
     names = {}
-    for piece in blocks("wrap.md", "python")[:5]:
+    for piece in blocks("docs/wrap.md", "python")[:5]:
         exec(compile(piece.replace("epochs=30", "epochs=3"), "wrap.md", "exec"), names)
     out = capsys.readouterr().out
     for words in ("GCNConv: by moments", "Rates(p=", "conv2 keeps", "against none  95 % interval", "rade-of "):
         assert words in out
 
 
-def test_an_aggregator_of_ones_own_is_short():
-    example = (ROOT / "examples" / "own_aggregator.py").read_text("utf-8")
-    assert sum(bool(line.strip()) for line in example.splitlines()) <= 60
+def test_the_example_of_the_readme_prints_an_accuracy_and_the_rates(capsys):
+    for block in blocks("README.md", "python")[:2]:
+        exec(compile(block, "README.md", "exec"), {})
+    accuracy, p, q = map(float, re.findall(r"[\d.]+\d", capsys.readouterr().out))
+    assert accuracy > 0.5  # of four classes
+    assert p == 0.2
+    assert 0 < q < 0.01
 
 
-def test_links_between_pages_work_outside_of_sphinx():
-    for page in PAGES:
-        assert "{doc}" not in (DOCS / page).read_text("utf-8"), page
+@pytest.mark.parametrize(
+    ("page", "left"), [("README.md", ["predictions.csv", "demo/demo.png"]), ("docs/reproduce.md", ["tutorial-report"])]
+)
+def test_commands_run_as_typed(page, left, short, rade, tmp_path):
+    """In the order of the page, in one folder: later ones use what earlier ones leave."""
+    commands = [line for block in blocks(page, "") for line in block.splitlines() if line.strip()]
+    for command in commands:
+        program, *arguments = shlex.split(command)
+        if program == "make":
+            assert re.search(rf"^{arguments[0]}: ", text_of("Makefile"), re.MULTILINE), command
+        elif program == "pip":
+            assert arguments[-1] in ("torch", ".")  # tests/test_package.py installs
+        else:
+            assert program == "rade"
+            arguments += ["--seeds", "2", "--epochs", "5", "--workers", "1"] if arguments == ["demo"] else []
+            code, out, err = rade(*arguments)
+            assert (code, err) == (0, ""), command
+            assert out
+    assert all((tmp_path / name).exists() for name in left)
+    if page == "README.md":
+        exec(compile(blocks(page, "python")[-1], page, "exec"), {})  # which uses the runs
 
 
-def test_the_commands_of_the_guide_to_tables_run(tmp_path, monkeypatch, capsys):
-    from rade.train import protocol as packaged
-
-    protocol = {name: dict(section) for name, section in packaged.protocol().items()}
-    protocol["csbm"] |= {"epochs": 2}
-    monkeypatch.setattr(packaged, "protocol", lambda source="paper": protocol)
-    monkeypatch.chdir(tmp_path)
-    (commands,) = blocks("reproduce.md", "")
-    for command in commands.splitlines():
-        assert command.startswith("rade ")
-        with pytest.raises(SystemExit) as stopped:
-            main(shlex.split(command)[1:])
-        assert stopped.value.code == 0, (command, capsys.readouterr())
-    assert (tmp_path / "tutorial-report/results.md").exists()
+def test_the_settings_file_of_the_training_guide_is_valid(tmp_path):
+    (content,) = blocks("docs/training.md", "toml")
+    (tmp_path / "file.toml").write_text(content)
+    assert make_order(read_config(tmp_path / "file.toml")).settings[1].options["share_view"] is False
 
 
-def test_functions_that_the_map_of_equations_names_exist():
-    """Names in back-ticks or roles that begin with `rade.`."""
-    text = (DOCS / "theory.md").read_text("utf-8")
-    named = re.findall(r"`(rade\.[\w.]+)", text)
-    assert len(named) > 10
+def test_pages_link_to_what_exists_and_hold_no_gap():
+    """Also outside of Sphinx; pictures of the README are there for light and for dark."""
+    for page in EVERY:
+        text = page.read_text("utf-8")
+        assert not re.search(r"@@|@[A-Z]{2,}@|\bTODO\b|\bXXX\b|\{doc\}", text), page.name
+        for target in re.findall(r"\]\((?!http)([^)#]+)\)", text):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+    pictures = set(re.findall(r'(?:srcset|src)="([^"]+)"', text_of("README.md")))
+    assert {name for name in pictures if "-dark." in name} == {name.replace("-light.", "-dark.") for name in pictures}
+    assert all((ROOT / name).exists() for name in pictures)
+
+
+def test_the_map_of_equations_names_what_exists():
+    """Functions in back-ticks or roles that begin with `rade.`, test files, and tests or checks."""
+    text = text_of("docs/theory.md")
+    named, paths = re.findall(r"`(rade\.[\w.]+)", text), re.findall(r"`(tests/[\w/.]+)`", text)
+    assert min(len(named), len(paths)) > 8
     for name in named:
         value, parts = package, name.split(".")
         for position, part in enumerate(parts[1:], 2):
             with contextlib.suppress(ImportError):  # a module is an attribute once it was imported
                 import_module(".".join(parts[:position]))
             value = getattr(value, part)
-
-
-def test_tests_that_the_map_of_equations_names_exist():
-    text = (DOCS / "theory.md").read_text("utf-8")
-    paths = re.findall(r"`(tests/[\w/.]+)`", text)
-    assert len(paths) > 8
     assert not [path for path in paths if not (ROOT / path).exists()]
     everything = "".join(file.read_text("utf-8") for file in (ROOT / "tests").rglob("test_*.py"))
     table = text[text.index("| in the paper |") : text.index("## Moments")]
@@ -120,14 +153,32 @@ def test_tests_that_the_map_of_equations_names_exist():
         assert name in everything or name in package.testing.CHECKS, name
 
 
-def test_the_guide_to_training_names_every_method_and_backbone():
-    from rade.train.settings import BACKBONES, METHODS
-
-    assert {*METHODS, *BACKBONES} <= set(re.findall(r"`([\w-]+)`", (DOCS / "training.md").read_text("utf-8")))
-
-
-def test_the_pages_are_few_and_each_is_in_the_table_of_contents():
-    index = (DOCS / "index.md").read_text("utf-8")
-    assert len(PAGES) <= 15  # the front page among them
+def test_pages_name_every_file_method_public_name_and_page():
+    named = re.findall(r"`((?:src|tests|docs|examples)/[\w/.-]+)`", text_of("CONTRIBUTING.md"))
+    assert len(named) > 20
+    assert not [path for path in named if not (ROOT / path).exists()]
+    assert {*METHODS, *BACKBONES} <= set(re.findall(r"`([\w-]+)`", text_of("docs/training.md")))
+    listed = re.findall(r"auto\w+:: rade\.(\w+)$", text_of("docs/api.md"), re.MULTILINE)
+    assert set(package.__all__) <= set(listed) & set(dir(package))
     for page in {*PAGES, *COPIES} - {"index.md"}:
-        assert re.search(rf"^{Path(page).stem}$", index, re.MULTILINE), page
+        assert re.search(rf"^{Path(page).stem}$", text_of("docs/index.md"), re.MULTILINE), page
+
+
+def test_defaults_that_are_named_in_prose_are_those_of_the_code():
+    """p = ρ = 0.2 of constant rates, 0.5 of the paper's rule, and the arguments of RADE."""
+    assert package.RADE(GCN(4, 4, 2, 2)).rade.rule == package.Constant() == package.Constant(0.2, 0.2)
+    first = package.GradNorm()
+    assert (first.p, first.rho, first.penalty, first.lr) == (0.5, 0.5, 1.0, 1e-3)
+    assert all("p = ρ = 0.2" in text_of(page) for page in ("README.md", "docs/wrap.md", "docs/idea.md"))
+    arguments = ", ".join(inspect.signature(package.RADE).parameters).replace("variant, ", "variant, *, ")
+    assert f"`RADE({arguments})`" in text_of("docs/wrap.md")
+    assert "`RADE(model)`" in text_of("docs/results.md")  # constant rates; RADE-OF in its tables is the paper's rule
+
+
+def test_what_is_to_be_read_is_short():
+    """Lines are counted as a reader sees them in a terminal that wraps nothing."""
+    lines = text_of("README.md").splitlines()
+    assert len(lines) <= 150
+    assert max(len(line) for line in lines if line.startswith("|")) <= 160
+    assert sum(bool(line.strip()) for line in text_of("examples/own_aggregator.py").splitlines()) <= 60
+    assert len(PAGES) <= 15  # the front page among them

@@ -13,8 +13,8 @@ import rade.testing
 from rade.distribution import Correction, Distribution, Rates, Views, number
 from rade.graph.graph import Graph
 from rade.moments import Coefficients, Moments, Normalised, Weights
-from rade.testing import ALL, CHECKS, GRAPHS, Aggregator, AllViews, oracle, plain
-from rade.testing.aggregators import ATTENTION, EXACT
+from rade.testing import ALL, CHECKS, GRAPHS, Aggregator, AllViews, plain
+from rade.testing.aggregators import EXACT
 from rade.testing.oracle import error, on_pairs
 from rade.views import View
 
@@ -33,16 +33,6 @@ class Sum(Normalised):
 def test_promise(aggregator, check):
     """Over the eleven cases of ``rade.testing.CASES``, and all views of each."""
     CHECKS[check](aggregator)
-
-
-@pytest.mark.parametrize("aggregator", ATTENTION, ids=str)
-def test_attention_at_the_tolerance_of_training(monkeypatch, aggregator):
-    """1e-3 for means and with them for the expectation, 5e-3 for squares."""
-    monkeypatch.setattr(oracle, "FINELY", Correction())
-    oracle._all_views.cache_clear()
-    CHECKS["moments_are_those_of_all_views"](replace(aggregator, tolerance=5e-3))
-    CHECKS["corrected_mean_is_what_inference_computes"](replace(aggregator, tolerance=1e-3))
-    oracle._all_views.cache_clear()
 
 
 def broken(name: str, base: type[Coefficients], **changes) -> Aggregator:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch import Tensor
 from torch_geometric.utils import to_undirected
 
 import rade
+from rade.moments import Coefficients, Normalised
 
 Build = Callable[[int, int], torch.nn.Module]
 
@@ -38,6 +40,11 @@ ATTENTION: dict[str, Build] = {
     "GATConv-heads": lambda i, o: pyg.GATConv(i, o, heads=2, concat=False),
 }
 EVERY = LAYERS | ATTENTION
+NORMALISED: dict[str, Callable[[rade.Graph, torch.dtype], Coefficients]] = {
+    "sum": Normalised.sum,
+    "mean": Normalised.mean_of,
+    "symmetric": Normalised.symmetric,
+}
 
 
 def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float) -> Tensor:
@@ -71,19 +78,28 @@ class Net(torch.nn.Module):
         return out
 
 
-class GraphNet(Net):
-    """The same, pooled to one row per graph."""
+class Ends(Net):
+    """Two GCN layers, and what a function makes of the logits."""
 
-    pool = "sum"
+    def __init__(self, end: Callable[[Tensor], Any]) -> None:
+        super().__init__(pyg.GCNConv)
+        self.end = end
 
-    def forward(self, x: Tensor, edge_index: Any, batch: Tensor) -> Tensor:
-        for conv in self.convs:
-            x = conv(x, edge_index).relu()
-        pooled = x.new_zeros(int(batch[-1]) + 1, x.shape[1]).index_add(0, batch, x)
-        if self.pool == "mean":
-            pooled = pooled / torch.bincount(batch)[:, None]
-        out: Tensor = self.head(pooled)
-        return out
+    def forward(self, x: Tensor, edge_index: Any, *rest: Any) -> Any:
+        return self.end(super().forward(x, edge_index), *rest)
+
+
+@contextmanager
+def precision(name: str) -> Iterator[None]:
+    """One thread, and numbers of this kind."""
+    threads, before = torch.get_num_threads(), torch.get_default_dtype()
+    torch.set_num_threads(1)
+    torch.set_default_dtype(vars(torch)[name])
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_default_dtype(before)
 
 
 def seeded(build: Callable[[], torch.nn.Module], seed: int = 0) -> Any:

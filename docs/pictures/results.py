@@ -8,7 +8,7 @@ from style import Colours, draw
 from rade import experiment
 from rade.data import resolve
 from rade.report import build, read_store
-from rade.report.cells import Cell
+from rade.report.cells import CellResult
 from rade.report.figures import draw_forest
 from rade.report.judge import Verdict
 from rade.report.tables import Table, reading_order
@@ -18,11 +18,11 @@ METHODS = ("RADE(model)", "RADE-OF", "RADE-OFS")
 BACKBONE = "gcn"
 
 
-def compared() -> dict[str, tuple[Table, list[Cell]]]:
+def compared() -> dict[str, tuple[Table, list[CellResult]]]:
     """By data set, the first table that has all three methods, and the cells that were run there; graphs last."""
     named = [experiment.load(name) for name in experiment.names()]
     asked = [one for one in named if {row.name for row in one.rows}.issuperset(METHODS)]
-    found: dict[str, tuple[Table, list[Cell]]] = {}
+    found: dict[str, tuple[Table, list[CellResult]]] = {}
     for table in build(read_store(STORE), reading_order(asked)).tables:
         for dataset in table.experiment.datasets:
             cells = table.at(dataset, BACKBONE)

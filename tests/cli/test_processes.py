@@ -1,61 +1,33 @@
-"""Training in processes of its own: killed, shared by two; signals; output that cannot be written."""
+"""Training that two processes share; signals; one writer; output that cannot be written."""
 
+import errno
+import io
 import json
 import os
-import random
 import signal
-import subprocess
 import sys
-import time
+from pathlib import Path
 
 import pytest
 
-from command_line import ENVIRONMENT, start, wait_for
 from rade.commands.display import Display
+from rade.train.folder import holding
 
 RUN = ("train", "--method", "rade-of", "--runs", "1", "--epochs", "100", "--patience", "0", "--hidden", "8")
-RUN += ("--checkpoint-every", "5")
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "rade"]
-
-
-def torchrun(*arguments, cwd):
-    command = [*TORCHRUN, *arguments]
-    done = subprocess.run(command, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def result(folder):
-    """A result file without what may differ: the times, and the commit, which an edit changes."""
-    content = json.loads((folder / "run-0/result.json").read_text())
-    return {name: value for name, value in content.items() if name not in ("timing", "commit", "dirty")}
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "rade")
 
 
 @pytest.mark.slow
-def test_a_killed_run_resumes_to_the_same_file(rade, tmp_path):
-    """kill −9 at a random moment after the first checkpoint; the lock of a killed process does not count."""
-    process = start(*RUN, "--out", "killed", cwd=tmp_path)
-    wait_for(tmp_path / "killed/rade-of/run-0/checkpoint.pt", process)
-    code, _, err = rade(*RUN, "--out", "killed", "--overwrite")
-    assert (code, err.split(";")[0]) == (2, "error: killed is in use by another process")
-    time.sleep(random.Random(0).uniform(0, 0.3))
-    process.kill()
-    process.communicate()
-    assert not (tmp_path / "killed/rade-of/run-0/result.json").exists()
-    assert rade(*RUN, "--out", "killed", "--resume")[0] == 0
-    assert rade(*RUN, "--out", "whole")[0] == 0
-    assert result(tmp_path / "killed/rade-of") == result(tmp_path / "whole/rade-of")
-
-
-@pytest.mark.slow
-def test_two_processes_have_the_numbers_of_one(rade, tmp_path):
+def test_two_processes_have_the_numbers_of_one(rade, start):
     """1,200 graphs in batches of 63 leave parts of 32, 31 and, at the end, 2 and 1; only the order of sums differs."""
     options = "train --dataset far-pair --method none --runs 1 --epochs 2 --batch-size 63 --layers 2 --hidden 16 --json"
-    options = options.split()
-    document = json.loads(torchrun(*options, "--out", "shared", cwd=tmp_path))
-    assert len(document["runs"]) == 1  # one document: the first process speaks alone
-    assert rade(*options, "--out", "alone")[0] == 0
-    shared, alone = (result(tmp_path / name / "none")["history"] for name in ("shared", "alone"))
+    process = start(*TORCHRUN, *options.split(), "--out", "shared")
+    out, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err
+    assert len(json.loads(out)["runs"]) == 1  # one document: the first process speaks alone
+    assert rade(*options.split(), "--out", "alone")[0] == 0
+    files = (Path(name, "none/run-0/result.json") for name in ("shared", "alone"))
+    shared, alone = (json.loads(file.read_text())["history"] for file in files)
     assert shared["loss"] == pytest.approx(alone["loss"], rel=1e-4)
     assert shared["val_loss"] == pytest.approx(alone["val_loss"], rel=1e-3)
 
@@ -70,16 +42,30 @@ def test_a_signal_saves_the_run_and_has_its_code(number, code, rade, tmp_path, m
     assert os.listdir(tmp_path / "out/rade-of/run-0") == ["checkpoint.pt"]
 
 
-def test_output_in_ascii_replaces_what_it_lacks(tmp_path):
-    process = start("datasets", cwd=tmp_path, env={"PYTHONIOENCODING": "ascii"})
-    out, err = process.communicate()
-    assert (process.returncode, err) == (0, "")
-    assert out.isascii()
+def test_one_process_writes_to_a_folder_and_the_lock_of_a_killed_one_does_not_count(rade):
+    with holding(Path("out")):
+        code, _, err = rade(*RUN, "--out", "out", "--overwrite")
+    assert (code, err.split(";")[0]) == (2, "error: out is in use by another process")
+    Path("out/.writer").touch()
+    assert rade("train", "--method", "none", "--runs", 1, "--epochs", 1, "--out", "out")[0] == 0
+    assert not Path("out/.writer").exists()
 
 
-def test_output_that_cannot_be_written_is_a_sentence(tmp_path):
-    with open("/dev/full", "w") as full:
-        process = start("datasets", "--json", cwd=tmp_path, stdout=full)
-        _, err = process.communicate()
-    assert (process.returncode, err.count("\n")) == (3, 1)
+def test_an_old_terminal_gets_question_marks_for_what_it_lacks(rade, monkeypatch, tmp_path):
+    """Latin-1 has no dash like the one in the table of `train`."""
+    with (tmp_path / "out.txt").open("w", encoding="latin-1") as old_terminal:
+        monkeypatch.setattr(sys, "stdout", old_terminal)
+        assert rade("train", "--method", "none", "--runs", 2, "--epochs", 1)[::2] == (0, "")
+    assert " ? " in (tmp_path / "out.txt").read_text("latin-1")
+
+
+def test_output_that_cannot_be_written_is_a_sentence(rade, monkeypatch):
+    class Full(io.StringIO):
+        def flush(self):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(sys, "stdout", Full())
+    monkeypatch.setattr(os, "dup2", lambda *files: None)
+    code, _, err = rade("datasets", "--json")
+    assert (code, err.count("\n")) == (3, 1)
     assert "No space left on device" in err

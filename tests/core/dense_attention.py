@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
-from rade.distribution import Distribution
 from rade.graph.graph import Graph
 from rade.moments import Attention
-from rade.testing.aggregators import normal as normal
 from rade.testing.oracle import adjacency, nonedges
 
 SLOPE = 0.2
@@ -29,11 +26,13 @@ def random_graph(nodes: int, edges: int, seed: int = 0) -> Graph:
     return Graph.from_edge_index(torch.cat([pairs, pairs.flip(0)], 1), nodes)
 
 
-def batched(graphs: list[Graph]) -> Graph:
+def mixed(graphs: list[Graph], seed: int = 0) -> Graph:
+    """A batch whose nodes do not come graph by graph."""
     first = torch.tensor([0, *(graph.num_nodes for graph in graphs)]).cumsum(0)
     edges = torch.cat([graph.edge_index + begin for graph, begin in zip(graphs, first.tolist())], 1)
     batch = torch.repeat_interleave(torch.arange(len(graphs)), first.diff())
-    return Graph.from_edge_index(edges, int(first[-1]), batch)
+    order = torch.randperm(len(batch), generator=torch.Generator().manual_seed(seed))
+    return Graph.from_edge_index(torch.argsort(order)[edges], len(batch), batch[order])
 
 
 @dataclass
@@ -50,20 +49,11 @@ class Case:
     def attention(self, dtype: torch.dtype = torch.double) -> Attention:
         return Attention(self.graph, self.s.to(dtype), self.t.to(dtype), SLOPE, self.loops)
 
-    @cached_property
-    def edge(self) -> Tensor:
-        """[n, n] bool."""
-        return adjacency(self.graph)
-
-    @cached_property
-    def other(self) -> Tensor:
-        """Non-edges within the graphs, [n, n] bool."""
-        return nonedges(self.graph)
-
     @property
     def rate(self) -> Tensor:
         """Probability of every pair, [n, n]."""
-        return torch.where(self.edge, 1.0 - self.p, 0.0) + torch.where(self.other, self.q, 0.0).double()
+        edge, other = adjacency(self.graph), nonedges(self.graph)
+        return torch.where(edge, 1.0 - self.p, 0.0) + torch.where(other, self.q, 0.0).double()
 
     @property
     def log_weight(self) -> Tensor:
@@ -98,18 +88,3 @@ def fine_integral(case: Case) -> Dense:
         mean, square = mean + 0.3 * rate * given, square + 0.3 * rate * y * given
         loop = loop + 0.3 * own * total.exp()
     return Dense(mean, square, loop)
-
-
-def found(attention: Attention, distribution: Distribution) -> Dense:
-    """The library's moments as dense matrices."""
-    graph, heads = attention.graph, attention.scores.heads
-    mean, variance = attention.mean(distribution), attention.variance(distribution)
-    eye = torch.eye(graph.num_nodes, dtype=attention.dtype)[:, None].expand(-1, heads, -1)
-
-    def dense(edges: Tensor, nonedges: Tensor) -> Tensor:
-        at = (graph.pattern.target, graph.pattern.source)
-        return nonedges.transpose(1, 2).index_put(at, edges, accumulate=True)
-
-    first = dense(mean.edges, mean.nonedges.apply(eye))
-    second = dense(variance.edges, variance.nonedges.apply(eye)) + first.square()
-    return Dense(first, second, mean.loop)

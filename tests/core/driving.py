@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -12,37 +11,16 @@ from torch import Tensor
 
 from rade import Correction, Graph, Rates, Variant
 from rade.distribution import Distribution
-from rade.graph.pairs import pattern_of_pairs
 from rade.nn.context import Context, Setting
-from rade.testing.oracle import pairs_of
+from rade.testing.oracle import AllViews, copies, view_of
 from rade.views import View
 from rade.wrapper.conversion import attach, convert
 
 
-@dataclass(frozen=True)
-class Given:
-    """A graph as a caller gives it: self-loops, repeated edges and any order of nodes are allowed."""
-
-    edge_index: Tensor
-    nodes: int
-    batch: Tensor
-
-    @property
-    def graph(self) -> Graph:
-        return Graph.from_edge_index(self.edge_index, self.nodes, self.batch)
-
-    def copies(self, count: int) -> Given:
-        """As one batch; what nodes and edges have is to be repeated."""
-        number = torch.arange(count)[:, None]
-        edges = (self.edge_index[:, None] + number * self.nodes).reshape(2, -1)
-        batch = (self.batch + number * (int(self.batch.max()) + 1)).flatten()
-        return Given(edges, self.nodes * count, batch)
-
-
-def given(edges: list[tuple[int, int]], nodes: int = 4, batch: list[int] | None = None, both: bool = True) -> Given:
-    """Edges (source, target), and by default their reverses."""
+def given(edges: list[tuple[int, int]], nodes: int = 4, batch: list[int] | None = None, both: bool = True) -> Graph:
+    """Edges (source, target), and by default their reverses; self-loops and repeated ones are allowed."""
     edges = [*edges, *((b, a) for a, b in edges if both and a != b)]
-    return Given(torch.tensor(edges).t(), nodes, torch.tensor(batch or [0] * nodes))
+    return Graph.from_edge_index(torch.tensor(edges).t(), nodes, None if batch is None else torch.tensor(batch))
 
 
 def on_views(layer: Any, rates: Rates, by: str = "moments", variant: str = "of", seed: int = 0) -> tuple[Any, Context]:
@@ -57,35 +35,22 @@ def on_views(layer: Any, rates: Rates, by: str = "moments", variant: str = "of",
 class AllDraws:
     """Every outcome of ``draws`` independent views of a graph, one in each copy of it."""
 
-    def __init__(self, base: Given, rates: Rates, draws: int) -> None:
-        self.graph, self.rates = base.graph, rates
-        self.pairs, self.is_edge = pairs_of(self.graph)
-        bits = ((torch.arange(2 ** len(self.is_edge))[:, None] >> torch.arange(len(self.is_edge))) & 1).bool()
-        rate = torch.tensor([rates.q, 1.0 - rates.p], dtype=torch.double)[self.is_edge.long()]
-        chance = torch.where(bits, rate, 1.0 - rate).prod(1)
-        bits, chance = bits[chance > 0], chance[chance > 0]
-        self.choices = torch.cartesian_prod(*[torch.arange(len(bits))] * draws).view(-1, draws)
-        self.bits, self.weight, self.count = bits, chance[self.choices].prod(1), len(self.choices)
-        self.given, self.drawn = base.copies(self.count), 0
+    def __init__(self, graph: Graph, rates: Rates, draws: int) -> None:
+        views = AllViews(Distribution(graph, rates))
+        self.choices = torch.cartesian_prod(*[torch.arange(views.count)] * draws).view(-1, draws)
+        self.dense, self.weight, self.count = views.dense, views.weight[self.choices].prod(1), len(self.choices)
+        self.copies, self.drawn = copies(graph, self.count), 0
 
     def __call__(self, context: Context, distribution: Distribution) -> View:
         """The next view of all copies, in the place of `Context.draw`."""
-        bits, n = self.bits[self.choices[:, self.drawn]], self.graph.num_nodes
         self.drawn += 1
-        dense = torch.zeros(self.count, n, n, dtype=torch.bool)
-        dense[:, self.pairs[0], self.pairs[1]] = bits
-        dense = dense if self.graph.directed else dense | dense.mT
-        pattern = distribution.graph.pattern
-        kept = dense[pattern.target // n, pattern.target % n, pattern.source % n]
-        copy_of, pair = bits[:, ~self.is_edge].nonzero().t()
-        target, source = self.pairs[:, ~self.is_edge][:, pair] + copy_of * n
-        return View(distribution, kept, pattern_of_pairs(target, source, n * self.count, self.graph.directed))
+        return view_of(distribution, self.dense[self.choices[:, self.drawn - 1]])
 
     def mean(self, monkeypatch: pytest.MonkeyPatch, layer: Any, context: Context, x: Tensor, *edges: Tensor) -> Tensor:
         """The mean output of a layer over all outcomes."""
         monkeypatch.setattr(Context, "draw", lambda context, distribution: self(context, distribution))
         repeated = [value.repeat(self.count, *[1] * (value.dim() - 1)) for value in (x, *edges)]
         # Copy by copy, as the edges are.
-        with torch.no_grad(), context.running(self.given.batch):
-            out = layer(repeated[0], self.given.edge_index, *repeated[1:])
+        with torch.no_grad(), context.running(self.copies.batch):
+            out = layer(repeated[0], self.copies.given, *repeated[1:])
         return torch.einsum("k,k...->...", self.weight, out.view(self.count, -1, out.shape[-1]))

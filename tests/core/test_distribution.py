@@ -1,4 +1,4 @@
-"""Rates, variants, corrections and views as values: what they refuse, how they compare, print and travel."""
+"""Rates, rules, variants, corrections and views as values: what they refuse, how they compare, print and travel."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pytest
 import torch
 
 import rade
-from rade import Correction, Rates, Variant, Views
+from rade import Constant, Correction, GradNorm, NoiseRatio, Rates, Variant, Views
 from rade.distribution import Trust
+from rade.moments import Attention
 from rade.testing.oracle import GRAPHS
 
 PATH = GRAPHS["path"]
@@ -30,18 +31,29 @@ REFUSED = {
     "sampling": (lambda: Views(sampling="all"), "sampling must be one of 'bernoulli', 'fixed', 'expected', got 'all'"),
     "shared": (lambda: Views(shared="yes"), "shared must be True or False, got 'yes'"),
     "directed": (lambda: Views(directed=1), "directed must be True or False, got 1"),
+    "falling slope": (lambda: Attention(PATH, *torch.zeros(2, 5, 1), slope=-0.2), "slope of LeakyReLU must be >= 0"),
+    "nu": (lambda: NoiseRatio(nu=0.0), "nu must be a finite positive number"),
+    "horizon": (lambda: NoiseRatio(horizon=1.0), "horizon must be a number of at least 4 steps"),
+    "max_p of NoiseRatio": (lambda: NoiseRatio(max_p=1.0), r"max_p must lie in \(0, 1\)"),
+    "p above max_p": (lambda: NoiseRatio(p=0.95), "must be at most max_p = 0.9, got 0.95"),
+    "p above max_p of GradNorm": (lambda: GradNorm(p=0.95, max_p=0.9), "must be at most max_p = 0.9, got 0.95"),
+    "max_p": (lambda: GradNorm(max_p=1.0), r"max_p must lie in \[0, 0.999999\]"),
+    "penalty": (lambda: GradNorm(penalty=-1.0), "penalty must be a finite number of at least 0"),
+    "lr": (lambda: GradNorm(lr=0.0), "lr must be a finite positive number, got 0.0; rade.Constant"),
+    "data_gradient": (lambda: GradNorm(data_gradient="mean"), "must be one of 'training', 'clean', got 'mean'"),
+    "constant p": (lambda: Constant(1.0), r"drop rate p must lie in \[0, 1\), got 1"),
+    "rho": (lambda: Constant(rho=-0.1), "rho = q/density must be a finite number of at least 0"),
+    "a rule without views": (
+        lambda: GradNorm().check_views(Views(sampling="expected")), "draws no views, so rates cannot adapt"
+    ),
     "trust": (lambda: Trust(spurious=2.0), "real edges must weigh at least as much as spurious ones.*got 1 and 2"),
     "trust of another graph": (lambda: Trust(edges=torch.ones(3)).check(PATH), "expected 8 values for edges, got"),
-}
+}  # fmt: skip
 VALUES: dict[str, tuple[Any, Any]] = {  # a value, and one that differs
-    "GradNorm": (rade.GradNorm(p=0.2, penalty=0.1), rade.GradNorm(p=0.2)),
-    "Constant": (rade.Constant(0.2, 0.1), rade.Constant(0.2)),
-    "NoiseRatio": (rade.NoiseRatio(nu=1.0), rade.NoiseRatio()),
+    "GradNorm": (GradNorm(p=0.2, penalty=0.1), GradNorm(p=0.2)),
     "Views": (Views(shared=True), Views()),
-    "Correction": (Correction(cap=2.0, by="pairs"), Correction()),
     "Readout": (rade.Readout(pool="sum"), rade.Readout()),
     "Expected": (rade.Expected(), rade.Expected(rates=Rates(0.1))),
-    "Ensemble": (rade.Ensemble(4), rade.Ensemble()),
     "Rates": (Rates(0.5, 0.001), Rates(0.5)),
 }
 

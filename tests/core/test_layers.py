@@ -25,7 +25,6 @@ from rade.testing import GRAPHS as NAMED
 from rade.testing.aggregators import normal
 from rade.testing.oracle import error
 from rade.views import View, draw
-from zoo import LAYERS, random_edges, seeded
 
 IN, OUT, DIM = 6, 4, 3
 ISOLATED = NAMED["isolated"]
@@ -129,6 +128,8 @@ CASES = [
     Case("SAGEConv", {"project": True}),
     Case("GraphConv"),
     Case("GraphConv", {"aggr": "mean", "bias": False}),
+    Case("SAGEConv", {"aggr": pyg.aggr.MeanAggregation()}),
+    Case("GraphConv", {"aggr": pyg.aggr.SumAggregation()}),
     Case("APPNP", {"K": 3, "alpha": 0.2}, ()),
     Case("APPNP", {"K": 2, "alpha": 0.1, "normalize": False}, ()),
     Case("APPNP", {"K": 1, "alpha": 0.1, "add_self_loops": False}, ()),
@@ -203,30 +204,24 @@ def test_layers_compute_what_pyg_computes(case, dtype, tolerance):
 
 
 @every_case
-def test_gradients_are_those_of_pyg(case):
-    ours, theirs = case.pair()
-    graph = NAMED["cycle-chord"]
-    x, other = (features(graph).requires_grad_() for _ in range(2))
-    values = case.of_edges(graph)
-    out, right = ours(*case.inputs(x), graph, *values), theirs(*case.inputs(other), graph.given, *values)
-    direction = normal(*out.shape, seed=3)
-    gradients = torch.autograd.grad((out.square() * direction).sum(), [x, *ours.parameters()], **UNUSED)
-    expected = torch.autograd.grad((right.square() * direction).sum(), [other, *theirs.parameters()], **UNUSED)
-    largest = torch.stack([gradient.abs().max() for gradient in expected])  # softmax lets some of them vanish
-    for found, wanted in zip(gradients, expected):
-        assert error(found, wanted, scale=largest) <= case.allowed
-
-
-@every_case
 def test_an_uncorrected_view_is_pyg_on_its_edges(case):
-    """variant="none" is the plain layer on the perturbed graph; additions have the mean of their graph."""
+    """variant="none" is the plain layer on the perturbed graph, with its gradients; additions have its mean value."""
     ours, theirs = case.pair()
     if case.options.get("fill_value") in ("mean", "add") and case.options["add_self_loops"]:
         return  # PyG fills loops by the edges of a view, RADE by those of the graph
     for graph in graphs_for(case):
-        view, x = drawn(graph), features(graph)
-        expected = copy.deepcopy(theirs)(*case.inputs(x), view.edge_index, *case.on_view(view))
-        assert error(ours(*case.inputs(x), over(view), *case.of_edges(graph)), expected) <= case.allowed
+        view, x = drawn(graph), features(graph).requires_grad_()
+        plain = copy.deepcopy(theirs)
+        expected = plain(*case.inputs(x), view.edge_index, *case.on_view(view))
+        out = ours(*case.inputs(x), over(view), *case.of_edges(graph))
+        assert error(out, expected) <= case.allowed
+        found, wanted = ((y * normal(*y.shape, seed=3)).sum() for y in (out, expected))
+        slopes = [
+            torch.autograd.grad(value, [x, *layer.parameters()], **UNUSED)
+            for value, layer in ((found, ours), (wanted, plain))
+        ]
+        largest = torch.stack([slope.abs().max() for slope in slopes[1]])  # softmax lets some of them vanish
+        assert all(error(*pair, scale=largest) <= case.allowed for pair in zip(*slopes))
 
 
 PLAIN = [case for case in CASES if case.value is None]
@@ -265,17 +260,6 @@ def test_features_that_are_mostly_zero_become_sparse_once_they_came_thrice(monke
     assert all(as_sparse(x * 2.0).layout == torch.strided for _ in range(5))
 
 
-@pytest.mark.parametrize("name", ["GCNConv", "SGConv", "GINConv", "SAGEConv", "GraphConv"])
-def test_layers_compute_the_same_on_features_found_to_be_sparse(name, monkeypatch):
-    monkeypatch.setattr("rade.nn.linear.MANY", 1)
-    graph, x = Graph.from_edge_index(random_edges(30, 60), 30), torch.eye(30, 40)
-    layer = rade.convert(seeded(lambda: LAYERS[name](40, 5)))
-    outputs = [layer(x, graph) for _ in range(5)]
-    gradients = [torch.autograd.grad(out.square().sum(), list(layer.parameters())) for out in outputs]
-    assert all(error(out, outputs[0]) < 1e-5 for out in outputs)
-    assert all(error(*pair) < 1e-5 for pair in zip(gradients[0], gradients[-1]))
-
-
 NOT_LINEAR = ("GatedGraphConv", "beta=True", "normalize=True", "num_stacks=2", "GINConv")
 LINEAR = [case for case in PLAIN if not any(word in str(case) for word in NOT_LINEAR) and str(case) != "ChebConv-K=1"]
 
@@ -295,20 +279,3 @@ def test_the_map_that_follows_the_last_sum_is_its_derivative(case):
         matrix = last.after(head)
         expected = torch.einsum("nc,hcf->nhf", direction, matrix) if matrix.dim() == 3 else direction @ matrix
         assert error(slope, expected) <= 1e-10
-
-
-@pytest.mark.parametrize(
-    ("case", "words"),
-    [
-        (Case("GatedGraphConv", {"num_layers": 1}, (IN,)), r"gated unit of GatedGraphConv.*rade.NoiseRatio\(\)"),
-        (Case("TransformerConv", {"beta": True}), r"gate of TransformerConv\(beta=True\)"),
-    ],
-    ids=["gated unit", "gate"],
-)
-def test_what_has_no_linear_part_is_told(case, words):
-    layer, context = on_views(case.pair()[1], Rates(0.3, 0.2))
-    trace = Trace()
-    with context.using(trace=trace), context.running():
-        layer(features(ISOLATED), ISOLATED.edge_index)
-    with pytest.raises(ValueError, match=words):
-        trace.last.after(None)

@@ -13,13 +13,12 @@ from torch_geometric.data import Batch, HeteroData
 
 import rade
 from rade.distribution import Distribution
-from rade.graph.pairs import pattern_of_pairs
 from rade.nn.context import Context
-from rade.nn.relations import Between, reverses
+from rade.nn.relations import Between
 from rade.testing.aggregators import normal
-from rade.testing.oracle import error, pairs_of
+from rade.testing.oracle import error, pairs_of, view_of
 from rade.views import View
-from zoo import seeded
+from zoo import seeded, wrapped
 
 IN, OUT = 3, 2
 TO, BACK, SAME, SAME_BACK = ("a", "to", "b"), ("b", "rev_to", "a"), ("a", "with", "a"), ("a", "rev_with", "a")
@@ -34,6 +33,8 @@ def every_outcome(run: Callable[[Flip], Tensor]) -> Tensor:
 
         def flip(chance: float) -> bool:
             nonlocal weight, flipped
+            if chance == 0.0:
+                return False
             if flipped == len(outcome):
                 outcome.append(False)
             weight *= chance if outcome[flipped] else 1.0 - chance
@@ -54,100 +55,63 @@ def flipping(patch: Any, flip: Flip) -> None:
     def draw(context: Context, distribution: Distribution) -> View:
         graph, rates = distribution.graph, distribution.rates
         (target, source), is_edge = pairs_of(graph)
-        there = [flip(1.0 - rates.p if edge else rates.q) if edge or rates.q else False for edge in is_edge.tolist()]
-        dense = torch.zeros(graph.num_nodes, graph.num_nodes, dtype=torch.bool)
-        dense[target, source] = torch.tensor(there)
-        dense = dense if graph.directed else dense | dense.mT
-        added = torch.tensor(there) & ~is_edge
-        pattern = pattern_of_pairs(target[added], source[added], graph.num_nodes, graph.directed)
-        return View(distribution, dense[graph.pattern.target, graph.pattern.source], pattern)
+        dense = torch.zeros(1, graph.num_nodes, graph.num_nodes, dtype=torch.bool)
+        dense[0, target, source] = torch.tensor([flip(1.0 - rates.p if edge else rates.q) for edge in is_edge.tolist()])
+        return view_of(distribution, dense if graph.directed else dense | dense.mT)
 
     def between(edge_index: Tensor, sources: int, targets: int, rates: Any, *_: Any) -> Between:
         pairs, pair = torch.unique(edge_index[1] * sources + edge_index[0], return_inverse=True)
         q = rates[1] * len(pairs) / (sources * targets)
-        others = [k for k in range(sources * targets) if k not in pairs.tolist()] if q else []
         kept = torch.tensor([flip(1.0 - rates[0]) for _ in pairs])
-        extra = torch.tensor([k for k in others if flip(q)], dtype=torch.long)
-        return Between(sources, targets, pairs, pair, kept, extra)
+        extra = [k for k in range(sources * targets) if k not in pairs.tolist() and flip(q)]
+        return Between(sources, targets, pairs, pair, kept, torch.tensor(extra, dtype=torch.long))
 
     patch.setattr(Context, "draw", draw)
     patch.setattr(Between, "draw", staticmethod(between))
-
-
-def exact(patch: Any, net: Any, p: float, rho: float, *args: Any, batch: Tensor | None = None, **options: Any) -> None:
-    """The mean over all pairs of views is the plain model."""
-    net = net.double()
-    with torch.no_grad():
-        clean = flat(net.eval()(*args))
-        model = rade.RADE(net, rule=rade.Constant(p, rho), **options).train()
-        assert all(conv.against_moments() for conv in model.modules() if isinstance(conv, rade.nn.CorrectedConv))
-
-        def run(flip: Flip) -> Tensor:
-            flipping(patch, flip)
-            with model._context.running(batch):
-                return flat(model(*args))
-
-        assert error(every_outcome(run), clean) <= 1e-6
 
 
 def flat(output: Any) -> Tensor:
     return torch.cat([value.flatten() for value in output.values()]) if isinstance(output, dict) else output.flatten()
 
 
+def hetero(*relations: Any, aggr: str = "max", size: Any = (IN, IN)) -> Any:
+    return seeded(lambda: pyg.HeteroConv({relation: pyg.SAGEConv(size, IN, aggr=aggr) for relation in relations}))
+
+
 CHAIN, KINDS = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]), torch.tensor([0, 0, 1, 1, 0, 0])
 TWO_GRAPHS = torch.tensor([[0, 1, 2, 3, 1, 0], [1, 0, 3, 2, 0, 1]]), torch.tensor([0, 0, 1, 1, 1, 1])
-RGCN = {
-    "RGCNConv": lambda: pyg.RGCNConv(IN, OUT, 2),
-    "RGCNConv-max": lambda: pyg.RGCNConv(IN, OUT, 2, aggr="max"),
-    "FastRGCNConv": lambda: pyg.FastRGCNConv(IN, OUT, 2),
-}
+WITH_REVERSE = torch.tensor([[0, 1, 1, 2], [1, 0, 3, 1]]), torch.arange(4) % 2
+X, NODES = normal(4, IN), {"a": normal(2, IN), "b": normal(2, IN, seed=1)}
+FEW = {"a": NODES["a"][:1], "b": NODES["b"]}
+TWO_WAYS = {TO: torch.tensor([[0, 1], [0, 0]]), BACK: torch.tensor([[0, 1], [0, 1]])}
+ONE_PAIR = {TO: torch.tensor([[0], [1]]), BACK: torch.tensor([[1], [0]])}
+# The model, p and ρ, its arguments, options, and the batch vector.
+EXACT: dict[str, tuple[Any, tuple[float, float], tuple[Any, ...], dict[str, Any], list[int] | None]] = {
+    "RGCN": (lambda: pyg.RGCNConv(IN, OUT, 2), (0.4, 0.0), (X, CHAIN, KINDS), {}, None),
+    "RGCN-max": (lambda: pyg.RGCNConv(IN, OUT, 2, aggr="max"), (0.3, 0.5), (X, *TWO_GRAPHS), {}, [0, 0, 1, 1]),
+    "FastRGCN": (lambda: pyg.FastRGCNConv(IN, OUT, 2), (0.4, 0.0), (X, CHAIN, KINDS), {}, None),
+    "RGCN with a reverse": (
+        lambda: pyg.RGCNConv(IN, OUT, 2), (0.4, 0.0), (X, *WITH_REVERSE), {"views": rade.Views(reverse={0: 1})}, None
+    ),
+    "drops": (lambda: hetero(TO, BACK), (0.3, 0.0), (NODES, TWO_WAYS), {"views": rade.Views(reverse={})}, None),
+    "additions with a reverse": (lambda: hetero(TO, BACK), (0.3, 0.4), (FEW, ONE_PAIR), {}, None),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", RGCN)
-def test_rgcn_over_all_pairs_of_views(monkeypatch, name):
-    """Of a chain with two kinds of edges, which drop; of two graphs, to which both are added, too."""
-    exact(monkeypatch, seeded(RGCN[name]), 0.4, 0.0, normal(4, IN), CHAIN, KINDS)
-    if name == "RGCNConv-max":
-        batch = torch.tensor([0, 0, 1, 1])
-        exact(monkeypatch, seeded(RGCN[name]), 0.3, 0.5, normal(4, IN), *TWO_GRAPHS, batch=batch)
-
-
-def test_rgcn_with_a_reverse_over_all_pairs_of_views(monkeypatch):
-    edges, views = torch.tensor([[0, 1, 1, 2], [1, 0, 3, 1]]), rade.Views(reverse={0: 1})
-    exact(monkeypatch, seeded(RGCN["RGCNConv"]), 0.4, 0.0, normal(4, IN), edges, torch.arange(4) % 2, views=views)
-
-
-HETERO = {TO: torch.tensor([[0, 1, 1], [0, 0, 1]]), BACK: torch.tensor([[0, 1, 0], [0, 1, 1]])}
-NODES = {"a": normal(2, IN), "b": normal(2, IN, seed=1)}
-
-
-def hetero(*relations: Any, build: Any = lambda: pyg.SAGEConv((IN, IN), OUT, aggr="max")) -> Any:
-    return seeded(lambda: pyg.HeteroConv({relation: build() for relation in relations}))
-
-
-def test_hetero_conv_over_all_pairs_of_views(monkeypatch):
-    """Four nodes of two kinds and two edges, where each relation flips coins of its own."""
-    edges = {name: index[:, :2] for name, index in HETERO.items()}
-    exact(monkeypatch, hetero(TO, BACK), 0.3, 0.0, NODES, edges, views=rade.Views(reverse={}))
-
-
-def test_hetero_conv_with_additions_over_all_pairs_of_views(monkeypatch):
-    """What the reverse draws for itself is of no account, where both hold the same pairs."""
-    draw = Between.draw
-    net = hetero(TO, BACK).double()
-    clean, model = flat(net.eval()(NODES, HETERO)), rade.RADE(net, rule=rade.Constant(0.3, 0.4)).train()
-
-    def run(flip: Flip) -> Tensor:
-        flipping(monkeypatch, flip)
-        coins = Between.draw
-
-        def first_alone(edge_index: Tensor, *rest: Any) -> Between:
-            return coins(edge_index, *rest) if edge_index is HETERO[TO] else draw(edge_index, *rest)
-
-        monkeypatch.setattr(Between, "draw", staticmethod(first_alone))
-        return flat(model(NODES, HETERO))
-
+@pytest.mark.parametrize("name", EXACT)
+def test_the_mean_over_all_pairs_of_views_is_the_plain_model(monkeypatch, name):
+    build, rates, args, options, batch = EXACT[name]
+    net = seeded(build).double()
     with torch.no_grad():
+        clean = flat(net.eval()(*args))
+        model = rade.RADE(net, rule=rade.Constant(*rates), **options).train()
+        assert all(conv.against_moments() for conv in model.modules() if isinstance(conv, rade.nn.CorrectedConv))
+
+        def run(flip: Flip) -> Tensor:
+            flipping(monkeypatch, flip)
+            with model._context.running(None if batch is None else torch.tensor(batch)):
+                return flat(model(*args))
+
         assert error(every_outcome(run), clean) <= 1e-6
 
 
@@ -155,8 +119,7 @@ def test_hetero_conv_with_additions_over_all_pairs_of_views(monkeypatch):
 
 
 def random_pairs(sources: int, targets: int, count: int = 60) -> Tensor:
-    generator = torch.Generator().manual_seed(0)
-    pair = torch.randperm(sources * targets, generator=generator)[:count]
+    pair = torch.randperm(sources * targets, generator=torch.Generator().manual_seed(0))[:count]
     return torch.stack([pair % sources, pair // sources])
 
 
@@ -167,16 +130,32 @@ def shuffled(edge_index: Tensor) -> Tensor:
 MANY = {"a": normal(20, IN).float(), "b": normal(15, IN, seed=1).float()}
 INDEX = {TO: random_pairs(20, 15), SAME: random_pairs(20, 20)}
 INDEX |= {BACK: shuffled(INDEX[TO]), SAME_BACK: shuffled(INDEX[SAME])}
+BOTH = {TO: INDEX[TO], BACK: INDEX[BACK]}
 
 
-def drawn_by(model: Any, *args: Any) -> dict[Any, list[Tensor]]:
-    """The pairs [n, m] of each view, by relation or by the layer's path, in order."""
-    seen: dict[Any, list[Tensor]] = {}
+class Stacked(torch.nn.Module):
+    """Two layers; `to_hetero` makes one of each relation of them."""
+
+    def __init__(self, first: torch.nn.Module, second: torch.nn.Module) -> None:
+        super().__init__()
+        self.first, self.second = first, second
+
+    def forward(self, x: Any, edge_index: Any) -> Any:
+        return self.second(self.first(x, edge_index), edge_index)
+
+
+def drawing(net: torch.nn.Module, *rates: float, **views: Any) -> rade.RADE:
+    return wrapped(net, rule=rade.Constant(*rates or (0.5, 0.9)), views=rade.Views(**views)).train()
+
+
+def drawn_by(model: rade.RADE, *args: Any) -> dict[str, list[Tensor]]:
+    """The pairs [n, m] of each view, by the layer's path, in order."""
+    seen: dict[str, list[Tensor]] = {}
     names = {module: name for name, module in model.wrapped.named_modules()}
     with model._context.running() as present:
-        model.train()(*args)
+        model(*args)
     for (layer, *_), (_, view) in present.between.items():
-        dense = torch.zeros(view.targets, view.sources, dtype=torch.bool).view(-1)
+        dense = torch.zeros(view.targets * view.sources, dtype=torch.bool)
         dense[view.pairs[view.kept]] = True
         dense[view.extra] = True
         seen.setdefault(names[layer], []).append(dense.view(view.targets, view.sources))
@@ -187,58 +166,32 @@ def drawn_by(model: Any, *args: Any) -> dict[Any, list[Tensor]]:
     return seen
 
 
-def fixed() -> torch.Generator:
-    return torch.Generator().manual_seed(0)
-
-
-class Net(torch.nn.Module):
-    """A layer that `to_hetero` makes one of each relation of."""
-
-    def __init__(self, build: Any) -> None:
-        super().__init__()
-        self.first, self.second = build(), build()
-
-    def forward(self, x: Any, edge_index: Any) -> Any:
-        return self.second(self.first(x, edge_index), edge_index)
-
-
 @pytest.mark.parametrize("aggr", ["mean", "max"], ids=["moments", "pairs"])
 @pytest.mark.parametrize("how", ["HeteroConv", "to_hetero"])
-def test_views_of_reverses_are_transposes(how, aggr):
+@pytest.mark.parametrize("reverse", ["rev_", {"rev_to": "to", SAME: SAME_BACK}], ids=["by prefix", "by name"])
+def test_views_of_reverses_are_transposes(how, aggr, reverse):
     """Drops and additions; in every layer anew, and for a relation between nodes of one kind by moments, too."""
-
-    def build() -> Any:
-        return pyg.SAGEConv((-1, -1) if how == "to_hetero" else (IN, IN), IN, aggr=aggr)
-
     if how == "HeteroConv":
-        net = torch.nn.ModuleList([hetero(*INDEX, build=build) for _ in range(2)])
-        net.forward = lambda x, edges: net[1](net[0](x, edges), edges)
+        net, path = Stacked(*(hetero(*INDEX, aggr=aggr) for _ in range(2))), "{}.convs.<{}___{}___{}>"
     else:
-        net = pyg.to_hetero(Net(build), (["a", "b"], list(INDEX)))
+        build = lambda: pyg.SAGEConv((-1, -1), IN, aggr=aggr)  # noqa: E731
+        net, path = pyg.to_hetero(Stacked(build(), build()), (["a", "b"], list(INDEX))), "{}.{}__{}__{}"
         net(MANY, INDEX)
-    seen = drawn_by(rade.RADE(net, rule=rade.Constant(0.5, 0.9), generator=fixed()), MANY, INDEX)
+    seen = drawn_by(drawing(net, reverse=reverse), MANY, INDEX)
+    first, second = ({name: seen[path.format(at, *name)] for name in INDEX} for at in ("first", "second"))
     assert len(seen) == 2 * len(INDEX)
-    for path, views in seen.items():
-        assert not torch.equal(views[0], views[-1]) or len(views) == 1
-        if "rev_" not in path:
-            ends = "___" if how == "HeteroConv" else "__"
-            head, tail = path.rsplit(".", 1)
-            source, name, target = tail.strip("<>").split(ends)
-            back = ends.join([target, f"rev_{name}", source])
-            other = seen[f"{head}.<{back}>" if how == "HeteroConv" else f"{head}.{back}"]
-            assert all(torch.equal(one, two.T) for one, two in zip(views, other, strict=True))
-    first, second = ([view for path, views in seen.items() if number in path for view in views] for number in
-                     (("0.", "1.") if how == "HeteroConv" else ("first", "second")))  # fmt: skip
-    assert not any(torch.equal(one, two) for one, two in zip(first, second, strict=True))
+    for name, back in ((TO, BACK), (SAME, SAME_BACK)):
+        assert len(first[name]) == 1 or not torch.equal(*first[name])
+        assert not any(torch.equal(one, other) for one, other in zip(first[name], second[name], strict=True))
+        for views in (first, second):
+            assert all(torch.equal(one, other.T) for one, other in zip(views[name], views[back], strict=True))
 
 
 @pytest.mark.parametrize("kind", [pyg.HANConv, pyg.HGTConv])
 def test_layers_that_take_all_relations_at_once(kind):
     """In two layers, each with views of its own. HGT's are without additions, since it has attributes for each edge."""
-    build = lambda: torch.nn.ModuleList([kind(width, 4, (["a", "b"], [TO, BACK])) for width in (IN, 4)])  # noqa: E731
-    net, edges = seeded(build), {TO: INDEX[TO], BACK: INDEX[BACK]}
-    net.forward = lambda x, edges: net[1](net[0](x, edges), edges)
-    seen = drawn_by(rade.RADE(net, rule=rade.Constant(0.5, 0.9), generator=fixed()), MANY, edges)
+    net = seeded(lambda: Stacked(*(kind(width, 4, (["a", "b"], [TO, BACK])) for width in (IN, 4))))
+    seen = drawn_by(drawing(net), MANY, BOTH)
     assert not any(torch.equal(one, two) for one, two in zip(*seen.values()))
     for views in seen.values():
         to, back = ([view for view in views if view.shape == shape] for shape in ((15, 20), (20, 15)))
@@ -250,25 +203,28 @@ def test_numbered_relations(monkeypatch):
     """RGCN's kinds of edges; the second is the first one backwards."""
     edges = torch.cat([INDEX[SAME], INDEX[SAME_BACK]], 1)
     kinds = torch.arange(120) // 60
-    model = rade.RADE(
-        seeded(lambda: pyg.RGCNConv(IN, OUT, 2)),
-        rule=rade.Constant(0.5, 0.9),
-        generator=fixed(),
-        views=rade.Views(reverse={1: 0}),
-    )
+    model = drawing(seeded(lambda: pyg.RGCNConv(IN, OUT, 2)), reverse={1: 0})
     seen: list[Tensor] = []
     plain = pyg.RGCNConv.propagate
     monkeypatch.setattr(pyg.RGCNConv, "propagate", lambda self, e, **kw: seen.append(e) or plain(self, e, **kw))
-    model.train()(MANY["a"], edges, kinds)
+    model(MANY["a"], edges, kinds)
     pairs = [{tuple(pair) for pair in e.T.tolist()} for e in seen]
     assert any(len(one) != 60 for one in pairs)
     assert all(any({(b, a) for a, b in one} == other for other in pairs) for one in pairs)
 
 
+def test_the_same_relations_with_other_boundaries_are_other_graphs():
+    model = drawing(seeded(lambda: pyg.RGCNConv(IN, OUT, 2)))
+    for batch in (None, torch.tensor([0, 0, 1, 1])):
+        with model._context.running(batch) as present:
+            model(X.float(), *TWO_GRAPHS)
+    assert {view.graph.num_graphs for view in present.views.values()} == {2}
+
+
 def test_sampled_relations_share_what_both_have():
     """A loader leaves out some edges of one relation: common pairs are dropped together, additions are its own."""
     edges = {TO: INDEX[TO], BACK: INDEX[BACK][:, :40]}
-    seen = drawn_by(rade.RADE(hetero(TO, BACK), rule=rade.Constant(0.5, 0.9), generator=fixed()), MANY, edges)
+    seen = drawn_by(drawing(hetero(TO, BACK)), MANY, edges)
     (one, *_), (other, *_) = (next(views for path, views in seen.items() if name in path) for name in ("___to", "rev_"))
     source, target = edges[BACK]
     assert torch.equal(other[target, source], one.T[target, source])
@@ -299,7 +255,7 @@ def test_graphs_of_a_batch_stay_apart(kind):
     one["a"].x, one["b"].x = MANY["a"], MANY["b"]
     data = Batch.from_data_list([one] * 5)
     args = (data,) if kind is Whole else (data.x_dict, data.edge_index_dict, data.batch_dict)
-    model = rade.RADE(kind(), rule=rade.Constant(0.0, 0.5), generator=fixed()).train()
+    model = drawing(kind(), 0.0, 0.5)
     model(*args)
     found = [view for _, view in model._context.reached.between.values()]
     assert len(found) == 4
@@ -310,30 +266,10 @@ def test_graphs_of_a_batch_stay_apart(kind):
 
 
 def test_a_shared_view_is_that_of_all_layers():
-    net = torch.nn.ModuleList(
-        [hetero(TO, BACK, build=lambda: pyg.SAGEConv((IN, IN), IN, aggr="max")) for _ in range(2)]
-    )
-    net.forward = lambda x, edges: net[1](net[0](x, edges), edges)
-    model = rade.RADE(net, rule=rade.Constant(0.5, 0.9), generator=fixed(), views=rade.Views(shared=True))
+    model = drawing(Stacked(hetero(TO, BACK), hetero(TO, BACK)), shared=True)
     with model._context.running() as present:
-        model.train()(MANY, {TO: INDEX[TO], BACK: INDEX[BACK]})
+        model(MANY, BOTH)
     assert len(present.between) == 4  # two relations, and a pair of views of each
-
-
-@pytest.mark.parametrize(
-    ("reverse", "found"),
-    [
-        ("rev_", {TO: BACK}),
-        ({"to": "rev_to"}, {TO: BACK}),
-        ({TO: BACK}, {TO: BACK}),
-        ({BACK: TO}, {TO: BACK}),
-        ({}, {}),
-    ],
-)
-def test_how_reverses_are_named(reverse, found):
-    both = found | {back: name for name, back in found.items()}
-    assert reverses(rade.Views(reverse=reverse).reverse, (TO, BACK, ("b", "to", "b"))) == both
-    assert hash(rade.Views(reverse=reverse)) is not None
 
 
 def test_attributes_of_a_layer_may_be_called_like_those_of_pyg():
@@ -344,21 +280,27 @@ def test_attributes_of_a_layer_may_be_called_like_those_of_pyg():
             assert not rade.RADE(net).wrapped._reverses
 
 
-def test_a_wrong_name_is_one_sentence_and_leaves_the_model_alone():
-    net = hetero(TO, BACK)
-    with pytest.raises(ValueError, match=r"names the relation 'back', which no layer.*\('a', 'to', 'b'\), \('b', "):
-        rade.RADE(net, views=rade.Views(reverse={"to": "back"}))
-    assert type(net.convs[TO]) is pyg.SAGEConv
-    with pytest.raises(
-        ValueError, match=r"names the relation 3, which no layer of the model has; its relations are 0, 1"
-    ):
-        rade.RADE(pyg.RGCNConv(IN, OUT, 2), views=rade.Views(reverse={0: 3}))
-    with pytest.raises(ValueError, match=r"are each other's reverse, but they do not join the same kinds of nodes"):
-        rade.RADE(hetero(TO, SAME), views=rade.Views(reverse={"to": "with"}))
-    with pytest.raises(ValueError, match=r"its relations are none that has a name"):
-        rade.RADE(pyg.GCN(IN, 4, 2, OUT), views=rade.Views(reverse={"to": "back"}))
-    with pytest.raises(ValueError, match=r"reverse must be a dict from relations to their reverses, got None"):
-        rade.Views(reverse=None)
+WRONG: dict[str, tuple[Any, Any, str]] = {
+    "unknown": (
+        lambda: hetero(TO, BACK),
+        {"to": "back"},
+        r"the relation 'back', which no layer.*\('a', 'to', 'b'\)",
+    ),
+    "number": (lambda: pyg.RGCNConv(IN, OUT, 2), {0: 3}, r"the relation 3, which no layer.*its relations are 0, 1"),
+    "other ends": (lambda: hetero(TO, SAME), {"to": "with"}, "but they do not join the same kinds of nodes"),
+    "no relations": (lambda: pyg.GCN(IN, 4, 2, OUT), {"to": "back"}, "its relations are none that has a name"),
+    "no names": (lambda: pyg.GCNConv(IN, OUT), None, "must be a dict from relations to their reverses, got None"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_name_is_one_sentence_and_leaves_the_model_alone(name):
+    build, reverse, words = WRONG[name]
+    net = build()
+    classes = [type(module) for module in net.modules()]
+    with pytest.raises(ValueError, match=words):
+        rade.RADE(net, views=rade.Views(reverse=reverse))
+    assert [type(module) for module in net.modules()] == classes
 
 
 def test_additions_stay_within_the_graphs_of_a_batch():

@@ -2,7 +2,6 @@
 
 import socket
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,11 +14,11 @@ WITHHELD = {"flickr": "Flickr/raw/feats.npy", "ogbn-arxiv": "ogbn_arxiv/raw/node
 
 
 @pytest.fixture(autouse=True)
-def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_network(monkeypatch):
     """A test that forgets download=False or its stub fails here, before any host is asked for."""
     look_up = socket.getaddrinfo
 
-    def local_only(host: Any, *arguments: Any, **options: Any) -> Any:
+    def local_only(host, *arguments, **options):
         if host not in (None, "localhost", "127.0.0.1", "::1"):
             raise OSError(f"tests must not use the network, but asked for {host}")
         return look_up(host, *arguments, **options)
@@ -28,14 +27,14 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def mirror() -> Path:
+def mirror():
     if not MIRROR.is_dir():
         pytest.skip("the data mirror ../shared/data is absent")
     return MIRROR
 
 
 @pytest.fixture(scope="session")
-def gaps(mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def gaps(mirror, tmp_path_factory):
     """Links to the mirror but for two withheld files: what is missing is known, whatever the mirror holds."""
     place = tmp_path_factory.mktemp("mirror")
     for path in {file.path for entry in catalogue().values() for file in raw_files(entry.name)}:
@@ -46,7 +45,7 @@ def gaps(mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def root(gaps: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(gaps, tmp_path_factory):
     """Imported once per session; tests that change files make a folder of their own."""
     place = tmp_path_factory.mktemp("data")
     import_mirror(gaps, place)

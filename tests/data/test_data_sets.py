@@ -2,7 +2,6 @@
 
 import gzip
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,13 +20,14 @@ from rade.data.tensors import clean_edges, one_graph, row_normalised
 COMPLETE = [name for name, entry in catalogue().items() if not entry.embedded and name not in ("flickr", "ogbn-arxiv")]
 
 
-def load(name: str, root: Path) -> rade.data.Dataset:
-    return rade.data.load(name, root, download=False)
+@pytest.fixture
+def load(root):
+    return lambda name, place=root: rade.data.load(name, place, download=False)
 
 
 @pytest.mark.parametrize("name", COMPLETE)
-def test_edges_are_simple_sorted_and_counted_and_parts_do_not_meet(name: str, root: Path):
-    dataset, entry = load(name, root), rade.data.resolve(name)
+def test_edges_are_simple_sorted_and_counted_and_parts_do_not_meet(name, load):
+    dataset, entry = load(name), rade.data.resolve(name)
     data = dataset.graphs[0] if dataset.level == "node" else dataset.graphs.batch(torch.arange(len(dataset.graphs)))
     nodes = torch.tensor([data.num_nodes]) if dataset.level == "node" else data.ptr.diff()
     assert dataset.density == pytest.approx(2 * entry.edges / float((nodes * (nodes - 1)).double().sum()), rel=1e-6)
@@ -39,34 +39,36 @@ def test_edges_are_simple_sorted_and_counted_and_parts_do_not_meet(name: str, ro
     assert torch.cat([split.train, split.test]).unique().numel() == split.train.numel() + split.test.numel()
 
 
-@pytest.mark.parametrize("name", ["cora", "citeseer", "pubmed"])
-def test_planetoid_agrees_with_pygs_own_class(name: str, root: Path):
-    ours, theirs = load(name, root), Planetoid(str(root), rade.data.resolve(name).folder)[0]
-    data = ours.graphs[0]
-    assert torch.equal(data.x.to_dense(), theirs.x)
-    assert torch.equal(data.y, theirs.y)
-    assert torch.equal(data.edge_index, theirs.edge_index.flip(0))  # theirs are sorted by target
-    for part, index in vars(ours.split(run=3)).items():
+def test_nodes_agree_with_pygs_own_classes(load, root):
+    """One set of each format: features, labels, edges and the public splits."""
+    cora, theirs = load("cora"), Planetoid(str(root), "Cora")[0]
+    assert torch.equal(cora.graphs[0].x.to_dense(), theirs.x)
+    assert torch.equal(cora.graphs[0].y, theirs.y)
+    assert torch.equal(cora.graphs[0].edge_index, theirs.edge_index.flip(0))  # theirs are sorted by target
+    for part, index in vars(cora.split(run=3)).items():
         assert torch.equal(index, theirs[f"{part}_mask"].nonzero().squeeze(1))
-
-
-def test_computer_and_tolokers_agree_with_pygs_own_classes(root: Path):
-    data, theirs = load("computer", root).graphs[0], Amazon(str(root), "Computers", transform=NormalizeFeatures())[0]
+    data, theirs = load("computer").graphs[0], Amazon(str(root), "Computers", transform=NormalizeFeatures())[0]
     assert torch.equal(data.edge_index, theirs.edge_index)
     assert torch.equal(data.y, theirs.y)
     assert torch.allclose(data.x, theirs.x, atol=1e-7)
-    ours, theirs = load("tolokers", root), HeterophilousGraphDataset(str(root), "Tolokers")[0]
-    data = ours.graphs[0]
-    assert torch.equal(data.x.to_dense(), theirs.x)
-    assert torch.equal(data.edge_index, theirs.edge_index)
-    assert torch.equal(data.y[:, 0].long(), theirs.y)
-    for part, index in vars(ours.split(run=13)).items():
+    tolokers, theirs = load("tolokers"), HeterophilousGraphDataset(str(root), "Tolokers")[0]
+    assert torch.equal(tolokers.graphs[0].x.to_dense(), theirs.x)
+    assert torch.equal(tolokers.graphs[0].edge_index, theirs.edge_index)
+    assert torch.equal(tolokers.graphs[0].y[:, 0].long(), theirs.y)
+    for part, index in vars(tolokers.split(run=13)).items():
         assert torch.equal(index, theirs[f"{part}_mask"][:, 3].nonzero().squeeze(1))
 
 
-@pytest.mark.parametrize("name", ["mutag", "imdb-b", "nci1"])
-def test_tu_agrees_with_pygs_own_class_and_has_stratified_folds(name: str, root: Path):
-    dataset, theirs = load(name, root), TUDataset(str(root), rade.data.resolve(name).folder)
+def test_the_isolated_nodes_of_citeseer_are_where_pyg_has_them(load, root):
+    """Its test indices have gaps."""
+    data, theirs = load("citeseer").graphs[0], Planetoid(str(root), "CiteSeer")[0]
+    assert torch.equal(data.x.to_dense(), theirs.x)
+    assert torch.equal(data.y, theirs.y)
+
+
+@pytest.mark.parametrize("name", ["mutag", "imdb-b"])
+def test_tu_agrees_with_pygs_own_class_and_has_stratified_folds(name, load, root):
+    dataset, theirs = load(name), TUDataset(str(root), rade.data.resolve(name).folder)
     for index in range(0, len(theirs), 37):
         mine, other = dataset.graphs[index], theirs[index]
         assert torch.equal(mine.edge_index, other.edge_index)
@@ -83,11 +85,10 @@ def test_tu_agrees_with_pygs_own_class_and_has_stratified_folds(name: str, root:
         assert torch.equal(degree.unique()[whole.x.argmax(dim=1)], degree)
 
 
-def test_rows_of_cs_sum_to_one_and_random_splits_are_new_in_each_run(root: Path):
-    dataset = load("cs", root)
+def test_rows_of_cs_sum_to_one_and_random_splits_are_new_in_each_run(load):
+    dataset = load("cs")
     x = dataset.graphs[0].x
     sums = torch.mv(x, torch.ones(x.size(1)))
-    assert x.layout is torch.sparse_csr
     assert torch.allclose(sums[sums > 0], torch.ones(()), atol=1e-5)
     first, second = dataset.split(0, seed=5), dataset.split(1, seed=5)
     assert not torch.equal(first.train, second.train)
@@ -95,8 +96,8 @@ def test_rows_of_cs_sum_to_one_and_random_splits_are_new_in_each_run(root: Path)
     assert torch.equal(torch.cat(list(vars(first).values())).sort().values, torch.arange(x.size(0)))
 
 
-def test_molecules_have_categorical_atoms_and_pygs_collation(root: Path):
-    dataset = load("ogbg-molhiv", root)
+def test_molecules_have_categorical_atoms_and_pygs_collation(load):
+    dataset = load("ogbg-molhiv")
     first, index = dataset.graphs[0], torch.tensor([5, 0, 187, 5])
     assert first.x[0].tolist() == [5, 0, 4, 5, 3, 0, 2, 0, 0]
     assert (first.x.dtype, first.y.dtype, first.y.shape) == (torch.long, torch.float, (1, 1))
@@ -110,22 +111,19 @@ def test_molecules_have_categorical_atoms_and_pygs_collation(root: Path):
     assert dataset.provenance.files["ogbg_molhiv/raw/edge.csv.gz"].startswith("d279b2d408f5")
 
 
-def test_flickr_with_made_up_features(root: Path, tmp_path: Path):
+def test_flickr_with_made_up_features(load, root, tmp_path):
     shutil.copytree(root / "Flickr", tmp_path / "Flickr")
     features = np.maximum(np.random.default_rng(0).integers(-2, 3, (89250, 500), dtype=np.int8), 0).astype(np.float32)
-    wrong = {r"\(1, 89250, \d+, 500\), its file has \(1, 89250, \d+, 9\)": features[:, :9]}
-    wrong[r"Flickr/raw/feats.npy cannot be read \(.*Python objects"] = np.array([{"not": "numbers"}], dtype=object)
-    for sentence, values in wrong.items():
-        np.save(tmp_path / "Flickr" / "raw" / "feats.npy", values)
-        with pytest.raises(rade.data.DataError, match=sentence):
-            load("flickr", tmp_path)
+    np.save(tmp_path / "Flickr" / "raw" / "feats.npy", np.array([{"not": "numbers"}], dtype=object))
+    with pytest.raises(rade.data.DataError, match=r"Flickr/raw/feats.npy cannot be read \(.*Python objects"):
+        load("flickr", tmp_path)
     np.save(tmp_path / "Flickr" / "raw" / "feats.npy", features)
     dataset = load("flickr", tmp_path)
     assert [part.numel() for part in vars(dataset.split(run=1)).values()] == [44625, 22312, 22313]
     assert torch.allclose(dataset.graphs[0].x[17], torch.from_numpy(features[17]) / features[17].sum())
 
 
-def test_ogbn_arxiv_with_made_up_features(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_ogbn_arxiv_with_made_up_features(load, root, tmp_path, monkeypatch):
     """The checksum of made-up ones cannot match."""
     shutil.copytree(root / "ogbn_arxiv", tmp_path / "ogbn_arxiv")
     path = tmp_path / "ogbn_arxiv" / "raw" / "node-feat.csv.gz"
@@ -136,9 +134,6 @@ def test_ogbn_arxiv_with_made_up_features(root: Path, tmp_path: Path, monkeypatc
     dataset = load("ogbn-arxiv", tmp_path)
     assert [part.numel() for part in vars(dataset.split(0)).values()] == [90941, 29799, 48603]
     assert torch.equal(dataset.graphs[0].edge_index, load("arxiv-structure", tmp_path).graphs[0].edge_index)
-    path.write_bytes(b"no")
-    with pytest.raises(rade.data.DataError, match=r"node-feat.csv.gz cannot be read \(.*; delete the file and import"):
-        load("ogbn-arxiv", tmp_path)
 
 
 def test_empty_rows_and_graphs_and_repeated_edges():
@@ -146,5 +141,4 @@ def test_empty_rows_and_graphs_and_repeated_edges():
     assert np.allclose(rows.toarray(), [[0.25, 0.75], [0, 0]])
     source, target, empty = np.array([2, 0, 1, 1, 0]), np.array([0, 2, 1, 2, 2]), np.empty(0, dtype=np.int64)
     assert clean_edges(source, target, 3).tolist() == [[0, 1, 2, 2], [2, 2, 0, 1]]
-    assert clean_edges(empty, empty, 0).shape == (2, 0)
     assert one_graph(torch.ones(1, 2), clean_edges(empty, empty, 1), torch.zeros(1)).density() == 0

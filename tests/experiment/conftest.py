@@ -1,10 +1,8 @@
 """Records, tables and a cluster small enough for seconds."""
 
 import pytest
-import torch
 from tests.report.synthetic import row
 
-from command_line import caller
 from rade.train.record import RunRecord
 
 TABLE = """
@@ -16,7 +14,7 @@ datasets = ["csbm"]
 [[rows]]
 name = "Plain"
 method = "none"
-settings = { hidden = 4, epochs = 4 }
+settings = { hidden = { csbm = 4 }, epochs = 4 }
 
 [[rows]]
 name = "DropEdge, tuned"
@@ -50,20 +48,11 @@ def record():
 def table(tmp_path):
     """A table of two cells as a file; `poison` adds a row that cannot be trained."""
 
-    def write(poison=False, name="tiny.toml"):
-        (tmp_path / name).write_text(TABLE + (POISON if poison else ""))
-        return name
+    def write(poison=False):
+        (tmp_path / "tiny.toml").write_text(TABLE + (POISON if poison else ""))
+        return "tiny.toml"
 
     return write
-
-
-@pytest.fixture
-def rade(capsys, tmp_path, monkeypatch):
-    """Call `rade ARGUMENTS` in an empty folder; returns exit code, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-    torch.set_num_threads(1)
-    return caller(capsys)
 
 
 @pytest.fixture(scope="session")

@@ -2,14 +2,13 @@
 
 import gzip
 import json
-import shutil
 import sqlite3
 from contextlib import closing
 
 import pytest
 
-from rade.errors import EnvironmentFault, RunError
-from rade.experiment.store import Failure, Store, existing, export, open_store, records_below
+from rade.errors import RunError
+from rade.experiment.store import Failure, Store, export, open_store, records_below
 
 
 @pytest.fixture
@@ -43,11 +42,8 @@ def test_the_text_form_holds_the_same_to_the_last_bit(store, text, tmp_path):
     assert open_store(text).records() == store.records()
     assert open_store(text).records(curves=False) == store.records(curves=False)
     assert open_store(text).keys() == store.keys()
-    assert [line.split(",")[3:6] for line in (text / "runs.csv").read_text().splitlines() if "gcn" in line] == [
-        ["none", "released", "0"],
-        ["none", "released", "2"],
-        ["rade-of", "released", "1"],
-    ]
+    lines = [line.split(",")[3:6] for line in (text / "runs.csv").read_text().splitlines() if "gcn" in line]
+    assert lines == [["none", "released", "0"], ["none", "released", "2"], ["rade-of", "released", "1"]]
     before = {path: path.read_bytes() for path in sorted(text.rglob("*")) if path.is_file()}
     export(open_store(text), text)  # also from itself
     export(store, tmp_path / "again")
@@ -96,37 +92,6 @@ def test_an_export_loses_nothing_and_what_rade_train_left_is_merged(text, record
         records_below(tmp_path / "runs")
 
 
-def test_a_full_disk_leaves_what_was_there(store, record, monkeypatch):
-    """SQLite meets the limit of pages in the midst of a write, as it would a full disk."""
-    store.put(record(1))
-    connect, full = sqlite3.connect, record(2, epochs=9999, history={"val": [0.1] * 9999})
-
-    def limited(*arguments, **options):
-        found = connect(*arguments, **options)
-        found.execute("PRAGMA max_page_count = 8")
-        return found
-
-    with monkeypatch.context() as patch:
-        patch.setattr(sqlite3, "connect", limited)
-        with pytest.raises(EnvironmentFault, match=r"cannot use the store .*: database or disk is full; what it held"):
-            store.put(full)
-    assert store.records() == [record(1)]
-    assert store.put(full)
-
-
-def test_a_writer_that_was_killed_in_the_midst_leaves_what_was_there(store, record, tmp_path):
-    """The files as they lie on the disk while a transaction has begun to change them."""
-    store.merge(record(number) for number in range(3))
-    torn = tmp_path / "torn.sqlite"
-    with closing(sqlite3.connect(store.path)) as base:
-        base.execute("PRAGMA cache_size = 1")
-        base.execute("UPDATE runs SET curves = ?", ("x" * 100_000,))
-        shutil.copy(store.path, torn)
-        shutil.copy(f"{store.path}-journal", f"{torn}-journal")
-    assert torn.stat().st_size > 100_000
-    assert Store(torn).records() == store.records() == [record(number) for number in range(3)]
-
-
 @pytest.mark.parametrize(
     ("name", "change", "sentence"),
     [
@@ -143,14 +108,11 @@ def test_damage_to_the_text_form_is_a_sentence(name, change, sentence, text):
         open_store(text).records()
 
 
-def test_what_is_no_store_is_a_sentence(store, record, tmp_path):
+def test_what_is_no_store_is_a_sentence(store, record):
     store.put(record(1))
     with sqlite3.connect(store.path) as base:
         base.execute("UPDATE runs SET record = ?", (json.dumps({"format": 2}),))
     with pytest.raises(RunError, match="is damaged or no store of rade"):
-        store.records()
-    store.path.write_text("notes " * 1000)
-    with pytest.raises(RunError, match=r"runs.sqlite is damaged or no store of rade; name another file"):
         store.records()
     store.path.write_bytes(b"")
     assert store.records() == []  # its first writer was killed at once
@@ -158,7 +120,3 @@ def test_what_is_no_store_is_a_sentence(store, record, tmp_path):
         base.execute("CREATE TABLE mine (x)")
     with pytest.raises(RunError, match="is damaged or no store of rade"):
         store.writing().__enter__()
-    with pytest.raises(RunError, match=r"is a folder without runs.csv; a store is one file"):
-        open_store(tmp_path)
-    with pytest.raises(RunError, match=r"there is no store at .*nowhere; rade reproduce makes one"):
-        existing(tmp_path / "nowhere")

@@ -47,6 +47,7 @@ text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 value = st.recursive(scalar | text, lambda inner: st.lists(inner, max_size=3), max_leaves=4)
 name = st.one_of(st.sampled_from(NAMES), st.sampled_from(NAMES), st.from_regex(r"[a-z_]{1,8}", fullmatch=True))
 FLAGS = ("--fixed-rates", "--resume", "--overwrite", "--json", "--no-such-option", "--")
+COMMANDS = ("train", "predict", "datasets", "trian")
 PATHS = ("--out", "--config", "--data-root")
 option = st.one_of(
     st.tuples(st.sampled_from([f"--{name.replace('_', '-')}" for name in NAMES]), scalar.map(str)),
@@ -114,16 +115,10 @@ def configured(content):
 
 
 @tried
-@given(st.dictionaries(name, value, max_size=5))
-def test_configurations_are_accepted_or_refused(content):
+@given(st.dictionaries(name, value, max_size=5), st.lists(option, max_size=5), st.sampled_from(COMMANDS))
+def test_configurations_and_command_lines_are_accepted_or_refused(content, options, command):
     with configured(content):
         rade("train", "--config", "file.toml", data=enough)
-
-
-@tried
-@given(st.lists(option, max_size=5), st.sampled_from(["train", "predict", "datasets", "trian"]))
-def test_command_lines_are_accepted_or_refused(options, command):
-    with configured({}):
         rade(command, *(word for option in options for word in option), data=enough)
 
 

@@ -1,29 +1,24 @@
-"""The variance of logits against all views of small graphs."""
+"""The variance of logits where the laws do not look: heads together, some rows, and all layers of a model."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from rates_problem import AGGREGATORS, GRAPHS, C, all_views, normal, outputs, variance_of
 
 from rade.correction import Adjacency
 from rade.distribution import Distribution, Rates, Variant, Views
-from rade.moments.base import Coefficients, Moments, Weights
-from rade.moments.normalised import Normalised
+from rade.moments import Coefficients, Moments, Normalised, Weights
 from rade.nn.trace import Aggregated
 from rade.rates.all_layers import AllLayers
 from rade.rates.variance import LogitMessages, pooled_variance, variance
-from rade.sums import Messages, Sums
+from rade.sums import Sums
+from rade.testing import GRAPHS, AllViews
+from rade.testing.aggregators import normal
+from zoo import NORMALISED
 
+C = 3
 close = {"rtol": 1e-10, "atol": 1e-12}
 every_variant = pytest.mark.parametrize("variant", Variant)
-
-
-def sums_on(name: str, variant: Variant, edges: bool = False) -> tuple[LogitMessages, Distribution]:
-    graph = GRAPHS[name]
-    nodes = normal(graph.num_nodes, C, seed=3)
-    messages = Messages(nodes, normal(graph.pattern.size, C, seed=4)) if edges else nodes
-    return LogitMessages(AGGREGATORS["sum"](graph), messages), Distribution(graph, Rates(0.3, 0.2), variant)
 
 
 class Heads(Normalised):
@@ -56,22 +51,21 @@ class Heads(Normalised):
 @pytest.mark.parametrize("name", ["path", "near-clique", "directed"])
 def test_heads_share_their_edges(name):
     """Exactly, on edges; at nodes and pooled."""
-    graph = GRAPHS[name]
-    sent = LogitMessages(Heads(graph, torch.double, 0.0, 0.0), normal(graph.num_nodes, 2, C))
-    distribution = Distribution(graph, Rates(0.3, 0.0))
-    values, chances = outputs(distribution, sent)
-    values = values.sum(2)
-    torch.testing.assert_close(variance(sent, distribution).total, variance_of(values, chances), **close)
+    graph, distribution = GRAPHS[name], Distribution(GRAPHS[name], Rates(0.3, 0.0))
+    views, messages = AllViews(distribution), normal(graph.num_nodes, 2, C)
+    values = views.aggregate(lambda graph, _, dtype: Heads(graph, dtype, 0.0, 0.0), messages).sum(2)
+    sent = LogitMessages(Heads(graph, torch.double, 0.0, 0.0), messages)
+    torch.testing.assert_close(variance(sent, distribution).total, views.variance(values), **close)
     found = pooled_variance(sent, distribution, mean=False, exact=True).total
-    torch.testing.assert_close(found, variance_of(values.sum(1, keepdim=True), chances), **close)
+    torch.testing.assert_close(found, views.variance(values.sum(1, keepdim=True)), **close)
 
 
-@pytest.mark.parametrize("aggregator", AGGREGATORS)
+@pytest.mark.parametrize("aggregator", NORMALISED)
 @every_variant
-@pytest.mark.parametrize("rows", [[5, 0], [2, 2, 4], [0, 1, 2, 3, 4]], ids=["few", "repeated", "most"])
+@pytest.mark.parametrize("rows", [[5, 0], [2, 2, 4], [0, 1, 2, 3, 4, 6]], ids=["few", "repeated", "most"])
 def test_some_rows_are_rows_of_all(aggregator, variant, rows):
     graph, index = GRAPHS["batch"], torch.tensor(rows)
-    sent = LogitMessages(AGGREGATORS[aggregator](graph), normal(6, C))
+    sent = LogitMessages(NORMALISED[aggregator](graph, torch.double), normal(graph.num_nodes, C))
     distribution = Distribution(graph, Rates(0.3, 0.2), variant)
     some, every = variance(sent, distribution, index), variance(sent, distribution)
     torch.testing.assert_close(some.drop, every.drop[index], **close)
@@ -84,23 +78,24 @@ def test_some_rows_are_rows_of_all(aggregator, variant, rows):
 @every_variant
 @pytest.mark.parametrize("name", ["path", "isolated", "directed"])
 def test_all_layers_of_a_sum_are_exact_on_average_over_views(name, variant, shared):
-    """One layer, twice: as two layers whose outputs add up, and as one; drops on any view, additions in the mean."""
-    sent, _ = sums_on(name, variant)
-    graph, m, form = GRAPHS[name], sent.messages, normal(GRAPHS[name].num_nodes, C, seed=5)
-    distribution = Distribution(graph, Rates(0.3, 0.2), variant, views=Views(shared=shared))
-    first, second = (torch.zeros_like(m, requires_grad=True) for _ in range(2))
+    """One layer, twice: as two layers whose outputs add up, and as one; drops on any view, additions in the mean.
 
-    def done(adjacency: Adjacency, output: torch.Tensor) -> Aggregated:
-        return Aggregated(adjacency, sent.coefficients, m, output, lambda head: head)
+    All views are copies in one batch. A form that is √probability in each has their mean.
+    """
+    views = AllViews(Distribution(GRAPHS[name], Rates(0.3, 0.2), variant, views=Views(shared=shared)))
+    graph, distribution = views.copies, views.view.distribution
+    m, form = (normal(views.graph.num_nodes, C, seed=seed) for seed in (3, 5))
+    outputs = [torch.zeros(graph.num_nodes, C, dtype=torch.double, requires_grad=True) for _ in range(2)]
 
-    mean = [done(Adjacency(graph, distribution), out) for out in (first, second)]
-    total = torch.zeros((), dtype=torch.double)
-    for chance, view in all_views(distribution):
-        training = [done(Adjacency(graph, distribution, view), m) for _ in range(2)]
-        drop, add = AllLayers(first + second, mean, training).variance(distribution, form)
-        total += chance * (drop + add)
-    values, chances = outputs(distribution, sent)
-    expected = variance_of((values * form).sum((1, 2)), chances)
-    torch.testing.assert_close(total, (4 if shared else 2) * expected, **close)
+    def done(adjacency: Adjacency) -> list[Aggregated]:
+        coefficients = Normalised.sum(graph, torch.double)
+        return [Aggregated(adjacency, coefficients, views.repeat(m), out, lambda head: head) for out in outputs]
+
+    mean, training = done(Adjacency(graph, distribution)), done(Adjacency(graph, distribution, views.view))
+    weighted = (views.weight.sqrt()[:, None, None] * form).flatten(0, 1)
+    found = sum(AllLayers(outputs[0] + outputs[1], mean, training).variance(distribution, weighted))
+    values = views.aggregate(lambda graph, _, dtype: Normalised.sum(graph, dtype), m)
+    expected = views.variance((values * form).sum((1, 2)))
+    torch.testing.assert_close(found, (4 if shared else 2) * expected, **close)
     with pytest.raises(ValueError, match=r"aggregated 1 times and the mean pass 2 times"):
-        AllLayers(first, mean, mean[:1])
+        AllLayers(outputs[0], mean, mean[:1])

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from rates_problem import AGGREGATORS, DATA_NORM, DENSITY, PENALTY, Problem
+from rates_problem import DATA_NORM, DENSITY, PENALTY, Problem
 
 from own_rule import Slow
-from rade.distribution import Views
-from rade.rates.rules import LARGEST_P, Constant, GradNorm, Logits, NoiseRatio, Rule, Seen
+from rade.rates.rules import LARGEST_P, GradNorm, Logits, NoiseRatio, Rule, Seen
 from rade.rates.state import RateState
+from zoo import NORMALISED
 
-every_aggregator = pytest.mark.parametrize("aggregator", AGGREGATORS)
+every_aggregator = pytest.mark.parametrize("aggregator", NORMALISED)
 
 
 def stepped(rule: Rule | RateState, problem: Problem, data_norm: float, steps: int) -> RateState:
@@ -110,33 +109,6 @@ def test_noise_over_signal_ends_at_nu(start, nu):
     assert float(state.rho) == pytest.approx(float(state.p))
 
 
-@pytest.mark.parametrize(
-    ("rule", "options", "sentence"),
-    [
-        (NoiseRatio, {"nu": 0.0}, "nu must be a finite positive number"),
-        (NoiseRatio, {"horizon": 1.0}, "horizon must be a number of at least 4 steps"),
-        (NoiseRatio, {"max_p": 1.0}, r"max_p must lie in \(0, 1\)"),
-        (NoiseRatio, {"p": 0.95}, "must be at most max_p = 0.9, got 0.95"),
-        (GradNorm, {"p": 0.95, "max_p": 0.9}, "must be at most max_p = 0.9, got 0.95"),
-        (GradNorm, {"max_p": 1.0}, r"max_p must lie in \[0, 0.999999\]"),
-        (GradNorm, {"penalty": -1.0}, "penalty must be a finite number of at least 0"),
-        (GradNorm, {"lr": 0.0}, "lr must be a finite positive number, got 0.0; rade.Constant"),
-        (Constant, {"p": 1.0}, r"drop rate p must lie in \[0, 1\), got 1"),
-        (Constant, {"rho": -0.1}, "rho = q/density must be a finite number of at least 0"),
-        (GradNorm, {"data_gradient": "mean"}, "data_gradient must be one of 'training', 'clean', got 'mean'"),
-    ],
-)
-def test_what_a_rule_cannot_be(rule, options, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        rule(**options)
-
-
-def test_rules_that_adapt_need_views():
-    Constant().check_views(Views(sampling="expected"))
-    with pytest.raises(ValueError, match="draws no views, so rates cannot adapt"):
-        GradNorm().check_views(Views(sampling="expected"))
-
-
 def broken(**methods: Any) -> Rule:
     """`Slow` with other methods."""
     found: Rule = type("Broken", (Slow,), methods)()
@@ -156,28 +128,20 @@ def test_a_rule_of_ones_own_decides_the_rates():
     assert state.rates.p == 0.25
 
 
-@pytest.mark.parametrize(
-    ("methods", "sentence"),
-    [
-        (
-            {"step": lambda self, state, density, seen: {"p": seen.logits}},
-            r"looks at logits but does not list it.*\('logits',\)",
-        ),
-        (
-            {"step": lambda self, state, *_: {"p": state["p"], "rho": state["rho"]}},
-            "names of init, p, rho, average; got",
-        ),
-        ({"step": lambda *_: None}, "Broken.step must return a dict of the next p, rho, average; got None"),
-        ({"step": lambda self, state, *_: state | {"p": 1.0}}, r"drop rate p must lie in \[0, 1\), got 1"),
-        (
-            {"step": lambda self, state, *_: state | {"rho": math.nan}},
-            "must return a finite rho of at least 0, got nan",
-        ),
-        ({"init": lambda self: {"p": torch.zeros(())}}, "Broken.init must return p and rho, but rho is missing"),
-        ({"reads": ("norm",)}, "what a rule reads must be one of 'regulariser', 'data_norm', 'logits', got 'norm'"),
-    ],
-)
-def test_rules_that_break_their_word_get_a_sentence(methods, sentence):
+BROKEN: dict[str, tuple[dict[str, Any], str]] = {
+    "looks at more": ({"step": lambda self, state, density, seen: {"p": seen.logits}}, "looks at logits but does not"),
+    "forgets a name": ({"step": lambda self, state, *_: {"p": 0.1, "rho": 0.1}}, "names of init, p, rho, average; got"),
+    "returns nothing": ({"step": lambda *_: None}, "must return a dict of the next p, rho, average; got None"),
+    "p of 1": ({"step": lambda self, state, *_: state | {"p": 1.0}}, r"drop rate p must lie in \[0, 1\), got 1"),
+    "rho not finite": ({"step": lambda self, state, *_: state | {"rho": math.nan}}, "rho of at least 0, got nan"),
+    "no rho": ({"init": lambda self: {"p": torch.zeros(())}}, "Broken.init must return p and rho, but rho is missing"),
+    "reads": ({"reads": ("norm",)}, "must be one of 'regulariser', 'data_norm', 'logits', got 'norm'"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_rules_that_break_their_word_get_a_sentence(name):
+    methods, sentence = BROKEN[name]
     with pytest.raises(ValueError, match=sentence):
         RateState(broken(**methods), DENSITY).step(Seen(data_norm=DATA_NORM))
 
@@ -187,4 +151,3 @@ def test_a_refused_step_changes_nothing():
     with pytest.raises(ValueError, match="drop rate p"):
         state.step(Seen())
     assert float(state.average) == 0.0
-    assert replace(Slow(), forget=0.1).forget == 0.1

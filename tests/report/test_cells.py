@@ -5,10 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.report.synthetic import MAIN, cell, line, report, row, store, table
 
-from rade.report import headline
 from rade.report.render import markdown
-from rade.report.tables import only
-from rade.report.words import late
 
 SEARCHED = table(line("tuned", "rade-of-fixed", search={"p": (0.2, 0.3, 0.5)}))
 
@@ -75,34 +72,3 @@ def test_other_measures_are_shown_and_not_judged():
     assert filled(seconds)["RADE-OF"].spread.mean == pytest.approx(0.05)
     assert (filled(loss)["RADE-OF"].spread.count, seconds.comparisons) == (2, ())
     assert "on 2 kinds of processor" in markdown(report(rows, seconds.experiment))
-
-
-def test_some_data_sets_alone():
-    rows = store(3) + cell(0.7, 0.01, 3, dataset="citeseer", method="none")
-    own = table(line("GCN", "none", settings={"hidden": {"citeseer": 512}}), datasets=("cora", "citeseer"))
-    found, tables = only(report(rows).stored, [MAIN, own], ["citeseer"])
-    assert {run.settings["dataset"] for run in found.runs} == {"citeseer"}
-    assert [one.datasets for one in tables] == [("citeseer",)]
-
-
-def test_the_headline_is_a_table_of_the_papers_however_full_others_are():
-    named = {"Plain": "none", "Node": "drop-node", "OF": "rade-of"}
-    own = table(*(line(f"{name} {n}", named[name], settings={"layers": n}) for n in (2, 3, 4) for name in named))
-    rows = [one for name in named.values() for n in (2, 3, 4) for one in cell(0.8, 0.01, 2, method=name, layers=n)]
-    assert "RADE-OF | gain" in headline(report(rows, own, MAIN)).splitlines()[0]
-    assert "; Plain 3 7" in headline(report(rows, own)).splitlines()[2]  # each gain is over the plain row of its depth
-
-
-def test_last_epochs_are_compared_with_plain_training_by_seed():
-    """Runs that stand at 0.8 until their last ten epochs."""
-    ends = {"none": (0.7, 0.7), "drop-edge": (0.71, 0.73), "rade-of": (0.6, 0.6)}
-    plain, dropped, rade = late(
-        report([
-            row(0.8, run=run, done=20, method=method, history={"val": [0.8] * 10 + [end] * 10})
-            for method, found in ends.items()
-            for run, end in enumerate(found)
-        ])
-    )  # fmt: skip
-    assert plain == ("cora", "gcn", "GCN", "2", "13, 20", "80.00", "70.00", "")
-    assert dropped[-2:] == ("72.00", "+2.00 [−10.71, 14.71]")  # 2 ± 12.706 · 1.414 / √2
-    assert rade[-1] == "−10.00"  # no interval: the difference is the same in all runs

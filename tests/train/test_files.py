@@ -1,59 +1,38 @@
-"""Files: whole or not at all, and one writer."""
+"""Files of a run: whole or not at all, whatever stops the writing; nothing in them is executed."""
 
 import errno
 import io
 import os
 import stat
+from pathlib import Path
 
 import pytest
 import torch
 
 from rade.errors import EnvironmentFault, RunError
-from rade.train.files import load_tensors, save_tensors, sole_writer, write_whole
+from rade.train import load_run, resolve, train_run
+from rade.train.files import save_tensors, write_whole
+from rade.train.folder import refuse_to_lose
+from rade.train.record import RunRecord
+from rade.train.run import Keeping
+from rade.train.stages import problem_of
 
 
-def test_a_link_stays_and_its_target_is_replaced(tmp_path):
+def test_a_link_stays_and_a_pipe_is_written_to(tmp_path):
+    for link, target in (("link", "elsewhere/real.csv"), ("dangling", "new/real.csv")):
+        (tmp_path / link).symlink_to(target)
     (tmp_path / "elsewhere").mkdir()
-    link, dangling = tmp_path / "link.csv", tmp_path / "dangling.csv"
     (tmp_path / "elsewhere/real.csv").write_text("old")
-    link.symlink_to("elsewhere/real.csv")
-    dangling.symlink_to(tmp_path / "new/real.csv")
-    for path in (link, dangling):
-        write_whole(path, lambda file: file.write(b"new"))
-        assert path.is_symlink()
-        assert path.read_bytes() == b"new"
-
-
-def test_a_pipe_is_written_to_not_replaced(tmp_path):
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    write_whole(path, lambda file: file.write(b"rows"))
+    for link in ("link", "dangling"):
+        write_whole(tmp_path / link, lambda file: file.write(b"new"))
+        assert (tmp_path / link).is_symlink()
+        assert (tmp_path / link).read_bytes() == b"new"
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    write_whole(tmp_path / "pipe", lambda file: file.write(b"rows"))
     assert os.read(reader, 10) == b"rows"
     os.close(reader)
-    assert stat.S_ISFIFO(path.stat().st_mode)
-
-
-@pytest.mark.parametrize("moment", ["write", "fsync", "replace"])
-def test_a_full_disk_is_a_sentence_and_leaves_the_old_file_alone(moment, tmp_path, monkeypatch):
-    def full(*arguments):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    save_tensors(tmp_path / "model.pt", {"old": 1})
-    if moment != "write":
-        monkeypatch.setattr(os, moment, full)
-    write = full if moment == "write" else lambda file: file.write(b"half")
-    with pytest.raises(EnvironmentFault, match=r"cannot write to .*: No space left on device; choose another folder"):
-        write_whole(tmp_path / "model.pt", write)
-    monkeypatch.undo()
-    assert os.listdir(tmp_path) == ["model.pt"]
-    assert load_tensors(tmp_path / "model.pt") == {"old": 1}
-
-
-def test_what_a_killed_process_left_half_written_goes_with_the_next_one(tmp_path):
-    (tmp_path / ".model.pt.part").write_text("half")
-    save_tensors(tmp_path / "model.pt", {"whole": 1})
-    assert os.listdir(tmp_path) == ["model.pt"]
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
 
 def test_torch_does_not_see_the_disk(tmp_path, monkeypatch):
@@ -63,20 +42,50 @@ def test_torch_does_not_see_the_disk(tmp_path, monkeypatch):
     assert (tmp_path / "model.pt").read_bytes() == b"x"
 
 
-def test_a_missing_file_and_a_folder_are_sentences(tmp_path):
-    with pytest.raises(RunError, match=r"there is no file .*model.pt; is this the folder of a finished run"):
-        load_tensors(tmp_path / "model.pt")
-    (tmp_path / "model.pt").mkdir()
-    with pytest.raises(RunError, match=r"cannot read .*model.pt: Is a directory"):
-        load_tensors(tmp_path / "model.pt")
-    with pytest.raises(RunError, match=r"is a folder, and a file is to be written"):
-        save_tensors(tmp_path / "model.pt", {})
+STOPS = {
+    "full disk": (
+        OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+        r"cannot write to .*: No space left on device; choose",
+    ),
+    "killed": (KeyboardInterrupt("killed"), "killed"),
+}
 
 
-def test_one_writer_at_a_time_and_no_lock_is_left(tmp_path):
-    for _ in range(2):
-        with sole_writer(tmp_path / ".writer", "busy"):
-            with pytest.raises(RunError, match="busy"), sole_writer(tmp_path / ".writer", "busy"):
-                raise AssertionError("two writers")
-            assert (tmp_path / ".writer").exists()
-        assert os.listdir(tmp_path) == []
+@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize("file", ["checkpoint.pt", "model.pt", "result.json"])
+def test_a_run_stopped_at_one_of_its_files_leaves_the_old_ones_and_resumes(file, stop, papers, tmp_path, monkeypatch):
+    """While it replaces an earlier run with other settings; what was half-written goes."""
+    old, new = (resolve("csbm", "gcn", "none", epochs=6, hidden=hidden) for hidden in (8, 4))
+    whole, folder, real = train_run(papers, new, 0, tmp_path / "whole"), tmp_path / "none/run-0", os.replace
+    first = train_run(papers, old, 0, folder)
+
+    def stopped(source, target):
+        if Path(target).name == file:
+            raise STOPS[stop][0]
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", stopped)
+    with pytest.raises((EnvironmentFault, KeyboardInterrupt), match=STOPS[stop][1]):
+        train_run(papers, new, 0, folder, keeping=Keeping(every=2 if file == "checkpoint.pt" else 50))
+    monkeypatch.undo()
+    assert RunRecord.from_json((folder / "result.json").read_bytes()) == first
+    assert not list(folder.glob(".*"))
+    if file == "checkpoint.pt":
+        (folder / "result.json").unlink()
+    else:
+        with pytest.raises(RunError, match="holds an unfinished run; --resume continues it"):
+            refuse_to_lose(tmp_path, old, range(1), problem_of(papers, old))
+    (folder / ".model.pt.part").write_text("half, of a process that was killed")
+    assert train_run(papers, new, 0, folder, resume=True).history == whole.history
+    assert load_run(folder).settings.hidden == 4
+    assert sorted(os.listdir(folder)) == ["model.pt", "result.json"]
+
+
+def test_a_checkpoint_cannot_run_code(papers, tmp_path):
+    class Attack:
+        def __reduce__(self):
+            return (print, ("executed",))
+
+    torch.save({"settings": Attack()}, tmp_path / "checkpoint.pt")
+    with pytest.raises(RunError, match=r"damaged or not a file of rade"):
+        train_run(papers, resolve("csbm"), 0, tmp_path, resume=True)

@@ -1,4 +1,4 @@
-"""Protocol values, overrides, and the sentences for what cannot be meant."""
+"""Protocol values, overrides, and methods of one's own; what cannot be meant is in `tests/cli/test_wrong_input.py`."""
 
 from itertools import product
 
@@ -10,55 +10,40 @@ from rade.train.methods import METHODS
 from rade.train.protocol import PROTOCOLS, protocol
 from rade.train.settings import make_order, parse_assignment
 
-
-def test_every_data_set_has_a_protocol():
-    assert set(names()) <= set(protocol())
-
-
 PAPER = {"p": 0.5, "rho": 0.5, "penalty": 1.0, "rate_lr": 0.001, "share_view": True}
 
 
 @pytest.mark.parametrize(
-    ("dataset", "backbone", "method", "fields", "options"),
+    ("asked", "values"),
     [
-        ("cora", "gcn", "dropout", {"hidden": 512, "epochs": 500, "patience": 100, "batch_size": 0}, {"rate": 0.7}),
-        ("cs", "gin-lin", "none", {"hidden": 256, "epochs": 1500}, {}),
-        ("ogbn-arxiv", "gin", "none", {"batch_size": 2048, "eval_batch_size": 4096, "fanouts": (15, 10)}, {}),
-        ("mutag", "gin", "rade-ofs", {"batch_size": 32, "pool": "sum", "schedule": "step"}, PAPER | {"penalty": 0.1}),
-        ("ogbg-molhiv", "gat", "none", {"hidden": 300, "batch_size": 32, "pool": "mean", "layers": 5}, {}),
-        ("peptides-func", "gcn", "none", {"optimizer": "adamw", "schedule": "plateau", "batch_size": 128}, {}),
-        ("cora", "gat", "rade-of", {"hidden": 256}, PAPER),
-        ("cora", "gcn", "rade-of-drop", {}, {name: value for name, value in PAPER.items() if name != "rho"}),
-        ("cora", "gcn", "rade-of-fixed", {}, {"p": 0.5, "rho": 0.5, "share_view": True}),
+        ("paper cora gcn dropout", {"hidden": 512, "epochs": 500, "patience": 100, "batch_size": 0, "rate": 0.7}),
+        ("paper cs gin-lin none", {"hidden": 256, "epochs": 1500}),
+        ("paper ogbn-arxiv gin none", {"batch_size": 2048, "eval_batch_size": 4096, "fanouts": (15, 10)}),
+        ("paper mutag gin rade-ofs", {"pool": "sum", "schedule": "step", **PAPER, "penalty": 0.1}),
+        ("paper peptides-func gcn none", {"optimizer": "adamw", "schedule": "plateau", "pool": "mean"}),
+        ("paper cora gat rade-of", {"hidden": 256, **PAPER}),
+        ("paper cora gcn rade-of-drop", {"penalty": 1.0, "rho": None}),
+        ("paper cora gcn rade-of-fixed", {"p": 0.5, "rho": 0.5, "penalty": None}),
+        ("released cora gcn rade-of", {"projection": True, "lr": 0.001, "share_view": False, "data_gradient": "clean"}),
+        ("released mutag gcn rade-of", {"projection": False, "lr": 0.01, "adapt_every": "epoch", "max_p": 0.9}),
+        ("released ogbg-molhiv gcn rade-of", {"lr": 0.001, "batch_size": 32, "patience": 0, "adapt_every": "epoch"}),
     ],
 )
-def test_the_protocol_of_the_paper(dataset, backbone, method, fields, options):
-    settings = resolve(dataset, backbone, method, "paper")
-    assert {name: settings.model_dump()[name] for name in fields} == fields
-    assert settings.options == options
+def test_a_protocol_has_the_published_values(asked, values):
+    """None: an option that the method fixes by its name, or lacks, is left to the name."""
+    source, dataset, backbone, method = asked.split()
+    settings = resolve(dataset, backbone, method, source)
+    found = settings.model_dump() | settings.options
+    assert {name: found.get(name) for name in values} == values
 
 
 @pytest.mark.parametrize("source", PROTOCOLS)
 def test_every_data_set_resolves_for_every_method(source):
-    """An option of the protocol that a method fixes by its name, or lacks, is left to the name."""
+    assert set(names()) <= set(protocol())
     for dataset, method in product(names(), METHODS):
         settings = resolve(dataset, "gat", method, source)
         assert set(settings.options) <= METHODS[method].options, (dataset, method)
         assert (settings.dataset, settings.method) == (dataset, method)
-
-
-@pytest.mark.parametrize(
-    ("dataset", "fields", "options"),
-    [
-        ("cora", {"projection": True, "lr": 0.001, "hidden": 512}, {"share_view": False, "data_gradient": "clean"}),
-        ("mutag", {"projection": False, "lr": 0.01, "batch_size": 16}, {"adapt_every": "epoch", "max_p": 0.9}),
-        ("ogbg-molhiv", {"lr": 0.001, "batch_size": 32, "patience": 0}, {"adapt_every": "epoch"}),
-    ],
-)
-def test_the_released_protocol_changes_what_the_code_changes(dataset, fields, options):
-    settings = resolve(dataset, "gcn", "rade-of", "released")
-    assert {name: settings.model_dump()[name] for name in fields} == fields
-    assert {name: settings.options.get(name) for name in options} == options
 
 
 def test_the_released_protocol_is_the_default():
@@ -70,23 +55,18 @@ def test_the_released_protocol_is_the_default():
     assert "--set nu=0.2" in resolve("csbm", method="rade-of", rule="noise-ratio", nu=0.2).command(0, 1)
 
 
-def test_whole_numbers_stay_whole():
-    options = make_order({"method": "rade-of,", "inference": "ensemble", "views": 3}).settings[0].options
-    assert (options["views"], type(options["views"])) == (3, int)
-
-
 def test_an_option_reaches_the_methods_that_have_it():
     order = make_order({"method": ["none,drop-edge", "rade-of"], "p": 0.3, "rate": 0.1, "runs": 2})
     assert [settings.method for settings in order.settings] == ["none", "drop-edge", "rade-of"]
     assert [settings.options.get("p") for settings in order.settings] == [None, None, 0.3]
-    assert order.settings[1].options == {"rate": 0.1}
-    assert order.runs == 2
+    assert (order.settings[1].options, order.runs) == ({"rate": 0.1}, 2)
 
 
-def test_assignments():
+def test_assignments_have_the_kind_of_their_value():
     assert parse_assignment("adaptive=False") == {"adaptive": False}
-    assert parse_assignment("views=3") == {"views": 3}
     assert parse_assignment("rate-lr=0.01") == {"rate_lr": 0.01}
+    order = make_order({"method": "rade-of,", "inference": "ensemble", **parse_assignment("views=3")})
+    assert type(order.settings[0].options["views"]) is int
 
 
 OWN = """

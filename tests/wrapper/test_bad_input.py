@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 import torch_geometric.nn as pyg
-from torch import Tensor
+from torch import Tensor, nn
 
 import rade
 import rade.graph.sparse  # takes the warning of sparse tensors, which torch gives once per process
-from zoo import EDGES, EVERY, LABELS, LAYERS, NODES, GraphNet, Net, X, adapting, random_edges, seeded, training_step
+from zoo import EDGES, EVERY, LABELS, LAYERS, NODES, Net, X, adapting, seeded, training_step
 
 
 def changed(value: float) -> Tensor:
@@ -21,50 +22,70 @@ def changed(value: float) -> Tensor:
     return x
 
 
-def call(*args: Any, net: Any = None) -> Callable[[], Any]:
-    return lambda: adapting(net).train()(*args)
+def call(*args: Any, net: Any = None, **options: Any) -> Callable[[], Any]:
+    return lambda: adapting(copy.deepcopy(net), **options).train()(*args)
+
+
+def weightless() -> nn.Module:
+    conv = rade.nn.GCNConv(8, 3, add_self_loops=False)
+    conv.added_weight = 0.0
+    return conv
 
 
 def given(model: Any = None, **options: Any) -> Callable[[], Any]:
     return lambda: adapting(None if model is None else model(), **options)
 
 
-def stepped(rows: Tensor | None, net: Any = None) -> Callable[[], Any]:
+def stepped(rows: Tensor | None, net: Any = None, **options: Any) -> Callable[[], Any]:
     def step() -> None:
-        model = adapting(net)
+        model = adapting(net, **options)
         training_step(model, X, EDGES, labels=LABELS)
         model.adapt(X, EDGES, labelled=rows)
 
     return step
 
 
+GINE, ATTR = pyg.GINEConv(nn.Linear(8, 3), edge_dim=2), X[EDGES[0], :2]
 FINITE, ROWS = "must be finite, got NaN or infinity.*nan_to_num", "labelled rows must be a vector of int64 ids or"
 BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     # What PyG's layers refuse in their words, what RADE cannot draw views of in its own.
     "index too large": (call(X, EDGES + 5), ValueError, "node ids from 0 to 39, got 44"),
-    "negative index": (call(X, EDGES - 1), ValueError, "node ids from 0 to 39, got -1"),
     "transposed": (call(X, EDGES.t()), ValueError, r"shape \[2, E\], got \[\d+, 2\]"),
     "NaN": (call(changed(float("nan")), EDGES), ValueError, FINITE),
-    "infinity": (call(changed(float("inf")), EDGES), ValueError, FINITE),
     "sparse NaN": (call(changed(float("nan")).to_sparse_csr(), EDGES), ValueError, FINITE),
     "COO features": (call(X.to_sparse(), EDGES), ValueError, r"torch.sparse_coo; pass x.to_sparse_csr"),
     "no graph": (call(X), TypeError, "missing 1 required positional argument: 'edge_index'"),
     "too much": (call(X, EDGES, X), TypeError, "takes 3 positional arguments but 4 were given"),
     "a list": (call(X, EDGES.tolist()), ValueError, "MessagePassing.propagate` only supports integer tensors"),
-    "rows of attributes": (
-        call(X, EDGES, torch.ones(5, 1), net=pyg.GATConv(8, 3, edge_dim=1)), ValueError,
-        r"edge_attr with one row for each of the \d+ ",
+    "rows of attributes": (call(X, EDGES, ATTR[1:], net=GINE), ValueError, r"edge_attr with one row for each.*, 2\]"),
+    "no attributes": (call(X, EDGES, net=GINE), ValueError, "needs edge_attr .* got None"),
+    "narrow attributes": (
+        call(X, EDGES, ATTR, net=pyg.GINEConv(nn.Linear(8, 3))), ValueError,
+        "GINEConv adds edge_attr to features: expected 8 columns, got 2; set",
     ),
-    "two weights": (
-        call(X, EDGES, torch.ones(EDGES.shape[1], 2), net=pyg.GraphConv(8, 3)), ValueError,
-        r"one number for each of the \d+ entries",
+    "no edge_dim": (
+        call(X, EDGES, ATTR, net=pyg.TransformerConv(8, 3)), ValueError, "only if it was built with edge_dim"
+    ),
+    "noisy attributes": (
+        call(X, EDGES, ATTR, net=GINE, noise=rade.Rates(0.1, 0.05)), ValueError,
+        "cannot be undone for messages of single edges",
+    ),
+    "two weights": (call(X, EDGES, ATTR, net=pyg.GraphConv(8, 3)), ValueError, r"one number for each of the \d+ entr"),
+    "weightless": (
+        call(X, EDGES, ATTR[:, 0].exp(), net=weightless()), ValueError,
+        "added edges must weigh something without self-loops, got added_weight = 0.0",
+    ),
+    "optimizer": (lambda: adapting().follow("adam"), TypeError, "follow takes the optimizer that steps, .* got 'adam'"),
+    "other optimizer": (
+        lambda: adapting().follow(torch.optim.Adam(nn.Linear(2, 2).parameters())), ValueError,
+        "holds no parameter of this model",
     ),
     "variant": (given(variant="off"), ValueError, "variant must be one of 'of', 'ofs', 'none', got 'off'"),
     "density": (given(density=2.0), ValueError, r"density must lie in \[0, 1\], got 2.0"),
     "task": (lambda: rade.Readout(task="ranking"), ValueError, "task must be one of 'auto', .* got 'ranking'"),
     "pool": (lambda: rade.Readout(pool="max"), ValueError, "pool must be one of 'sum', 'mean', got 'max'"),
     "pooling rule": (lambda: rade.Readout(pooling_rule="fast"), ValueError, "one of 'exact', 'paper', got 'fast'"),
-    "head": (given(readout=rade.Readout(head=torch.nn.Linear(6, 3))), ValueError, "but this Linear is not part"),
+    "head": (given(readout=rade.Readout(head=nn.Linear(6, 3))), ValueError, "but this Linear is not part"),
     "ensemble": (lambda: rade.Ensemble(size=0), ValueError, "an ensemble needs at least one view, got size = 0"),
     "rule": (given(rule=0.5), TypeError, r"a rade.Rule, got 0.5; constant rates are rade.Constant\(0.5, 0.5\)$"),
     "rule class": (given(rule=rade.Constant), TypeError, "rule must be a rade.Rule, got <class"),
@@ -72,15 +93,20 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "correction": (given(correction="of"), TypeError, "correction must be a rade.Correction, got 'of'"),
     "readout": (given(readout="sum"), TypeError, "readout must be a rade.Readout, got 'sum'"),
     "inference": (given(inference="ensemble"), TypeError, "inference must be a rade.Inference, got 'ensemble'"),
+    "much noise": (
+        call(X, EDGES, noise=rade.Rates(0.7, 0.3)), ValueError, "must add up to less than 1, got p = 0.7 and q = 0.3"
+    ),
+    "noise alone": (call(X, EDGES, noise=rade.Rates(0.0, 0.5)), ValueError, "leaves no real edge in a graph of dens"),
+    "noise": (given(noise=0.1), TypeError, "noise must be a rade.Rates or a rade.Denoised, got 0.1"),
     "no convolution": (
-        given(lambda: torch.nn.Sequential(torch.nn.Linear(8, 3))), ValueError,
+        given(lambda: nn.Sequential(nn.Linear(8, 3))), ValueError,
         "expected a model built from graph convolutions, but Sequential has none",
     ),
     "a mesh": (given(lambda: pyg.MeshCNNConv(8, 3)), ValueError, r"need each of their edges \(meshes\)"),
     "wrapped twice": (given(adapting), ValueError, "wrapped in RADE already.*revert"),
     "class": (given(lambda: Net), TypeError, r"got the class Net: build it, RADE\(Net\(...\)\)"),
     "number": (given(lambda: 3), TypeError, "a torch.nn.Module, got 3"),
-    "scripted": (given(lambda: torch.jit.script(torch.nn.Linear(2, 2))), TypeError, r"wrap it before torch\.jit"),
+    "scripted": (given(lambda: torch.jit.script(nn.Linear(2, 2))), TypeError, r"wrap it before torch\.jit"),
     "rows of floats": (stepped(torch.ones(5)), ValueError, ROWS + r" a bool mask, got torch.float32 \[5\]"),
     "rows in a matrix": (stepped(torch.zeros(2, 3).long()), ValueError, ROWS + r" a bool mask, got torch.int64 \[2"),
     "short mask": (stepped(torch.ones(5).bool()), ValueError, r"an entry for each of the 40 rows, got \[5\]"),
@@ -89,6 +115,8 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "norm inside": (
         stepped(None, pyg.GIN(8, 6, 2, 3, norm="layer_norm")), ValueError, "cannot push messages through LayerNorm"
     ),
+    "gated unit": (stepped(None, pyg.GatedGraphConv(8, 1)), ValueError, r"unit of GatedGraphConv.*rade.NoiseRatio\(\)"),
+    "gate": (stepped(None, pyg.TransformerConv(8, 3, beta=True)), ValueError, r"gate of TransformerConv\(beta=True\)"),
     "no row": (stepped(torch.zeros(NODES).bool()), ValueError, "labelled must name at least one row"),
 }  # fmt: skip
 
@@ -101,7 +129,7 @@ def test_bad_input_is_refused_in_a_sentence(case):
 
 
 def test_rade_ofs_needs_moments_and_leaves_a_refused_model_as_it_was():
-    net = torch.nn.ModuleList([pyg.GCNConv(8, 4), pyg.SAGEConv(4, 4, aggr="max")])
+    net = nn.ModuleList([pyg.GCNConv(8, 4), pyg.SAGEConv(4, 4, aggr="max")])
     classes = [type(module) for module in net.modules()]
     with pytest.raises(ValueError, match=r"RADE-OFS adds.*SAGEConv at '1' are unknown.*use RADE-OF, variant='of'"):
         rade.RADE(net, "ofs")
@@ -117,18 +145,21 @@ def test_a_rate_step_without_gradients_is_refused_and_leaves_the_model_in_traini
     assert model.training
 
 
+class Pooled(Net):
+    def forward(self, x: Tensor, edge_index: Any, batch: Tensor) -> Tensor:
+        return pyg.global_add_pool(super().forward(x, edge_index), batch)
+
+
 def test_pooling_must_be_named():
     """Graph-level logits from a model wrapped as a node-level one, and the other way round."""
     batch = torch.arange(NODES) // 20
-    edges = torch.cat([random_edges(20, 40), random_edges(20, 40, seed=1) + 20], dim=1)
-    model = adapting(seeded(lambda: GraphNet(LAYERS["GCNConv"])))
-    training_step(model, X, edges, batch, labels=torch.tensor([0, 1]))
+    args = (X, EDGES[:, batch[EDGES[0]] == batch[EDGES[1]]], batch)
+    model = adapting(seeded(lambda: Pooled(LAYERS["GCNConv"])))
+    training_step(model, *args, labels=torch.tensor([0, 1]))
     with pytest.raises(ValueError, match=r"expected logits for 40 nodes, got 2 rows; say how.*pool='sum'"):
-        model.adapt(X, edges, batch)
-    node = adapting(readout=rade.Readout(pool="sum"))
-    training_step(node, X, EDGES, labels=LABELS)
+        model.adapt(*args)
     with pytest.raises(ValueError, match=r"expected logits for 1 graphs, got 40 rows.*pool=None for node-level models"):
-        node.adapt(X, EDGES)
+        stepped(None, readout=rade.Readout(pool="sum"))()
 
 
 class TwoHeads(Net):
@@ -136,7 +167,7 @@ class TwoHeads(Net):
 
     def __init__(self) -> None:
         super().__init__(LAYERS["GCNConv"])
-        self.gate = torch.nn.Linear(6, 1)
+        self.gate = nn.Linear(6, 1)
 
     def forward(self, x: Tensor, edge_index: Any) -> Tensor:
         for conv in self.convs:

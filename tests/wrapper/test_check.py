@@ -10,16 +10,11 @@ import torch
 from torch_geometric.nn import EdgeConv, SAGEConv, TransformerConv
 
 import rade
-from zoo import EDGES, LAYERS, Net, X, normal, random_edges
+from zoo import EDGES, LAYERS, Ends, Net, X, normal, random_edges
 
 
-class Shares(Net):
-    def forward(self, x, edge_index):
-        return super().forward(x, edge_index).softmax(1)
-
-
-def gcn(kind: type[Net] = Net) -> Net:
-    return kind(LAYERS["GCNConv"])
+def gcn() -> Net:
+    return Net(LAYERS["GCNConv"])
 
 
 LARGE = (normal(200, 8), random_edges(200, 400))
@@ -33,7 +28,7 @@ TOLD: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any], str | None, str]] = 
     "Labelled": (gcn, LARGE, {"labelled": rade.Labelled(torch.arange(40))}, "ok", "40 of 200 rows"),
     "a list": (gcn, LARGE, {"labelled": [1, 2]}, "!!", "or a rade.Labelled, got list"),
     "no labels": (gcn, LARGE, {}, None, "labelled"),
-    "probabilities": (lambda: gcn(Shares), LARGE, {}, "??", "rows are probabilities"),
+    "probabilities": (lambda: Ends(lambda logits: logits.softmax(1)), LARGE, {}, "??", "rows are probabilities"),
     "logits": (gcn, LARGE, {}, None, "rows are probabilities"),
     "length": (lambda: Net(LENGTH), (X, EDGES), {}, "??", "only its sum keeps the expectation (normalize=True is not"),
     "gate": (lambda: Net(GATE), (X, EDGES), {}, "??", "only its sum keeps the expectation (beta=True is not linear"),
@@ -68,10 +63,3 @@ def test_what_is_told_and_that_the_model_and_the_seed_are_left_alone(name):
     assert torch.equal(torch.get_rng_state(), state)
     assert [type(module) for module in net.modules()] == classes
     assert all(parameter.grad is None for parameter in net.parameters())
-
-
-@pytest.mark.parametrize("layer", [LENGTH, GATE], ids=["length", "gate"])
-def test_what_is_not_linear_has_no_closed_form(layer):
-    spread = rade.RADE(Net(layer)).uncertainty(X, EDGES, views=4)
-    assert "is not linear" in spread.note
-    assert torch.equal(spread.std, spread.sampled_std)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+from functools import partial
 
 import pytest
 import torch
@@ -70,38 +71,44 @@ class Mine(pyg.MessagePassing):
         return self.propagate(edge_index, x=x)
 
 
-class Ones(Normalised):
-    def __init__(self, graph: rade.Graph, dtype: torch.dtype) -> None:
-        super().__init__(graph, dtype, 0.0, 0.0)
+class Reader(Mine):
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        source, target = edge_index
+        return self.propagate(edge_index, x=x) / (source.numel() + target.numel())
 
 
 class Twin(rade.nn.CorrectedConv, Mine):
     pass
 
 
+SUMS = partial(Normalised, a=0.0, b=0.0)
+
+
 def test_a_layer_is_registered_with_its_coefficients_or_a_twin(monkeypatch):
     """Copies find the class again, which is made of both."""
-    for by in (Mine, Ones(rade.Graph.from_edge_index(EDGES), torch.float), int):
-        with pytest.raises(TypeError, match=r"a rade\.moments\.Coefficients, or with a class that derives from"):
+    for by, why in (
+        (Mine, "a twin of Mine derives from"),
+        (SUMS(rade.Graph.from_edge_index(EDGES), torch.float), "not callable"),
+        (Normalised, "missing 2 required positional arguments"),
+        (lambda graph, dtype: graph, "Graph"),
+        (Twin, "Twin needs a method coefficients of its own"),
+    ):
+        with pytest.raises(TypeError, match=why):
             rade.register(Mine, by)
-    with pytest.raises(TypeError, match="Twin needs a method coefficients of its own"):
-        rade.register(Mine, Twin)
-    monkeypatch.setitem(TWINS, Mine, nn.SimpleConv)  # undone at the end
-    rade.register(Mine, Ones)
+    for layer in (Mine, Reader):
+        monkeypatch.setitem(TWINS, layer, nn.SimpleConv)  # undone at the end
+        rade.register(layer, SUMS)
+    with pytest.raises(TypeError, match=r"forward reads its edge_index, .* compute it in message\(\)"):
+        rade.RADE(Reader()).train()(X, EDGES)
     model = copy.deepcopy(rade.RADE(Mine(), "ofs"))
     assert not torch.equal(model.train()(X, EDGES), model(X, EDGES))
     assert "by moments" in str(rade.check(Mine(), X, EDGES))
 
 
-def mixed() -> torch.nn.Module:
-    """A layer without moments between two with."""
-    convs = pyg.GCNConv(8, 6), pyg.FeaStConv(6, 6), pyg.SAGEConv(6, 3)
-    return pyg.Sequential("x, edge_index", [(conv, "x, edge_index -> x") for conv in convs])
-
-
 def test_layers_without_moments_stand_beside_those_with():
     """They draw pairs of views; rates adapt by the last layer, which has moments. Copies find their class again."""
-    net = seeded(mixed)
+    convs = pyg.GCNConv(8, 6), pyg.FeaStConv(6, 6), pyg.SAGEConv(6, 3)
+    net = pyg.Sequential("x, edge_index", [(conv, "x, edge_index -> x") for conv in convs])
     plain, model = copy.deepcopy(net).eval(), adapting(net)
     training_step(model, X, EDGES, labels=LABELS)
     model.adapt(X, EDGES)

@@ -1,6 +1,11 @@
-"""Programs made of RADE-OFS, which adds its expected additions by plain operations: they take any graph."""
+"""Programs made of a model, by `torch.jit.trace` and `torch.export`, take any graph.
+
+Those of RADE-OFS add its expected additions by plain operations.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 import torch
@@ -40,49 +45,50 @@ def shifting(build, **options) -> rade.RADE:
     return model.eval()
 
 
+def traced(model: rade.RADE) -> Any:
+    """As TensorBoard's add_graph does."""
+    return torch.jit.trace(model, (X, EDGES), check_trace=False)
+
+
+def exported(model: rade.RADE) -> Any:
+    return torch.export.export(model, (X, EDGES), dynamic_shapes=SHAPES).module()
+
+
 @torch.no_grad()
-def same(program, model: rade.RADE) -> None:
-    """On the graph that it was made with, a larger one, a directed one, and one without edges to some nodes."""
-    for x, edges in ((X, EDGES), (LARGER, OTHERS), (LARGER, ONE_WAY), (X, EDGES[:, :60])):
+def same(program: Any, model: rade.RADE) -> None:
+    """On the graph that it was made with, a larger one, a directed one, and one without edges to some nodes, or any."""
+    few = [EDGES[:, :60], *[EDGES[:, :0]] * isinstance(program, torch.jit.ScriptModule)]
+    for x, edges in ((X, EDGES), (LARGER, OTHERS), (LARGER, ONE_WAY), *((X, edges) for edges in few)):
         torch.testing.assert_close(program(x, edges), model(x, edges), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_a_traced_program_shifts_as_the_model(name):
+@pytest.mark.parametrize(
+    ("how", "name"), [*((traced, name) for name in KINDS), *((exported, name) for name in ("GCN", "GraphSAGE", "GIN"))]
+)
+def test_a_program_shifts_as_the_model(how, name):
     model = shifting(KINDS[name])
-    same(torch.jit.trace(model, (X, EDGES), check_trace=False), model)
+    same(how(model), model)
     with torch.no_grad():
         shift = model(X, EDGES) - rade.revert(model)(X, EDGES)
     assert float(shift.abs().max()) > 0.01
 
 
-@pytest.mark.parametrize("name", ["GCN", "GraphSAGE", "GIN"])
-def test_an_exported_program_shifts_as_the_model(name):
-    model = shifting(KINDS[name])
-    same(torch.export.export(model, (X, EDGES), dynamic_shapes=SHAPES).module(), model)
-
-
-def test_an_onnx_program_shifts_as_the_model(tmp_path):
-    """Where its packages are installed."""
-    pytest.importorskip("onnxscript")
-    runtime = pytest.importorskip("onnxruntime")
-    model = shifting(KINDS["GCN"])
-    torch.onnx.export(torch.export.export(model, (X, EDGES), dynamic_shapes=SHAPES)).save(tmp_path / "model.onnx")
-    session = runtime.InferenceSession(tmp_path / "model.onnx")
-    names = [given.name for given in session.get_inputs()]
-
-    def run(*args):
-        return torch.tensor(session.run(None, {name: value.numpy() for name, value in zip(names, args)})[0])
-
-    same(run, model)
+@pytest.mark.parametrize("trained", [False, True])
+@pytest.mark.parametrize(("how", "kind"), [(traced, GCN), (traced, GraphSAGE), (traced, GAT), (exported, GCN)])
+def test_a_program_of_the_plain_model(how, kind, trained):
+    """RADE-OF, also where RADE knows the graph of the example."""
+    model = rade.RADE(seeded(lambda: kind(8, 16, 2, 3)))
+    if trained:
+        model.train()(X, EDGES)
+    same(how(model.eval()), model)
 
 
 @pytest.mark.parametrize("options", [{"density": 0.2}, {"correction": rade.Correction(moments="delta")}], ids=str)
 def test_options_are_kept(options):
     model = shifting(KINDS["GCN without loops"], **options)
-    same(torch.jit.trace(model, (X, EDGES), check_trace=False), model)
+    same(traced(model), model)
     untrained = rade.RADE(seeded(KINDS["GCN"]), "ofs", **options).eval()
-    same(torch.jit.trace(untrained, (X, EDGES), check_trace=False), untrained)
+    same(traced(untrained), untrained)
 
 
 class Pooled(torch.nn.Module):

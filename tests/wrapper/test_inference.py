@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 from torch_geometric.nn import GATConv
 
 import rade
@@ -16,7 +14,7 @@ from rade.distribution import Distribution, Rates, Trust
 from rade.moments.normalised import Normalised
 from rade.testing import GRAPHS
 from rade.testing.oracle import AllViews, adjacency, one_hot
-from zoo import EDGES, LABELS, LAYERS, NODES, Net, X, adapting, random_edges, seeded, training_step, wrapped
+from zoo import EDGES, LABELS, LAYERS, NODES, Net, X, random_edges, seeded, training_step, wrapped
 
 GRAPH = rade.Graph.from_edge_index(EDGES, NODES)
 
@@ -26,20 +24,6 @@ def trained(variant: str = "ofs", **options: Any) -> rade.RADE:
     training_step(model, X, EDGES, labels=LABELS)
     model.adapt(X, EDGES)
     return model.eval()
-
-
-def test_additions_of_ofs_scale_with_q():
-    """A single linear layer of sums: what additions contribute is q times the messages of all strangers."""
-    model = wrapped(seeded(lambda: LAYERS["GINConv"](8, 3)).double(), "ofs", density=GRAPH.density).eval()
-    x = X.double()
-    clean = rade.revert(copy.deepcopy(model.wrapped))(x, EDGES)
-    added = model(x, EDGES) - clean
-    half = model.by(rade.Expected(rates=model.rates.scaled(0.5)))(x, EDGES) - clean
-    torch.testing.assert_close(half, 0.5 * added)
-    torch.testing.assert_close(model.by(rade.Expected(rates=Rates(0.9, model.rates.q)))(x, EDGES) - clean, added)
-    others = 1.0 - torch.eye(NODES).double()
-    others[EDGES[1], EDGES[0]] = 0.0
-    torch.testing.assert_close(added, model.rates.q * others @ (x @ model.wrapped.nn.weight.t()))
 
 
 def test_rates_of_an_inference():
@@ -72,46 +56,24 @@ def test_who_trains_on_the_mean_can_still_look_at_views():
 
 # ---- noisy graphs ---------------------------------------------------------------------------------------------------
 
-NOISE, NONE = Rates(0.15, 0.1), Rates(0.0, 0.0)
-AGGREGATORS = {"sum": Normalised.sum, "mean": Normalised.mean_of, "symmetric": Normalised.symmetric}
 
-
-class Noisy:
-    """All noisy versions of a clean graph, as one batch of graphs, with their probabilities."""
-
-    def __init__(self, clean: rade.Graph, noise: Rates) -> None:
-        self.clean, self.noise, self.views = clean, noise, AllViews(Distribution(clean, noise))
-        base = self.views.copies
-        self.graph = rade.Graph.from_edge_index(self.views.view.edge_index, base.num_nodes, base.batch)
-        n, pattern = clean.num_nodes, self.graph.pattern
-        self.real = adjacency(clean)[pattern.target % n, pattern.source % n]
-
-    def away(self, make: Any, noise: Rates, trust: Trust = Trust()) -> Tensor:  # noqa: B008 - a frozen value
-        """The mean matrix of an aggregation that takes the graph to be as noisy as that, less the clean one, [n, n]."""
-        eye = one_hot(self.clean)
-        found = Distribution(self.graph, NONE, noise=noise, trust=trust)
-        out = Adjacency(self.graph, found).aggregate(make(self.graph, torch.double), self.views.repeat(eye))
-        mean = self.views.mean(out.view(self.views.count, *eye.shape))
-        return mean - Adjacency(self.clean).aggregate(make(self.clean, torch.double), eye)
-
-
-@pytest.mark.parametrize("noise", [NOISE, Rates(0.0, 0.2), Rates(0.4, 0.0)], ids=str)
+@pytest.mark.parametrize("noise", [Rates(0.15, 0.1), Rates(0.0, 0.2), Rates(0.4, 0.0)], ids=str)
 @pytest.mark.parametrize("name", ["path", "star", "near-clique", "two-components", "batch"])
 def test_denoised_sums_are_unbiased(name, noise):
-    """Also where real edges weigh 0.8 and spurious ones 0.3."""
-    noisy = Noisy(GRAPHS[name], noise)
-    trust = Trust(0.3 + 0.5 * noisy.real.double(), spurious=0.3, real=0.8)
-    assert float(noisy.away(Normalised.sum, noise).abs().max()) < 1e-10
-    assert float(noisy.away(Normalised.sum, noise, trust).abs().max()) < 1e-10
-    assert float(noisy.away(Normalised.sum, NONE).abs().max()) > 0.05
+    """All noisy versions of a clean graph as one batch; also where real edges weigh 0.8 and spurious ones 0.3."""
+    clean, none = GRAPHS[name], Rates(0.0, 0.0)
+    views, n, eye = AllViews(Distribution(clean, noise)), clean.num_nodes, one_hot(clean)
+    graph = rade.Graph.from_edge_index(views.view.edge_index, views.copies.num_nodes, views.copies.batch)
+    real = adjacency(clean)[graph.pattern.target % n, graph.pattern.source % n]
+    trust = Trust(0.3 + 0.5 * real.double(), spurious=0.3, real=0.8)
 
+    def away(noise: Rates, trust: Trust) -> float:
+        over = Adjacency(graph, Distribution(graph, none, noise=noise, trust=trust))
+        out = over.aggregate(Normalised.sum(graph, torch.double), views.repeat(eye))
+        return float((views.mean(out.view(views.count, n, n)) - adjacency(clean).double()).abs().max())
 
-@pytest.mark.parametrize("make", AGGREGATORS.values(), ids=list(AGGREGATORS))
-@pytest.mark.parametrize("name", ["path", "cycle-chord", "batch"])
-def test_denoised_means_are_nearer_to_the_clean_one_than_plain(make, name):
-    """Normalisations leave a bias, which is smaller."""
-    noisy = Noisy(GRAPHS[name], NOISE)
-    assert noisy.away(make, NOISE).square().mean() < noisy.away(make, NONE).square().mean()
+    assert max(away(noise, Trust()), away(noise, trust)) < 1e-10
+    assert away(none, Trust()) > 0.05
 
 
 def still(name: str = "GCNConv", **options: Any) -> rade.RADE:
@@ -140,16 +102,3 @@ def test_attention_keeps_its_dropout_in_training_on_the_mean():
     noisy = wrapped(net, "ofs", rule=rade.Constant(0.2, 0.2), views=views, noise=Rates(0.0, 0.01)).train()
     assert not torch.equal(noisy(X, EDGES), noisy(X, EDGES))
     assert torch.equal(noisy.eval()(X, EDGES), noisy(X, EDGES))
-
-
-@pytest.mark.parametrize(
-    ("noise", "kind", "sentence"),
-    [
-        (Rates(0.7, 0.3), ValueError, r"must add up to less than 1, got p = 0.7 and q = 0.3"),
-        (Rates(0.0, 0.5), ValueError, "leaves no real edge in a graph of density"),
-        (0.1, TypeError, r"noise must be a rade.Rates or a rade.Denoised, got 0.1"),
-    ],
-)
-def test_bad_noise_is_refused_in_a_sentence(noise, kind, sentence):
-    with pytest.raises(kind, match=sentence):
-        adapting(noise=noise).eval()(X, EDGES)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 from torch_geometric.data import Data
@@ -88,13 +88,6 @@ def test_rates_move_once_for_a_step_with_a_closure_and_not_at_all_without_a_grad
     loss_of(model.eval()).backward()
     optimizer.step()
     assert int(model.rate_state.steps) == 0
-
-
-def test_an_optimizer_of_another_model_is_refused():
-    with pytest.raises(ValueError, match="holds no parameter of this model"):
-        adapting().follow(torch.optim.Adam(nn.Linear(2, 2).parameters()))
-    with pytest.raises(TypeError, match=r"follow takes the optimizer that steps, .* got 'adam'"):
-        adapting().follow("adam")
 
 
 def test_lightning_follows_the_optimizer():

@@ -17,23 +17,7 @@ from torch_geometric.nn import GCN, MLP, GATConv, GCNConv, GINConv, GraphConv, S
 
 import rade
 from rade.nn.trace import Trace, evaluating, following, head_matrix
-from zoo import CLASSES, EDGES, FEATURES, LABELS, LAYERS, NODES, Net, X, adapting, seeded, training_step, wrapped
-
-
-class Residual(nn.Module):
-    """Lists of layers, skips of equal width on either side of the convolution, norms, a head."""
-
-    def __init__(self, width: int = FEATURES, layers: int = 3) -> None:
-        super().__init__()
-        self.convs = nn.ModuleList([SAGEConv(width, width) for _ in range(layers)])
-        self.skips = nn.ModuleList([nn.Linear(width, width) for _ in range(layers)])
-        self.norms = nn.ModuleList([nn.BatchNorm1d(width) for _ in range(layers)])
-        self.predict = nn.Linear(width, CLASSES)
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        for conv, skip, norm in zip(self.convs, self.skips, self.norms):
-            x = x + norm(conv(x, edge_index) + skip(x)).relu()
-        return self.predict(x)
+from zoo import CLASSES, EDGES, FEATURES, LABELS, LAYERS, NODES, Ends, Net, X, adapting, seeded, training_step, wrapped
 
 
 def test_frozen_layers():
@@ -46,20 +30,33 @@ def test_frozen_layers():
     assert model.rates.p != 0.5
 
 
+class Residual(nn.Module):
+    """Skips of equal width on either side of the convolution, a norm, a head."""
+
+    def __init__(self, width: int = FEATURES) -> None:
+        super().__init__()
+        self.conv, self.skip, self.norm = SAGEConv(width, width), nn.Linear(width, width), nn.BatchNorm1d(width)
+        self.predict = nn.Linear(width, CLASSES)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.predict(x + self.norm(self.conv(x, edge_index) + self.skip(x)).relu())
+
+
 def test_skip_connections_do_not_enter_the_head():
-    """The head of the last convolution is predict · batch norm, although the skip's linear layer comes in between."""
-    net = seeded(Residual)
-    net.norms[-1].running_var.uniform_(0.5, 2.0)
-    model, trace, norm = adapting(net), Trace(), net.norms[-1]
+    """The head of the convolution is predict · batch norm, although the skip's linear layer comes in between."""
+    net, trace = seeded(Residual), Trace()
+    net.norm.running_var.uniform_(0.5, 2.0)
+    model = adapting(net)
     with evaluating(net), model._context.using(trace, mode="clean"), following(net, trace):
         net(X, EDGES)
-    expected = net.predict.weight * (norm.weight / (norm.running_var + norm.eps).sqrt())
+    expected = net.predict.weight * (net.norm.weight / (net.norm.running_var + net.norm.eps).sqrt())
     torch.testing.assert_close(head_matrix(net, trace, CLASSES, None), expected.detach())
 
 
 # ---- attributes, methods, arguments, outputs ------------------------------------------------------------------------
 
-NAMES = ("variant", "noise", "generator", "views", "rule", "correction", "readout", "density", "graph", "methods")
+NAMES = ("variant", "noise", "generator", "views", "rule", "correction", "readout", "density", "_global")
+PRIVATE = ("_first", "_latest", "_graphs")  # names that RADE has for itself
 
 
 class Crowded(nn.Module):
@@ -70,7 +67,7 @@ class Crowded(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.conv1, self.conv2, self.head = GCNConv(8, 6), GCNConv(6, 6), nn.Linear(6, 3)
-        for name in NAMES:
+        for name in (*NAMES, *PRIVATE):
             setattr(self, name, f"its own {name}")
 
     def encode(self, x: Tensor, edge_index: Any) -> Tensor:
@@ -94,6 +91,8 @@ def test_what_the_model_has_is_not_hidden():
         assert getattr(model.wrapped, name) == "another"
         delattr(model, name)
         assert not hasattr(model.wrapped, name)
+    model(X, EDGES)
+    assert all(getattr(model.wrapped, name) == f"its own {name}" for name in PRIVATE)
     assert model.conv1 is model.wrapped.conv1
     assert model.dimension == 6
     assert model.decode(X, EDGES).shape == (EDGES.shape[1],)
@@ -106,8 +105,9 @@ def test_what_is_set_on_the_wrapper_is_set_where_it_is_read():
     model.head = nn.Linear(6, 10)
     assert model(X, EDGES).shape == (NODES, 10)
     assert not [name for name, _ in model.named_parameters() if name.startswith("head")]
-    model.note = "mine"
-    assert "note" in model.__dict__
+    model.note = model._note = "mine"
+    assert {"note", "_note"} <= model.__dict__.keys()
+    assert not hasattr(model.wrapped, "_note")
     model.encode = "not the method"
     assert callable(model.wrapped.encode)
 
@@ -136,11 +136,7 @@ def test_outputs_of_several_parts():
     many = wrapped(rade.revert(model), inference=rade.Ensemble(3)).eval()
     assert [part.shape for part in many(X, EDGES)] == [(NODES, 3), (NODES, 6)]
 
-    class Named(Net):
-        def forward(self, x: Tensor, edge_index: Any) -> dict[str, Tensor]:
-            return {"logits": super().forward(x, edge_index)}
-
-    model = adapting(seeded(lambda: Named(LAYERS["GCNConv"]))).train()
+    model = adapting(Ends(lambda logits: {"logits": logits})).train()
     cross_entropy(model(X, EDGES)["logits"], LABELS).backward()
     with pytest.raises(ValueError, match=r"expected logits, or a tuple whose first entry they are.*got dict"):
         model.adapt(X, EDGES)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import GCNConv
+from torch_geometric.nn import GCNConv, SAGEConv
 
 import rade
 from rade.wrapper.inference import sampled
@@ -18,14 +18,24 @@ from zoo import EDGES, EVERY, LABELS, LAYERS, NODES, Net, X, adapting, seeded, t
 GRAPH = rade.Graph.from_edge_index(EDGES, NODES)
 
 
+class Bent(nn.Module):
+    """Two layers side by side: which part of the head belongs to the last one cannot be told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two, self.head = GCNConv(8, 4), GCNConv(4, 4), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        first = self.one(x, edge_index).relu()
+        return self.head(torch.cat([first, self.two(first, edge_index)], 1))
+
+
 def explained(name: str = "GINConv", variant: str = "of", layers: int = 2, **options: Any) -> list[LayerReport]:
     return adapting(seeded(lambda: Net(EVERY[name], layers=layers)), variant, **options).explain(X, EDGES)
 
 
 def model_of(net: nn.Module, variant: str = "of", **options: Any) -> rade.RADE:
-    model = wrapped(net, variant, **{"rule": rade.Constant(0.4, 0.3), **options})
-    model.train()(X, EDGES)
-    return model.eval()
+    return wrapped(net, variant, rule=rade.Constant(0.4, 0.3), density=GRAPH.density, **options).eval()
 
 
 class TestExplain:
@@ -92,18 +102,6 @@ class TestExplain:
         assert all(torch.equal(a.grad, b.grad) for a, b in zip(models[0].parameters(), models[1].parameters()))
 
 
-class Bent(nn.Module):
-    """Two layers side by side: which part of the head belongs to the last one cannot be told."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.one, self.two, self.head = GCNConv(8, 4), GCNConv(4, 4), nn.Linear(8, 3)
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        first = self.one(x, edge_index).relu()
-        return self.head(torch.cat([first, self.two(first, edge_index)], 1))
-
-
 class TestUncertainty:
     @pytest.mark.parametrize("layer", ["SAGEConv-sum", "GINConv", "GraphConv"])
     @pytest.mark.parametrize("variant", ["of", "ofs"])
@@ -134,13 +132,6 @@ class TestUncertainty:
         assert task == "regression" or bool((shares[:-1] >= shares[1:]).all())
         assert str(found).startswith("40 predictions, 20 views: ")
 
-    def test_without_a_closed_form_the_sampled_one_stands_in_and_is_told(self):
-        found = model_of(seeded(Bent)).uncertainty(X, EDGES, views=8)
-        assert "cannot tell the linear head" in found.note
-        assert torch.equal(found.std, found.sampled_std)
-        with pytest.raises(ValueError, match="at least 2 views, got views = 1"):
-            model_of(seeded(Bent)).uncertainty(X, EDGES, views=1)
-
 
 def noisy(name: str, variant: str = "of", layers: int = 2) -> rade.RADE:
     """Logits of order one, so that no curvature vanishes."""
@@ -170,10 +161,23 @@ class TestNoiseReport:
         assert found.last_layer > 1.5 * found.sampled
         assert found.all_layers == pytest.approx(found.sampled, rel=0.35)
 
-    def test_a_model_without_a_linear_head_still_has_a_noise(self):
-        model = model_of(seeded(Bent))
-        found = model.noise_report(X, EDGES, views=64)
-        assert found.sampled / found.all_layers == pytest.approx(1.0, abs=0.5)
-        assert found.last_layer != found.last_layer
-        with pytest.raises(ValueError, match="at least 8 views, got 3"):
-            model.noise_report(X, EDGES, views=3)
+
+@pytest.mark.parametrize("option", ["normalize", "project"])
+def test_only_what_is_linear_has_a_closed_form(option):
+    """The norm of a row comes after the sum, a projection before it."""
+    found = model_of(seeded(lambda: SAGEConv(8, 3, **{option: True}))).uncertainty(X, EDGES, views=4)
+    assert ("is not linear" in found.note) == torch.equal(found.std, found.sampled_std) == (option == "normalize")
+
+
+def test_without_a_linear_head_there_is_no_closed_form_and_it_is_told():
+    model = model_of(seeded(Bent))
+    found = model.uncertainty(X, EDGES, views=8)
+    assert "cannot tell the linear head" in found.note
+    assert torch.equal(found.std, found.sampled_std)
+    noise = model.noise_report(X, EDGES, views=64)
+    assert noise.sampled / noise.all_layers == pytest.approx(1.0, abs=0.5)
+    assert noise.last_layer != noise.last_layer
+    with pytest.raises(ValueError, match="at least 2 views, got views = 1"):
+        model.uncertainty(X, EDGES, views=1)
+    with pytest.raises(ValueError, match="at least 8 views, got 3"):
+        model.noise_report(X, EDGES, views=3)

@@ -14,7 +14,7 @@ from torch.optim.swa_utils import AveragedModel
 
 import rade
 from own_rule import Slow
-from zoo import EDGES, EVERY, LABELS, LAYERS, Net, X, adapting, seeded, training_step
+from zoo import EDGES, EVERY, LABELS, LAYERS, NODES, Net, X, adapting, seeded, training_step
 
 
 def fresh(variant: str = "ofs", seed: int = 9, layer: str = "GCNConv", **options: Any) -> rade.RADE:
@@ -36,16 +36,12 @@ def trained(steps: int = 3, **options: Any) -> rade.RADE:
     return model
 
 
-def saved(what: Any, weights_only: bool) -> Any:
-    buffer = io.BytesIO()
-    torch.save(what, buffer)
-    buffer.seek(0)
-    return torch.load(buffer, weights_only=weights_only)
-
-
 def by_state_dict(model: rade.RADE, **options: Any) -> rade.RADE:
+    buffer = io.BytesIO()
+    torch.save(model.state_dict(), buffer)
+    buffer.seek(0)
     other = fresh(model.rade.variant, rule=model.rade.rule, **options)
-    other.load_state_dict(saved(model.state_dict(), weights_only=True))
+    other.load_state_dict(torch.load(buffer, weights_only=True))
     return other
 
 
@@ -53,18 +49,11 @@ def by_pickle(model: rade.RADE, **_: Any) -> rade.RADE:
     return pickle.loads(pickle.dumps(model))
 
 
-def by_torch_save(model: rade.RADE, **_: Any) -> rade.RADE:
-    return saved(model, weights_only=False)
-
-
-every_way = pytest.mark.parametrize("way", [by_state_dict, by_pickle, by_torch_save])
-
-
-@every_way
+@pytest.mark.parametrize("way", [by_state_dict, by_pickle])
 @pytest.mark.parametrize(
     "options",
-    [{}, {"variant": "of"}, {"layer": "GATConv-heads"}, {"layer": "GINConv"}, {"rule": Slow(p=0.3)}],
-    ids=["RADE-OFS", "RADE-OF", "GAT", "GIN", "own rule"],
+    [{}, {"variant": "of", "layer": "GATConv-heads"}, {"rule": Slow(p=0.3)}],
+    ids=["RADE-OFS", "RADE-OF, GAT", "own rule"],
 )
 def test_training_goes_on_bit_identically(way, options):
     """Three more steps of both: the same views, gradients, rates and parameters; neither disturbs the other."""
@@ -103,42 +92,30 @@ def test_keys_of_the_wrapped_model_are_stable():
         model.load_state_dict(plain.state_dict())
 
 
-def test_a_model_prints_that_its_density_is_not_known_yet():
-    model = fresh(rule=rade.Constant(p=0.25))
-    assert "RateState(p=0.25, rho=0.2, density=unknown until the first graph)" in str(model)
-    model.train()(X, EDGES)
-    assert f"density={float(model.rate_state.density):.4g})" in str(model)
-
-
 @pytest.mark.parametrize("way", [copy.deepcopy, by_pickle, lambda model: AveragedModel(model).module])
-def test_copies_start_with_empty_memories_and_the_rates_of_now(way):
-    """Graphs and moments stay with the model, and so does what was said; tensors of a copy count changes anew."""
+def test_copies_have_the_rates_of_now_and_keep_nothing_of_the_model(way):
+    """Its graphs stay with it, and its rates are read anew: tensors of a copy count changes anew."""
     model = trained(rule=Slow(p=0.3))
     for _ in range(2):
         step(model)
         other = way(model)
         assert other.rates == model.rates
         assert other.rates.p == float(other.rate_state.p)
-    assert len(model._context._graphs) > 0
-    assert (len(other._context._graphs), len(other._context._distributions)) == (0, 0)
-    assert other._latest is other._context.current is other._context.reached is None
-    assert other._meeting.warnings._said == set()
+    assert (len(model._context._graphs), len(other._context._graphs)) == (1, 0)
     assert other.wrapped.convs[0]._context is other._context
 
 
 def test_graphs_are_recalled_by_memory_and_forgotten_with_it():
-    model, edges = fresh(density=0.2).eval(), EDGES.clone()  # in training the last call is kept for its rate step
+    """In training the last call is kept for its rate step."""
+    model, edges = fresh(density=0.2).eval(), EDGES.clone()
     for given in (edges, edges.detach(), edges[:, :]):
-        model(X, given)
-    graphs = model._context._graphs
-    ((_, _, before),) = graphs._kept.values()
-    edges[:, :] = EDGES  # written to, with the same numbers: another version
-    model(X, edges)
-    ((_, _, after),) = graphs._kept.values()
-    assert after is not before
+        before = model(X, given)
+    assert len(model._context._graphs) == 1
+    edges.copy_((EDGES + 1) % NODES)  # written to: another version
+    assert not torch.equal(model(X, edges), before)
     del edges, given
     gc.collect()
-    assert len(graphs) == 0
+    assert len(model._context._graphs) == 0
 
 
 def test_rates_that_move_do_not_fill_the_memory():

@@ -15,20 +15,7 @@ from torch_geometric.utils import to_torch_coo_tensor, to_torch_csr_tensor
 
 import rade
 import rade.graph.sparse  # takes the warning of sparse tensors, which torch gives once per process
-from zoo import (
-    CLASSES,
-    EDGES,
-    EVERY,
-    FEATURES,
-    LAYERS,
-    NODES,
-    Net,
-    X,
-    normal,
-    random_edges,
-    seeded,
-    wrapped,
-)  # fmt: skip
+from zoo import CLASSES, EDGES, EVERY, FEATURES, LAYERS, NODES, Net, X, normal, random_edges, seeded, wrapped
 
 
 def views_of(model: rade.RADE, *args: Any, **kwargs: Any) -> list[rade.View]:
@@ -48,29 +35,6 @@ def differs(model: rade.RADE, *args: Any, **kwargs: Any) -> bool:
     with torch.no_grad():
         one, other = (model.train()(*args, **kwargs) for _ in range(2))
     return bool(torch.isfinite(one).all()) and not torch.equal(one, other)
-
-
-def away(model: rade.RADE, *args: Any, views: int = 1000) -> float:
-    """How far the mean of training calls is from evaluation, in standard errors of the output that is farthest off."""
-    with torch.no_grad():
-        seen = torch.stack([model.train()(*args) for _ in range(views)]).double()
-        return float(((seen.mean(0) - model.eval()(*args)).abs() / (seen.std(0) / views**0.5 + 1e-6)).max())
-
-
-def test_each_layer_has_its_own_view_or_all_share_one_and_each_call_draws_anew():
-    for shared, count in ((False, 4), (True, 2)):
-        model = wrapped(views=rade.Views(shared=shared))
-        seen = [view.kept.tolist() for view in (*views_of(model, X, EDGES), *views_of(model, X, EDGES))]
-        assert len(seen) == count
-        assert all(one != other for k, one in enumerate(seen) for other in seen[:k])
-
-
-@pytest.mark.parametrize(("p", "rho"), [(0.5, 0.0), (0.0, 0.5)], ids=["drops", "additions"])
-def test_drops_or_additions_alone(p, rho):
-    (view, _) = views_of(wrapped(rule=rade.Constant(p, rho)), X, EDGES)
-    assert bool(view.kept.all()) == (p == 0)
-    assert (view.added.size == 0) == (rho == 0)
-    assert torch.equal(view.kept, view.kept[view.graph.pattern.transposition])  # both directions go together
 
 
 def test_both_directions_may_be_drawn_by_themselves():
@@ -158,7 +122,6 @@ class Changing(nn.Module):
 
 MODELS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "another graph per layer": (Changing, (X, EDGES)),
-    "edges listed twice": (lambda: pyg.GraphSAGE(FEATURES, 6, 2, CLASSES), (X, torch.cat([EDGES, EDGES], 1))),
     "EdgeIndex": (lambda: pyg.GCN(FEATURES, 6, 2, CLASSES), (X, EdgeIndex(EDGES, sparse_size=(NODES, NODES)))),
     "sparse features": (lambda: pyg.GCN(FEATURES, 6, 2, CLASSES), (X.to_sparse_csr(), EDGES)),
     "rade.Graph": (lambda: Net(LAYERS["GCNConv"]), (X, rade.Graph.from_edge_index(EDGES, NODES))),
@@ -207,5 +170,8 @@ def test_views_of_a_transposed_sparse_adjacency(layer, form, weights):
         assert "as without RADE" in str(rade.check(plain, X, adj_t))
     else:
         assert differs(model, X, adj_t)
-        assert away(model, X, adj_t, views=400) < 5
+        with torch.no_grad():
+            seen = torch.stack([model(X, adj_t) for _ in range(400)])
+            away = (seen.mean(0) - plain(X, adj_t)).abs() / (seen.std(0) / 400**0.5 + 1e-6)
+        assert float(away.max()) < 5
     torch.testing.assert_close(model.eval()(X, adj_t), plain(X, adj_t))

@@ -2,82 +2,50 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
-from torch.nn.functional import (
-    binary_cross_entropy,
-    cross_entropy,
-    nll_loss,
-)
+from torch.nn.functional import binary_cross_entropy, cross_entropy, nll_loss
 from torch_geometric.data import Batch, Data
+from torch_geometric.nn import GCNConv
 
 import rade
-from rade.wrapper.warn import looks_like_a_batch
-from zoo import EDGES, LABELS, LAYERS, NODES, Net, X, adapting, normal, random_edges
-
-
-def batch_of(count: int = 5) -> Batch:
-    return Batch.from_data_list(
-        [Data(x=normal(8, 8, seed=k), edge_index=random_edges(8, 20, seed=k)) for k in range(count)]
-    )
+from zoo import EDGES, LABELS, NODES, Ends, X, adapting, normal, random_edges
 
 
 def test_a_batch_without_its_vector_is_noticed_once():
-    data = batch_of()
-    model = adapting().train()
+    """Blocks of nodes without an edge between them; neither in another order of nodes nor without edges."""
+    parts = [Data(x=normal(8, 8, seed=k), edge_index=random_edges(8, 20, seed=k)) for k in range(5)]
+    data, model = Batch.from_data_list(parts), adapting().train()
     with pytest.warns(UserWarning, match=r"looks like a batch: 5 blocks.*argument named batch"):
         model(data.x, data.edge_index)
     model(data.x, data.edge_index)
-    adapting().train()(X, EDGES)
-
-
-def test_what_looks_like_a_batch():
-    shuffled = torch.randperm(40, generator=torch.Generator().manual_seed(0))[batch_of().edge_index]
-    assert looks_like_a_batch(rade.Graph.from_edge_index(batch_of().edge_index, 40))
-    assert not looks_like_a_batch(rade.Graph.from_edge_index(shuffled, 40))
-    assert not looks_like_a_batch(rade.Graph.from_edge_index(EDGES, NODES))
-    assert not looks_like_a_batch(rade.Graph.from_edge_index(torch.empty(2, 0, dtype=torch.long), 40))
+    shuffled = torch.randperm(NODES, generator=torch.Generator().manual_seed(0))[data.edge_index]
+    for edges in (EDGES, shuffled, EDGES[:, :0]):
+        adapting().train()(X, edges)
 
 
 def test_log_probabilities_pass_and_probabilities_do_not():
-    class Ends(Net):
-        end = staticmethod(torch.log_softmax)
-
-        def forward(self, x: Tensor, edge_index: Any) -> Tensor:
-            return self.end(super().forward(x, edge_index), 1)
-
-    model = adapting(Ends(LAYERS["GCNConv"]))
+    model = adapting(Ends(lambda logits: logits.log_softmax(1)))
     nll_loss(model.train()(X, EDGES), LABELS).backward()
     model.adapt()
-
-    class Softmax(Ends):
-        end = staticmethod(torch.softmax)
-
-    model = adapting(Softmax(LAYERS["GCNConv"]), readout=rade.Readout(task="multiclass"))
+    model = adapting(Ends(lambda logits: logits.softmax(1)), readout=rade.Readout(task="multiclass"))
     nll_loss(model.train()(X, EDGES).log(), LABELS).backward()
     with pytest.raises(ValueError, match=r"outputs are probabilities.*log_softmax"):
         model.adapt()
 
 
 def test_probabilities_of_a_sigmoid_are_noticed():
-    class Sigmoid(Net):
-        def forward(self, x: Tensor, edge_index: Any) -> Tensor:
-            return super().forward(x, edge_index).sigmoid()
-
-    model = adapting(Sigmoid(LAYERS["GCNConv"]), readout=rade.Readout(task="multilabel"))
-
-    def step() -> None:
-        binary_cross_entropy(model.train()(X, EDGES), (normal(NODES, 3) > 0).float()).backward()
-        model.adapt()
-
-    for _ in range(9):
-        step()
-    with pytest.warns(UserWarning, match=r"as after a sigmoid.*return logits"):
-        step()
+    model = adapting(Ends(torch.sigmoid), readout=rade.Readout(task="multilabel"))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for _ in range(12):
+            binary_cross_entropy(model.train()(X, EDGES), (normal(NODES, 3) > 0).float()).backward()
+            model.adapt()
+    (found,) = said
+    assert re.search("as after a sigmoid.*return logits", str(found.message))
 
 
 @pytest.mark.parametrize(("rho", "labelled", "expected"), [(0.5, 9, 1), (0.0, 9, 0), (0.5, 40, 0)])
@@ -105,7 +73,6 @@ def test_rates_that_nobody_moves_are_noticed():
     for _ in range(2):
         cross_entropy(model.train()(X, EDGES), LABELS).backward()
         model.adapt()
-    assert model._meeting.warnings._unfollowed == 0
 
 
 def test_a_first_graph_of_another_density_is_told():
@@ -114,3 +81,18 @@ def test_a_first_graph_of_another_density_is_told():
     model(normal(3, 8), triangle)
     with pytest.warns(UserWarning, match="follows from the density that was given, or from that of the first"):
         model(normal(200, 8), random_edges(200, 300))
+
+
+def test_names_that_rade_hides_are_said():
+    class Own(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.rates = GCNConv(8, 3), [0.1]
+
+        def follow(self) -> str:
+            return "mine"
+
+    with pytest.warns(UserWarning, match=r"follow, rates of a wrapped model mean RADE's own.*model\.wrapped\.follow"):
+        model = rade.RADE(Own())
+    assert model.wrapped.follow() == "mine"
+    rade.RADE(GCNConv(8, 3))  # PyG's own `explain` is no reason

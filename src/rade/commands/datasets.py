@@ -1,4 +1,4 @@
-"""`rade datasets`: what there is, and importing it from an offline mirror."""
+"""`rade datasets`: what there is, and getting it: from the web, or from an offline mirror."""
 
 import json as jsonlib
 from collections.abc import Collection
@@ -26,6 +26,7 @@ def datasets(context: typer.Context, data_root: DataRoot = None, json: Json = Fa
 
         rade datasets --data-root ~/data --json
 
+        rade datasets download cora mutag
         rade datasets import ../mirror
     """
     context.obj = (data_root, json)  # options before the subcommand hold for it as well
@@ -66,6 +67,34 @@ def import_datasets(
     failed = [result for result in results if result.state == "refused" or (names and result.state == "missing")]
     if failed:
         raise DataError("; ".join(result.reason for result in failed))
+
+
+@app.command("download")
+def download_datasets(
+    context: typer.Context,
+    names: Annotated[list[str], typer.Argument(help="Data sets.")],
+    data_root: DataRoot = None,
+) -> None:
+    """Download what is missing of some data sets, for machines that have no network later; training does so as well.
+
+    Examples:
+
+        rade datasets download cora citeseer
+
+        rade datasets download ogbg-molhiv --data-root /scratch/data
+    """
+    from rade.data import resolve
+    from rade.data.fetching import fetch
+    from rade.data.files import data_root as resolve_root
+    from rade.data.files import missing_files, required_files
+
+    root = resolve_root(data_root or context.obj[0])
+    for entry in [resolve(name) for name in names]:
+        missing, needed = missing_files(entry.name, root), required_files(entry.name)
+        if missing:
+            fetch(entry, root)
+        told = f"{len(missing)} downloaded, {len(needed) - len(missing)} already there"
+        typer.echo(f"{entry.name}: {told if needed else 'generated, needs no file'}")
 
 
 def _counted(results: list["Imported"]) -> str:

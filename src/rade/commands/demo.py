@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rade.commands.questions import QUESTIONS, Question, Scores
+from rade.commands.questions import QUESTIONS, Question, SeedScores
 from rade.statistics import Paired, number, paired, signed
 
 if TYPE_CHECKING:  # at run time where they are needed: help does not wait for PyTorch
@@ -59,7 +59,7 @@ def demo(
     for question in QUESTIONS:
         console.print(f"  [bold]{question.title}[/]: {question.data}")
     try:
-        study = Study(collect(seeds, epochs, workers, console))
+        study = Study(scores_of_all(seeds, epochs, workers, console))
     except KeyboardInterrupt:
         typer.echo("interrupted: nothing was drawn; call again to start anew", err=True)
         raise typer.Exit(130) from None
@@ -75,8 +75,8 @@ def demo(
     typer.echo(f"picture: {picture}, numbers: {out / 'demo.json'} ({time.monotonic() - started:.0f} s)")
 
 
-def collect(seeds: int, epochs: int, workers: int | None, console: Console) -> dict[str, dict[str, list[float]]]:
-    """Scores by question and row, seed by seed; on a terminal a bar shows how far it is."""
+def scores_of_all(seeds: int, epochs: int, workers: int | None, console: Console) -> dict[str, dict[str, list[float]]]:
+    """SeedScores by question and row, seed by seed; on a terminal a bar shows how far it is."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from rade.errors import RunError
@@ -86,7 +86,7 @@ def collect(seeds: int, epochs: int, workers: int | None, console: Console) -> d
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     count, ask = min(workers or cores, len(jobs)), partial(_ask, epochs)
     outcomes = run_all(ask, jobs, workers=count) if count > 1 else (attempt(ask, job) for job in jobs)
-    found: dict[tuple[int, int], Scores] = {}
+    found: dict[tuple[int, int], SeedScores] = {}
     columns = (TextColumn("questions × seeds"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         shown = bar.add_task("", total=len(jobs))
@@ -102,7 +102,7 @@ def collect(seeds: int, epochs: int, workers: int | None, console: Console) -> d
     }
 
 
-def _ask(epochs: int, job: tuple[int, int]) -> Scores:
+def _ask(epochs: int, job: tuple[int, int]) -> SeedScores:
     """One question with one seed, on one core: sums in the same order however many processes there are."""
     import torch
 
@@ -113,7 +113,7 @@ def _ask(epochs: int, job: tuple[int, int]) -> Scores:
 
 @dataclass(frozen=True)
 class Study:
-    """Scores as fractions by the title of a question and its row, seed by seed."""
+    """SeedScores as fractions by the title of a question and its row, seed by seed."""
 
     scores: Mapping[str, Mapping[str, Sequence[float]]]
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # at run time where they are needed: help does not wait for P
 # Half of the edges dropped and as many added: where the paper's rates start, and where uncorrected views fail Computer.
 RATES = {"p": 0.5, "rho": 0.5}
 PLAIN_RINGS = "plain (2 layers)"
-Scores = dict[str, float]  # of one seed, as fractions, by the row that they belong to
+SeedScores = dict[str, float]  # of one seed, as fractions, by the row that they belong to
 
 
 @dataclass(frozen=True)
@@ -30,40 +30,40 @@ class Question:
 
     title: str
     data: str
-    answer: Callable[[int, int], Scores]
+    answer: Callable[[int, int], SeedScores]
     reference: str = "plain"
     aside: tuple[str, ...] = ()
 
 
-def alignment(seed: int, epochs: int) -> Scores:
+def alignment(seed: int, epochs: int) -> SeedScores:
     """Random views change what a node receives in the mean; at inference there are none. The correction undoes it."""
     dataset = hubs(seed)
     return {
-        "plain": fit(dataset, "none", seed, epochs)[1],
-        "uncorrected views": fit(dataset, "rade-of-uncorrected", seed, epochs, **RATES)[1],
-        "RADE-OF": fit(dataset, "rade-of-fixed", seed, epochs, **RATES)[1],
+        "plain": train_gcn(dataset, "none", seed, epochs)[1],
+        "uncorrected views": train_gcn(dataset, "rade-of-uncorrected", seed, epochs, **RATES)[1],
+        "RADE-OF": train_gcn(dataset, "rade-of-fixed", seed, epochs, **RATES)[1],
     }
 
 
-def far_away(seed: int, epochs: int) -> Scores:
+def far_away(seed: int, epochs: int) -> SeedScores:
     """Two layers see two hops. RADE-OFS keeps the expected additions, so that every node reaches every other."""
     dataset = rings(seed)
     return {
-        PLAIN_RINGS: fit(dataset, "none", seed, epochs, layers=2)[1],
-        "plain (5 layers)": fit(dataset, "none", seed, epochs, layers=5)[1],
-        "RADE-OF (2 layers)": fit(dataset, "rade-of-fixed", seed, epochs, layers=2, **RATES)[1],
-        "RADE-OFS (2 layers)": fit(dataset, "rade-ofs-fixed", seed, epochs, layers=2, **RATES)[1],
+        PLAIN_RINGS: train_gcn(dataset, "none", seed, epochs, layers=2)[1],
+        "plain (5 layers)": train_gcn(dataset, "none", seed, epochs, layers=5)[1],
+        "RADE-OF (2 layers)": train_gcn(dataset, "rade-of-fixed", seed, epochs, layers=2, **RATES)[1],
+        "RADE-OFS (2 layers)": train_gcn(dataset, "rade-ofs-fixed", seed, epochs, layers=2, **RATES)[1],
     }
 
 
-def wrong_edges(seed: int, epochs: int) -> Scores:
+def wrong_edges(seed: int, epochs: int) -> SeedScores:
     """A plain model meets as many spurious edges as real ones; the validation labels tell how much to take off."""
     from rade.train.denoising import denoised
     from rade.train.stages import Corruption
 
     clean = hubs(seed)
     noisy = Corruption(drop=0.0, add=1.0, seed=seed).of_dataset(clean)
-    trained, score = fit(clean, "none", seed, epochs)
+    trained, score = train_gcn(clean, "none", seed, epochs)
     return {
         "plain (no wrong edges)": score,
         "plain": score_on(trained, noisy),
@@ -71,16 +71,16 @@ def wrong_edges(seed: int, epochs: int) -> Scores:
     }
 
 
-def control(seed: int, epochs: int) -> Scores:
+def control(seed: int, epochs: int) -> SeedScores:
     """A sparse graph with communities, as it comes; nothing is missing, wrong or far away."""
     from rade.data import load
 
     dataset = load("csbm", seed=seed)
     return {
-        "plain": fit(dataset, "none", seed, epochs)[1],
-        "DropEdge": fit(dataset, "drop-edge", seed, epochs)[1],
-        "RADE(model)": fit(dataset, "rade", seed, epochs)[1],
-        "RADE-OFS": fit(dataset, "rade-ofs-fixed", seed, epochs, **RATES)[1],
+        "plain": train_gcn(dataset, "none", seed, epochs)[1],
+        "DropEdge": train_gcn(dataset, "drop-edge", seed, epochs)[1],
+        "RADE(model)": train_gcn(dataset, "rade", seed, epochs)[1],
+        "RADE-OFS": train_gcn(dataset, "rade-ofs-fixed", seed, epochs, **RATES)[1],
     }
 
 
@@ -97,7 +97,7 @@ QUESTIONS = (
 )
 
 
-def fit(dataset: Dataset, method: str, seed: int, epochs: int, **asked: Any) -> tuple[Trained, float]:
+def train_gcn(dataset: Dataset, method: str, seed: int, epochs: int, **asked: Any) -> tuple[Trained, float]:
     """A GCN trained by the data set's protocol with a method: the model at its best epoch, and its test score."""
     from rade.train.model import Shape, Trained, build_learner
     from rade.train.run import train

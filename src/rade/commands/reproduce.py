@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from rade.experiment.grid import Grid, Outcome
-    from rade.experiment.plan import Job, Task, Wish
+    from rade.experiment.plan import CellJobs, Job, Wish
     from rade.train.record import RunRecord
 
 
@@ -105,7 +105,7 @@ def names(given: list[str] | None) -> tuple[str, ...]:
     return tuple(part.strip() for text in given or () for part in text.split(",") if part.strip())
 
 
-def _tasks(tables: list[str], wish: Wish, data_root: Path | None, download: bool) -> tuple[list[Task], list[str]]:
+def _tasks(tables: list[str], wish: Wish, data_root: Path | None, download: bool) -> tuple[list[CellJobs], list[str]]:
     """The cells with their runs, and what cannot be run for want of data."""
     from functools import cache
 

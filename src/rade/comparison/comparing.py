@@ -20,7 +20,7 @@ from torch.nn import Module
 
 from rade.comparison.identity import described, identity
 from rade.comparison.outcome import PLAIN, Comparison, Run
-from rade.comparison.problems import OwnProblem, Training, problem_of, with_task
+from rade.comparison.problems import OwnProblem, Training, own_problem, with_task
 from rade.errors import RunError, outside
 from rade.experiment.grid import Outcome, attempt, run_all
 from rade.experiment.store import Store
@@ -89,7 +89,7 @@ def compare(
             f"make_net must be a function that builds a new model on every call, got a {type(make_net).__name__}; pass "
             "its class, or lambda: Net(...)"
         )
-    problem, training = problem_of(data, training)
+    problem, training = own_problem(data, training)
     work = Work(make_net, problem, methods_of(methods, problem.level == "graph", training), training)
     numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     if not numbers or len(set(numbers)) < len(numbers) or min(numbers) < 0:

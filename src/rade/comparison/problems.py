@@ -21,8 +21,7 @@ from rade.data import Dataset, Split
 from rade.data.splits import RandomSplit
 from rade.errors import choose, unknown
 from rade.graph.graph import node_count
-from rade.rates.readout import Pool
-from rade.rates.readout import Task as TaskName
+from rade.rates.readout import Pool, TaskName
 from rade.train.stages import split_of
 from rade.train.tasks import LOSSES, METRICS, Loss, Metric, Problem, Task, generator
 
@@ -90,7 +89,7 @@ class OwnProblem(Problem):
 _UNTOLD = Task("", LOSSES["multiclass"], METRICS["accuracy"], 0)
 
 
-def problem_of(data: Any, training: Training) -> tuple[OwnProblem, Training]:
+def own_problem(data: Any, training: Training) -> tuple[OwnProblem, Training]:
     """The problem, its task still open, and the training with the task and the score that a `rade.data` set has."""
     if isinstance(data, Dataset):
         task = data.loss if training.task == "auto" else training.task

@@ -24,7 +24,7 @@ import torch
 
 from rade.data import Dataset, load
 from rade.errors import RadeError, RunError
-from rade.experiment.plan import Job, Task
+from rade.experiment.plan import CellJobs, Job
 from rade.experiment.store import Failure, Store
 from rade.train.record import RunRecord, commit, origin
 from rade.train.run import Keeping, StopAsked, never, run_key, train_run
@@ -190,7 +190,7 @@ class Place:
 class Grid:
     """The runs of a plan: those in the store, those to be done in this order, and what has become of them."""
 
-    tasks: Sequence[Task]
+    tasks: Sequence[CellJobs]
     done: set[str]
     failed: dict[str, tuple[Job, str]] = field(default_factory=dict)
 
@@ -203,7 +203,7 @@ class Grid:
         """How many runs of the queue are done."""
         return sum(job.key in self.done for job in self.queue)
 
-    def missing(self, task: Task) -> int:
+    def missing(self, task: CellJobs) -> int:
         """Runs of a cell that are not in the store."""
         return sum(job.key not in self.done for job in task.jobs)
 

@@ -37,7 +37,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Task:
+class CellJobs:
     """A cell of a table and the runs that fill it, those of all candidates where it is searched for."""
 
     cell: Cell
@@ -92,7 +92,7 @@ def select(cells: Iterable[Cell], wish: Wish) -> list[Cell]:
     return found
 
 
-def plan(cells: Iterable[Cell], wish: Wish, facts: Callable[[str], Facts]) -> tuple[list[Task], list[str]]:
+def plan(cells: Iterable[Cell], wish: Wish, facts: Callable[[str], Facts]) -> tuple[list[CellJobs], list[str]]:
     """A task per cell, and a sentence per data set that cannot be had, whose cells are left out."""
     chosen = list(cells)
     check_options(wish.overrides, list(dict.fromkeys(cell.row.method for cell in chosen)))
@@ -106,10 +106,10 @@ def plan(cells: Iterable[Cell], wish: Wish, facts: Callable[[str], Facts]) -> tu
     return tasks, list(problems.values())
 
 
-def _task(cell: Cell, wish: Wish, facts: Facts) -> Task:
+def _task(cell: Cell, wish: Wish, facts: Facts) -> CellJobs:
     found = cell.row.candidates()
     jobs = [job for candidate in found for job in _jobs(cell, candidate, wish, facts)]
-    return Task(cell, tuple(jobs), len(found))
+    return CellJobs(cell, tuple(jobs), len(found))
 
 
 def _jobs(cell: Cell, candidate: Mapping[str, Any], wish: Wish, facts: Facts) -> Iterable[Job]:

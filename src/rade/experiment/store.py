@@ -37,8 +37,9 @@ _TIMING = ("seconds", "seconds_per_epoch", "finished")
 _JSON = ("quality", "variance")
 _MADE = ("versions", "commit", "dirty", "machine")
 _NAMES = ("dataset", "backbone", "method")
-_TEXT = ("key", *_NAMES, "protocol", "metric", "finished", "made", "data", "command")
-COLUMNS = ("key", *_NAMES, *_PLAIN, *_TIMING, *_JSON, "numerics", "threads", "made", "data", "settings", "command")
+_SHARED = ("made", "data", "settings")  # kept once for all runs that have the same
+_TEXT = ("key", *_NAMES, "protocol", "metric", "finished", *_SHARED, "command")
+COLUMNS = ("key", *_NAMES, *_PLAIN, *_TIMING, *_JSON, "numerics", "threads", *_SHARED, "command")
 
 
 class Failure(BaseModel):
@@ -242,7 +243,7 @@ def export(store: Store, folder: Path) -> int:
             f"{folder} holds {len(lacking)} runs that {store.path} lacks, and they would be lost; "
             f"take them over with rade results {store.path} merge {folder}"
         )
-    known: dict[str, dict[str, Any]] = {"made": {}, "data": {}}
+    known: dict[str, dict[str, Any]] = {name: {} for name in _SHARED}
     curves: dict[str, list[str]] = {}
     table = io.StringIO(newline="")
     writer = csv.DictWriter(table, COLUMNS, lineterminator="\n")
@@ -265,21 +266,25 @@ def _line(record: RunRecord, known: dict[str, dict[str, Any]]) -> dict[str, Any]
     """A run as a line of runs.csv; what many runs share goes to provenance.json, named by its content."""
     values = record.model_dump(exclude={"history"})
     settings = dict(values["settings"])
-    made = {name: values[name] for name in _MADE}
-    names = {"made": f"{record.commit}-{_digest(made)}", "data": f"{record.data.name}-{_digest(values['data'])}"}
-    known["made"][names["made"]], known["data"][names["data"]] = made, values["data"]
+    cell = {name: settings.pop(name) for name in _NAMES}
+    shared = {"made": {name: values[name] for name in _MADE}, "data": values["data"], "settings": settings}
+    words = {"made": record.commit, "data": record.data.name, "settings": cell["method"]}
+    names = {what: f"{words[what]}-{_digest(value)}" for what, value in shared.items()}
+    for what, value in shared.items():
+        known[what][names[what]] = value
     line = {name: values[name] for name in ("key", *_PLAIN, "numerics", "threads", "command")}
-    line |= {name: settings.pop(name) for name in _NAMES} | {name: values["timing"][name] for name in _TIMING}
+    line |= cell | {name: values["timing"][name] for name in _TIMING}
     line |= {name: _plain(values[name]) if values[name] else "" for name in _JSON}
-    return {**line, **names, "settings": _plain(settings)}
+    return {**line, **names}
 
 
 def _record_values(line: dict[str, str], known: dict[str, Any]) -> dict[str, Any]:
     """The values of a record from its line."""
     values: dict[str, Any] = {name: text if name in _TEXT else json.loads(text or "{}") for name, text in line.items()}
-    values["settings"] |= {name: values.pop(name) for name in _NAMES}
+    made, data, settings = (known[what][values.pop(what)] for what in _SHARED)
+    settings = {**settings, **{name: values.pop(name) for name in _NAMES}}
     values["timing"] = {name: values.pop(name) for name in _TIMING}
-    return {**values, **known["made"][values.pop("made")], "data": known["data"][values["data"]]}
+    return {**values, **made, "data": data, "settings": settings}
 
 
 def _digest(value: Any) -> str:

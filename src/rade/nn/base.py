@@ -32,6 +32,10 @@ from rade.sums import Messages
 Rows = tuple[Tensor | None, Tensor | None]  # the nodes that sums are wanted for, and those with features; None: all
 EVERYBODY: Rows = (None, None)
 SHORT = (torch.float16, torch.bfloat16)
+UNREADABLE = (
+    "the layer's forward reads its edge_index, which holds no single list of edges where RADE sums over views: compute "
+    "it in message(), or register a twin with a forward on views, `on` (docs/theory.md, Add an aggregator)"
+)
 HOOKS = tuple(
     f"_{what}_forward_{when}hooks"
     for what in ("propagate", "message", "aggregate", "message_and_aggregate", "edge_update")
@@ -57,6 +61,12 @@ class LayerViews:
             return found
         targets, sources = self._rows
         return replace(found, targets=targets, sources=sources)
+
+    def __getitem__(self, index: object) -> Tensor:
+        raise TypeError(UNREADABLE)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(UNREADABLE, name=name, obj=self)
 
     def own(self, x: Tensor) -> Tensor:
         """The features of the nodes that sums are wanted for."""

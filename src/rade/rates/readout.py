@@ -17,7 +17,7 @@ from rade.graph.graph import Graph
 from rade.rates.variance import LogitMessages, LogitVariance, pooled_variance, variance
 from rade.runtime import Recall
 
-Task = Literal["auto", "multiclass", "binary", "multilabel", "regression"]
+TaskName = Literal["auto", "multiclass", "binary", "multilabel", "regression"]
 Pool = Literal["sum", "mean"]
 PoolingRule = Literal["exact", "paper"]
 Curvature = Callable[[Tensor], Tensor]  # from logits [k, C] to the diagonal of the loss's second derivative, [k, C]
@@ -64,7 +64,7 @@ class Readout:
             then taken by automatic differentiation, in place of what ``task`` says.
     """
 
-    task: Task | Curvature = "auto"
+    task: TaskName | Curvature = "auto"
     pool: Pool | None = None
     pooling_rule: PoolingRule = "exact"
     head: str | Module | None = None
@@ -72,7 +72,7 @@ class Readout:
 
     def __post_init__(self) -> None:
         if not callable(self.task):
-            choose("task", self.task, get_args(Task))
+            choose("task", self.task, get_args(TaskName))
         if self.pool is not None:
             choose("pool", self.pool, get_args(Pool))  # PyG's global_add_pool is a sum
         choose("pooling_rule", self.pooling_rule, get_args(PoolingRule))

@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rade.experiment.table import Experiment, Published, Row
-from rade.report.runs import Group, Scores
+from rade.experiment.table import Cell
+from rade.report.runs import Group, GroupScores
 from rade.statistics import Spread, spread
 from rade.train.protocol import defaults
 from rade.train.record import LATER, MEASURES, NEUTRAL, SCORE
@@ -26,25 +26,17 @@ class Filled:
     """
 
     group: Group
-    scores: Scores
+    scores: GroupScores
     spread: Spread
     departures: tuple[str, ...] = ()
     tried: int = 1
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One line of a table on one data set, run or not."""
+class CellResult(Cell):
+    """A cell of a table with what was found, None where it was not run."""
 
-    row: Row
-    backbone: str
-    dataset: str
     filled: Filled | None
-
-    @property
-    def published(self) -> Published | None:
-        """The paper's numbers, where it has any."""
-        return self.row.published.get(self.backbone, {}).get(self.dataset)
 
     @property
     def gap(self) -> float | None:
@@ -67,13 +59,13 @@ class Cell:
         return not self.is_plain and not self.is_rade
 
 
-def fill(experiment: Experiment, row: Row, backbone: str, dataset: str, groups: Sequence[Group]) -> Cell:
+def fill(cell: Cell, groups: Sequence[Group]) -> CellResult:
     """The cell with the runs that belong into it, if there are any.
 
     Groups fit by data set, backbone, method with its options, protocol and the row's settings. Of several the one with
     the fewest departures from the protocol is taken, then the one with most runs; of a search the best by validation.
     """
-    wanted, protocol = row.settings_on(dataset), experiment.protocol
+    row, wanted, protocol = cell.row, cell.settings, cell.experiment.protocol
     fitting = [one for one in groups if one.is_whole and _fits(one, row.method, protocol, wanted)]
     away = {one.name: departures(one.flat, protocol, {*wanted, *row.search}) for one in fitting}
     # Another rate is another method.
@@ -83,19 +75,19 @@ def fill(experiment: Experiment, row: Row, backbone: str, dataset: str, groups: 
     candidates = _whole_candidates(near, row.candidates()) if row.search else near[:1]
     chosen = max(candidates, key=_validation, default=None)
     if chosen is None or (row.search and len(candidates) == 1):  # of one candidate nothing was chosen
-        return Cell(row, backbone, dataset, None)
-    filled = measured(chosen, experiment.measure, tuple(away[chosen.name].values()), len(candidates))
-    return Cell(row, backbone, dataset, filled)
+        return CellResult(**vars(cell), filled=None)
+    filled = measured(chosen, cell.experiment.measure, tuple(away[chosen.name].values()), len(candidates))
+    return CellResult(**vars(cell), filled=filled)
 
 
 def measured(group: Group, measure: str = SCORE, away: tuple[str, ...] = (), tried: int = 1) -> Filled | None:
-    """Scores by the selection rule, or another number of each run that has it; None where none has."""
+    """GroupScores by the selection rule, or another number of each run that has it; None where none has."""
     if measure == SCORE:
         scores = group.scores
     elif measure == "seconds_per_epoch":
-        scores = Scores({run.pair: run.timing.seconds_per_epoch for run in group.runs})
+        scores = GroupScores({run.pair: run.timing.seconds_per_epoch for run in group.runs})
     else:
-        scores = Scores({run.pair: run.quality[measure] for run in group.runs if measure in run.quality})
+        scores = GroupScores({run.pair: run.quality[measure] for run in group.runs if measure in run.quality})
     values = [MEASURES[measure].scale * value for value in scores.units.values()]
     return Filled(group, scores, spread(values), away, tried) if values else None
 

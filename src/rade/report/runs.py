@@ -16,43 +16,17 @@ from rade.statistics import Pair, averaged, best_common_epoch
 from rade.train.record import LATER, NEUTRAL, RunRecord
 
 LAST = 10  # epochs that tell what is left of a score when training goes on
-POINTS = 120  # of a thinned curve
 PLACE = ("dataset", "backbone", "method")
 OWN_EPOCH = "test score at the best validation epoch"
 COMMON_EPOCH = "best epoch of the fold-averaged validation curve"
 _DIAGNOSIS = frozenset({*("dataset", "model", "notes", "p", "q", "layers", "nodes", "edges", "graphs"), "operators"})
 
 
-class Run(RunRecord):
-    """A record with what the report makes of its curves."""
-
-    @staticmethod
-    def of_record(record: RunRecord) -> Run:
-        """The run, with settings that older records lack."""
-        return Run.model_construct(**{**dict(record), "settings": {**LATER, **record.settings}})
-
-    @property
-    def pair(self) -> Pair:
-        """What two methods' runs must share to be compared: first seed and run, and so the split."""
-        return int(self.settings["seed"]), self.run
-
-    @cached_property
-    def late(self) -> float | None:
-        """Validation, mean of the last epochs; None where there were no more."""
-        last = self.history.get("val", [])[-LAST:]
-        return math.fsum(last) / LAST if len(last) == LAST else None
-
-    def thinned(self, name: str) -> dict[int, float]:
-        """A curve at every k-th epoch; k is from the epochs that the run was allowed: equal settings share theirs."""
-        curve = self.history.get(name, [])
-        return {at + 1: curve[at] for at in range(0, len(curve), max(1, -(-self.settings["epochs"] // POINTS)))}
-
-
 @dataclass(frozen=True)
 class Stored:
     """What a store holds: runs by key, and records of failed runs and of `rade diagnose`."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[RunRecord, ...]
     failures: tuple[Mapping[str, Any], ...] = ()
     diagnoses: tuple[Mapping[str, Any], ...] = ()
 
@@ -69,8 +43,9 @@ def read_store(path: Path) -> Stored:
 
 
 def read_records(records: Iterable[RunRecord]) -> Stored:
-    """Runs from records."""
-    runs = tuple(sorted((Run.of_record(record) for record in records), key=lambda run: run.key))
+    """Runs from records, with settings that older ones lack."""
+    complete = (one.model_copy(update={"settings": {**LATER, **one.settings}}) for one in records)
+    runs = tuple(sorted(complete, key=lambda run: run.key))
     for run in runs:
         if run.folds and not run.history.get("val"):
             raise RunError(f"run {run.key} lacks the curve of validation scores: folds are scored at a common epoch")
@@ -88,7 +63,7 @@ def _diagnosis(path: Path) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True)
-class Scores:
+class GroupScores:
     """Fractions by first seed and run; with folds, the run is the fold and the first seed the repetition."""
 
     by: Mapping[Pair, float]
@@ -109,10 +84,10 @@ class Scores:
 class Group:
     """The runs of equal settings and protocol, one per first seed and run number, in that order."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[RunRecord, ...]
 
     @property
-    def first(self) -> Run:
+    def first(self) -> RunRecord:
         """A run that represents all: settings, metric, folds and protocol are the same."""
         return self.runs[0]
 
@@ -148,23 +123,23 @@ class Group:
         return _text(self.first, metric=self.first.metric, folds=self.first.folds)
 
     @cached_property
-    def scores(self) -> Scores:
+    def scores(self) -> GroupScores:
         """Test scores at each run's best epoch; of folds, scores at the common best epoch of each repetition."""
         if not self.first.folds:
-            return Scores({run.pair: run.test for run in self.runs})
+            return GroupScores({run.pair: run.test for run in self.runs})
         by: dict[Pair, float] = {}
         for seed in sorted({run.pair[0] for run in self.runs}):
             runs = [run for run in self.runs if run.pair[0] == seed]
             by |= zip((run.pair for run in runs), best_common_epoch([run.history["val"] for run in runs])[1])
-        return Scores(by, self.first.folds)
+        return GroupScores(by, self.first.folds)
 
 
-def group(runs: Iterable[Run]) -> tuple[tuple[Group, ...], tuple[Run, ...]]:
+def group(runs: Iterable[RunRecord]) -> tuple[tuple[Group, ...], tuple[RunRecord, ...]]:
     """Groups, and runs that repeat another's settings, seed and run: the newest numerics count, then the first key.
 
     Run 0 of first seed 3 is run 3 of first seed 0, but for splits that are numbered; the outcome tells.
     """
-    together: dict[str, dict[Pair, Run]] = {}
+    together: dict[str, dict[Pair, RunRecord]] = {}
     repeated = []
     seen: set[tuple[Any, ...]] = set()
     for run in sorted(runs, key=lambda run: (-run.numerics, run.key)):
@@ -180,7 +155,13 @@ def group(runs: Iterable[Run]) -> tuple[tuple[Group, ...], tuple[Run, ...]]:
     return tuple(groups), tuple(repeated)
 
 
-def _text(run: Run, **others: Any) -> str:
+def late(run: RunRecord) -> float | None:
+    """Validation, mean of the last epochs; None where there were no more."""
+    last = run.history.get("val", [])[-LAST:]
+    return math.fsum(last) / LAST if len(last) == LAST else None
+
+
+def _text(run: RunRecord, **others: Any) -> str:
     """A run's settings without what makes it no other experiment, as one line."""
     kept = {name: value for name, value in run.settings.items() if name not in NEUTRAL}
     return json.dumps({**kept, "protocol": run.protocol, **others}, sort_keys=True, default=str)

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rade.experiment.table import Experiment, Row
-from rade.report.cells import PLAIN, Cell, Filled, fill, measured
+from rade.experiment.table import Cell, Experiment, Row
+from rade.report.cells import PLAIN, CellResult, Filled, fill, measured
 from rade.report.judge import Verdict, correct, judge
-from rade.report.runs import Group, Run, Stored, group
+from rade.report.runs import Group, Stored, group
 from rade.statistics import Bootstrapped, Spread, differences, interquartile_mean, probability_of_improvement, spread
-from rade.train.record import MEASURES, SCORE, Measure
+from rade.train.record import MEASURES, SCORE, Measure, RunRecord
 
 TITLE = "RADE: results"
 # What a line is compared with, in words.
@@ -22,11 +22,11 @@ Places = Mapping[tuple[str, str], Sequence[Group]]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class CellComparison:
     """A cell against another, on the runs that both have; the verdict's family is all that its table compares."""
 
-    cell: Cell
-    reference: Cell
+    cell: CellResult
+    reference: CellResult
     kind: str
     verdict: Verdict
 
@@ -37,7 +37,7 @@ class Line:
 
     row: Row
     backbone: str
-    cells: tuple[Cell, ...]
+    cells: tuple[CellResult, ...]
 
     @property
     def is_blank(self) -> bool:
@@ -61,21 +61,21 @@ class Table:
 
     experiment: Experiment
     lines: tuple[Line, ...]
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[CellComparison, ...]
     overall: tuple[Overall, ...]
 
     @property
-    def cells(self) -> tuple[Cell, ...]:
+    def cells(self) -> tuple[CellResult, ...]:
         """All cells, line by line."""
         return tuple(cell for line in self.lines for cell in line.cells)
 
     @property
-    def filled(self) -> tuple[Cell, ...]:
+    def filled(self) -> tuple[CellResult, ...]:
         """The cells that have runs."""
         return tuple(cell for cell in self.cells if cell.filled)
 
     @property
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[RunRecord]:
         """The runs of all cells."""
         return [run for cell in self.filled if cell.filled for run in cell.filled.group.runs]
 
@@ -89,15 +89,15 @@ class Table:
         """Whether the numbers are scores in points; others are shown and not tested."""
         return self.experiment.measure == SCORE
 
-    def against(self, cell: Cell | None, kind: str = "plain") -> Comparison | None:
+    def against(self, cell: CellResult | None, kind: str = "plain") -> CellComparison | None:
         """The comparison of a cell with the plain backbone or another reference."""
         return next((one for one in self.comparisons if one.cell is cell and one.kind == kind), None)
 
-    def at(self, dataset: str, backbone: str) -> list[Cell]:
+    def at(self, dataset: str, backbone: str) -> list[CellResult]:
         """The cells with runs of one data set and backbone."""
         return [cell for cell in self.filled if (cell.dataset, cell.backbone) == (dataset, backbone)]
 
-    def best_baseline(self, dataset: str, backbone: str) -> Cell | None:
+    def best_baseline(self, dataset: str, backbone: str) -> CellResult | None:
         """By its gain over plain on the seeds that both have; one with an interval comes before a single run."""
         compared = [self.against(cell) for cell in self.at(dataset, backbone) if cell.is_baseline]
         results = [(one.verdict.result, one.cell) for one in compared if one is not None]
@@ -174,7 +174,7 @@ def fill_table(experiment: Experiment, groups: Sequence[Group]) -> Table:
     for one in groups:
         places.setdefault(one.place, []).append(one)
     lines = tuple(
-        Line(row, backbone, tuple(fill(experiment, row, backbone, name, places.get((name, backbone), ()))
+        Line(row, backbone, tuple(fill(Cell(experiment, row, name, backbone), places.get((name, backbone), ()))
                                   for name in experiment.datasets))
         for backbone in dict.fromkeys(backbone for row in experiment.rows for backbone in row.backbones)
         for row in experiment.rows
@@ -189,7 +189,7 @@ def fill_table(experiment: Experiment, groups: Sequence[Group]) -> Table:
     return Table(experiment, lines, judged, tuple(_overall(lines, judged)))
 
 
-def _comparisons(cell: Cell, lines: Sequence[Line], places: Places) -> Iterable[Comparison]:
+def _comparisons(cell: CellResult, lines: Sequence[Line], places: Places) -> Iterable[CellComparison]:
     """Of a cell that was run: with plain, and if it is RADE with the best baseline and the method it is a part of."""
     if cell.filled is None or cell.is_plain:
         return
@@ -207,10 +207,10 @@ def _comparisons(cell: Cell, lines: Sequence[Line], places: Places) -> Iterable[
             against = AGAINST[kind] if kind == "plain" else f"{AGAINST[kind]}, {reference.row.name}"
             verdict = judge(cell.row.name, against, ours.scores.by, reference.filled.scores.by, ours.scores.folds)
             if verdict:
-                yield Comparison(cell, reference, kind, verdict)
+                yield CellComparison(cell, reference, kind, verdict)
 
 
-def _plain(cell: Cell, filled: Filled, place: Sequence[Cell], groups: Sequence[Group]) -> Cell | None:
+def _plain(cell: CellResult, filled: Filled, place: Sequence[CellResult], groups: Sequence[Group]) -> CellResult | None:
     """The table's plain line, else plain runs of the same surroundings in the store."""
     own = _alike([one for one in place if one.is_plain], filled)
     if own:
@@ -219,7 +219,7 @@ def _plain(cell: Cell, filled: Filled, place: Sequence[Cell], groups: Sequence[G
     return next((replace(cell, filled=measured(one)) for one in same), None)
 
 
-def _alike(cells: Sequence[Cell], filled: Filled) -> list[Cell]:
+def _alike(cells: Sequence[CellResult], filled: Filled) -> list[CellResult]:
     """Cells that were run and share all but the method; where every method has one row, the table means just that."""
     run = [one for one in cells if one.filled]
     same = [one for one in run if one.filled and one.filled.group.surroundings == filled.group.surroundings]
@@ -237,7 +237,7 @@ def _lead(theirs: Filled | None, ours: Filled) -> tuple[bool, float]:
     return (len(gaps) > 1, spread(gaps).mean) if gaps else (False, float("-inf"))
 
 
-def _overall(lines: Sequence[Line], comparisons: Sequence[Comparison]) -> Iterable[Overall]:
+def _overall(lines: Sequence[Line], comparisons: Sequence[CellComparison]) -> Iterable[Overall]:
     """Over the data sets where a line was run as the table has it, and often enough."""
     to_plain = {id(one.cell): one for one in comparisons if one.kind == "plain"}
     for line in sorted(lines, key=lambda line: line.cells[0].is_baseline):
@@ -253,7 +253,7 @@ def _overall(lines: Sequence[Line], comparisons: Sequence[Comparison]) -> Iterab
             yield Overall(line, tuple(both), probability_of_improvement(ours, theirs), middle)
 
 
-def _again(runs: Sequence[Run]) -> list[Group]:
+def _again(runs: Sequence[RunRecord]) -> list[Group]:
     """Repeated runs in groups of their own; a run that repeats a repetition is alone."""
     found: list[Group] = []
     left = tuple(runs)

@@ -7,12 +7,13 @@ from statistics import median
 from typing import Any
 
 from rade.experiment.table import Published
-from rade.report.cells import Cell
+from rade.report.cells import CellResult
 from rade.report.judge import WORDS, Verdict
-from rade.report.runs import Group, Run
+from rade.report.runs import Group
+from rade.report.runs import late as late_score
 from rade.report.tables import Report, Table
 from rade.statistics import Pair, Spread, many, number, paired_scores, spread
-from rade.train.record import NEUTRAL
+from rade.train.record import NEUTRAL, RunRecord
 
 # Commands that differ by the number of their run only are one command, with R in its place.
 _RUN = re.compile(r"(--run)[ =]\d+\b")
@@ -123,7 +124,7 @@ def beyond(table: Table, kind: str) -> str:
     return f"{above}, {below} of {len(ends)}" if ends else "–"
 
 
-def rates(report: Report) -> Iterator[tuple[Cell, Group, str, str]]:
+def rates(report: Report) -> Iterator[tuple[CellResult, Group, str, str]]:
     """Every cell whose rates moved, in the first table that has it: first p and q, and least to largest last ones."""
     seen: set[str] = set()
     for cell in (cell for table in report.tables for cell in table.filled):
@@ -134,12 +135,12 @@ def rates(report: Report) -> Iterator[tuple[Cell, Group, str, str]]:
 
 
 def _moves(group: Group) -> bool:
-    curves = [run.thinned(name).values() for run in group.runs for name in ("p", "q")]
+    curves = [run.history.get(name) for run in group.runs for name in ("p", "q")]
     return any(min(values) != max(values) for values in curves if values)
 
 
 def _path(group: Group, name: str, form: str) -> str:
-    curves = [list(run.thinned(name).values()) for run in group.runs if name in run.history]
+    curves = [run.history[name] for run in group.runs if name in run.history]
     low, high = (f"{end(values[-1] for values in curves):{form}}" for end in (min, max))
     return f"{curves[0][0]:{form}}, {low if low == high else f'{low}–{high}'}"
 
@@ -154,7 +155,7 @@ def late(report: Report) -> Iterator[tuple[str, ...]]:
         if table.is_score and any(cell.is_baseline for cell in table.filled):
             for cell in table.filled:
                 group = cell.filled.group if cell.filled else None
-                runs = [run for run in group.runs if run.late is not None] if group else []
+                runs = [run for run in group.runs if late_score(run) is not None] if group else []
                 if group and runs and group.name not in places.get(group.place, {}):
                     epochs = f"{median(run.best_epoch for run in runs):.0f}, {median(run.epochs for run in runs):.0f}"
                     means = (spread([run.val for run in runs]).mean, spread(list(_late(group).values())).mean)
@@ -164,7 +165,7 @@ def late(report: Report) -> Iterator[tuple[str, ...]]:
     return (line for lines in places.values() for line in lines.values())
 
 
-def late_gain(table: Table, cell: Cell) -> str:
+def late_gain(table: Table, cell: CellResult) -> str:
     """The mean of the last epochs minus plain training's, paired, with its 95 % interval; empty where there is none."""
     against = table.against(cell)
     if against is None or cell.filled is None or against.reference.filled is None:
@@ -174,10 +175,11 @@ def late_gain(table: Table, cell: Cell) -> str:
 
 
 def _late(group: Group) -> dict[Pair, float]:
-    return {run.pair: run.late for run in group.runs if run.late is not None}
+    scores = {run.pair: late_score(run) for run in group.runs}
+    return {pair: score for pair, score in scores.items() if score is not None}
 
 
-def environment(runs: Sequence[Run]) -> dict[str, Counted]:
+def environment(runs: Sequence[RunRecord]) -> dict[str, Counted]:
     """With what the runs were made, each with the number of runs, most frequent first."""
     return {
         "Commits": _counted(f"{run.commit or 'unknown'}{' with changes' if run.dirty else ''}" for run in runs),
@@ -191,12 +193,12 @@ def _counted(texts: Iterable[str]) -> Counted:
     return sorted(Counter(texts).items(), key=lambda item: (-item[1], item[0]))
 
 
-def origins(runs: Sequence[Run]) -> list[tuple[tuple[str, str, str, tuple[tuple[str, str], ...]], int]]:
+def origins(runs: Sequence[RunRecord]) -> list[tuple[tuple[str, str, str, tuple[tuple[str, str], ...]], int]]:
     """Name, source, licence and checksums of data, with the number of runs that were made with exactly these."""
     return sorted(Counter(_origin(run) for run in runs).items())
 
 
-def _origin(run: Run) -> tuple[str, str, str, tuple[tuple[str, str], ...]]:
+def _origin(run: RunRecord) -> tuple[str, str, str, tuple[tuple[str, str], ...]]:
     return run.data.name, run.data.source, run.data.licence, tuple(sorted(run.data.files.items()))
 
 

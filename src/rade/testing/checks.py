@@ -13,7 +13,6 @@ from torch.autograd.gradcheck import GradcheckError, gradcheck
 from rade.correction import Adjacency, factors
 from rade.distribution import Distribution, Rates, Variant
 from rade.graph.graph import Graph
-from rade.graph.pairs import pattern_of_pairs
 from rade.moments.base import Coefficients
 from rade.moments.denoise import Observed
 from rade.rates.variance import LogitMessages, pooled_variance, variance
@@ -32,6 +31,7 @@ from rade.testing.oracle import (
     on_edges,
     on_pairs,
     one_hot,
+    view_of,
 )
 from rade.views import View, draw
 
@@ -194,12 +194,11 @@ def edges_may_send_messages_of_their_own(aggregator: Aggregator) -> None:
         alpha, clean = views.coefficients(aggregator.on(graph))[0], coefficients.clean().edges
         factor = views.corrected_messages(clean, alpha, torch.ones_like(nodes)) * on_edges(graph, messages.edges)
         away = views.corrected_messages(clean, alpha, nodes)
-        out, sent = alpha[..., None] * torch.where(adjacency(graph)[..., None], factor, away), messages
-        found, scale = variance(LogitMessages(coefficients, sent), views.distribution), views.mean(out.square()).sum(1)
-        expect(found.total, views.variance(out).sum(1), aggregator.tolerance, f"variance with {what}", case, scale)
-        _pooled_is_enumerated(
-            aggregator, views, LogitMessages(coefficients, sent), out, f"pooled variance, {what}", case
-        )
+        out, sent = torch.where(adjacency(graph)[..., None], factor, away), LogitMessages(coefficients, messages)
+        out, found = alpha[..., None] * out, variance(sent, views.distribution).total
+        scale = views.mean(out.square()).sum(1)
+        expect(found, views.variance(out).sum(1), aggregator.tolerance, f"variance with {what}", case, scale)
+        _pooled_is_enumerated(aggregator, views, sent, out, f"pooled variance, {what}", case)
 
 
 # ---- what must not matter, or matter smoothly ----------------------------------------------------------------------
@@ -220,11 +219,8 @@ def edges_may_be_listed_in_any_order(aggregator: Aggregator) -> None:
     """A shuffled ``edge_index`` is the same graph: the same views, outputs and variances to the last bit."""
     for case, variant in product(CASES, Variant):
         shuffle = torch.randperm(case.graph.pattern.size, generator=torch.Generator().manual_seed(3))
-        other, x = (
-            _like(case.graph, case.graph.edge_index[:, shuffle], case.graph.batch),
-            aggregator.messages(case.graph),
-        )
-        distribution = case.distribution(variant)
+        other = _like(case.graph, case.graph.edge_index[:, shuffle], case.graph.batch)
+        x, distribution = aggregator.messages(case.graph), case.distribution(variant)
         before = _results(aggregator.alone(case.graph), _drawn(distribution), x)
         after = _results(aggregator.alone(other), _drawn(replace(distribution, graph=other)), x)
         for what, found in after.items():
@@ -400,20 +396,16 @@ def _results_follow(
         view = _drawn(case.distribution(variant))
         whole = _results(aggregator.alone(case.graph), view, x)
         there = aggregator.on(case.graph)(graph, carry, x.dtype)
-        for name, found in _results(there, _carried(view, nodes, graph, carry), x[nodes]).items():
+        for name, found in _results(there, _carried(view, nodes, graph), x[nodes]).items():
             expect(found, whole[name][nodes], ROUNDING, f"{name} of {what}, {_called(variant)}", case, whole[name])
 
 
-def _carried(view: View, nodes: Tensor, graph: Graph, carry: Carry) -> View:
+def _carried(view: View, nodes: Tensor, graph: Graph) -> View:
     """A view on a graph made of some ``nodes``, in their order."""
-    place = torch.full((view.graph.num_nodes,), -1).index_put((nodes,), torch.arange(len(nodes)))
-    once = graph.one_per_pair(view.added)
-    ends = place[torch.stack([view.added.target[once], view.added.source[once]])]
-    ends = ends[:, (ends >= 0).all(0)]
-    target, source = ends if graph.directed else ends.sort(0).values
-    sorting = torch.argsort(target * graph.num_nodes + source)
-    added = pattern_of_pairs(target[sorting], source[sorting], graph.num_nodes, graph.directed)
-    return View(replace(view.distribution, graph=graph), carry.edges(view.kept), added)
+    dense = torch.zeros(view.graph.num_nodes, view.graph.num_nodes, dtype=torch.bool)
+    source, target = view.edge_index
+    dense[target, source] = True
+    return view_of(replace(view.distribution, graph=graph), dense[nodes][:, nodes][None])
 
 
 def _of_rates(aggregator: Aggregator, case: Case, variant: Variant) -> Callable[[Tensor, Tensor], Tensor]:

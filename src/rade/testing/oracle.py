@@ -110,9 +110,19 @@ def pairs_of(graph: Graph) -> tuple[Tensor, Tensor]:
 def copies(graph: Graph, count: int) -> Graph:
     """``count`` copies of a graph as one batch; the entries of copy k follow those of copy k−1."""
     offset = torch.arange(count)[:, None]
-    edge_index = (graph.edge_index[:, None] + offset * graph.num_nodes).reshape(2, -1)
+    edge_index = (graph.given[:, None] + offset * graph.num_nodes).reshape(2, -1)
     batch = (graph.batch + offset * graph.num_graphs).flatten()
     return Graph.from_edge_index(edge_index, graph.num_nodes * count, batch, directed=graph.directed)
+
+
+def view_of(distribution: Distribution, dense: Tensor) -> View:
+    """The view of K copies of a graph that holds the pairs (target, source) of ``dense`` [K, n, n]."""
+    graph, n = distribution.graph, dense.shape[1]
+    edges = graph.pattern.target // n, graph.pattern.target % n, graph.pattern.source % n
+    others = dense.index_put(edges, torch.tensor(False))
+    copy, target, source = (others if graph.directed else others.triu()).nonzero().t()
+    added = pattern_of_pairs(target + copy * n, source + copy * n, graph.num_nodes, graph.directed)
+    return View(distribution, dense[edges], added)
 
 
 class AllViews:
@@ -139,13 +149,8 @@ class AllViews:
         self.carry = Carry(self.repeat, self.repeat)
         dense = torch.zeros(self.count, n, n, dtype=torch.bool)
         dense[:, pairs[0], pairs[1]] = bits.bool()
-        dense = dense if graph.directed else dense | dense.mT
-        pattern = self.copies.pattern
-        kept = dense[pattern.target // n, pattern.target % n, pattern.source % n]
-        added = dense[:, pairs[0][~is_edge], pairs[1][~is_edge]].nonzero()
-        target, source = pairs[:, ~is_edge][:, added[:, 1]] + added[:, 0] * n
-        there = pattern_of_pairs(target, source, n * self.count, graph.directed)
-        self.view = View(replace(distribution, graph=self.copies), kept, there)
+        self.dense = dense if graph.directed else dense | dense.mT
+        self.view = view_of(replace(distribution, graph=self.copies), self.dense)
 
     def under(self, variant: Variant) -> AllViews:
         """The same views, corrected in another way; nothing that was computed travels along."""
@@ -261,4 +266,7 @@ def expect(
     if not off <= tolerance:  # an error that is no number fails as well
         single = 1e-9 < off < 1e-6 and tolerance < 1e-9
         hint = "; float32 is as exact as that: counts like graph.degree need .to(self.dtype)" if single else ""
-        raise AssertionError(f"{what}, {case}: relative error {off:.1e}, allowed {tolerance:.0e}{hint}")
+        place = int((found - target).abs().nan_to_num(torch.inf).argmax())
+        index = [int(at) for at in torch.unravel_index(torch.tensor(place), found.shape)]
+        values = f"got {float(found.flatten()[place]):.6g} for {float(target.flatten()[place]):.6g} at {index}"
+        raise AssertionError(f"{what}, {case}: relative error {off:.1e}, allowed {tolerance:.0e}, {values}{hint}")

@@ -119,7 +119,7 @@ def fit(
                 logits = learner.adapt(step, partial(_loss, task, step.labels))
             losses.append(float(loss.detach()))
         learner.eval()
-        scores = judge(trainee, task, batches.evaluation(learner, logits), batches.free)
+        scores = close_epoch(trainee, task, batches.evaluation(learner, logits), batches.free)
         loss_mean = sum(collect(sum(losses))) / (len(losses) * world())
         _check_finite(progress.epoch + 1, {"loss": loss_mean, **scores})
         progress.record(perf_counter() - started, loss=loss_mean, **scores)
@@ -138,7 +138,7 @@ def _check_finite(epoch: int, values: dict[str, float]) -> None:
             raise Diverged(f"the {names.get(name, name)} became {value} in epoch {epoch}; a smaller --lr may help")
 
 
-def judge(
+def close_epoch(
     trainee: Trainee, task: Task, outputs: Callable[[str], Outputs], free: tuple[str, ...] = ()
 ) -> dict[str, float]:
     """Score the epoch on the validation part, note it if it is the best so far, and advance the schedule.

@@ -86,8 +86,13 @@ class Origin(_Part):
     options: dict[str, Any] = {}
 
 
-class Provenance(_Part):
-    """With what and how a run was made."""
+class RunRecord(_Part):
+    """A finished run, validated once; equal for two runs of equal settings on one machine but for `timing`.
+
+    settings: a dump of `Settings`, of older runs without those that came later; run: its number, or that of the fold;
+    folds: how many the data set has; quality, variance: measures on test data, where they were taken;
+    history: one value per epoch and curve, empty where curves were not asked for.
+    """
 
     versions: dict[str, str]
     commit: str
@@ -96,16 +101,6 @@ class Provenance(_Part):
     threads: int
     command: str
     data: Origin
-
-
-class RunRecord(Provenance):
-    """A finished run, validated once; equal for two runs of equal settings on one machine but for `timing`.
-
-    settings: a dump of `Settings`, of older runs without those that came later; run: its number, or that of the fold;
-    folds: how many the data set has; quality, variance: measures on test data, where they were taken;
-    history: one value per epoch and curve, empty where curves were not asked for.
-    """
-
     format: Literal[1] = FORMAT
     key: str = Field(pattern="^[0-9a-f]{32}$")
     numerics: int
@@ -134,6 +129,11 @@ class RunRecord(Provenance):
             if len(curve) != self.epochs:
                 raise ValueError(f"has {self.epochs} epochs, and {len(curve)} values in its curve {name}")
         return self
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """What two methods' runs must share to be compared: first seed and run, and so the split."""
+        return int(self.settings["seed"]), self.run
 
     @property
     def place(self) -> tuple[str, str, str, int, int, str]:

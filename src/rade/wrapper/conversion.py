@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import singledispatch
 from typing import Any, cast
 
+import torch
 import torch_geometric.nn as pyg
 from torch.nn import Module
 
 from rade import nn
 from rade.distribution import Reverse
+from rade.graph.graph import Graph
 from rade.moments.base import Coefficients
 from rade.nn.base import CorrectedConv, convolutions
 from rade.nn.context import Context
@@ -68,26 +70,40 @@ def revert(model: Module) -> Module:
     return model
 
 
-def register(layer: type[Module], by: type[Module] | type[Coefficients]) -> None:
+def register(layer: type[Module], by: type[CorrectedConv] | Callable[[Graph, torch.dtype], Coefficients]) -> None:
     """Let `convert` and `RADE` sum by moments in a convolution of your own.
 
-    ``by`` is the class of its coefficients, built as ``by(graph, x.dtype)``, if they depend on the graph alone. Else it
-    is a twin of the layer, which derives from `rade.nn.CorrectedConv` and from ``layer``: with `coefficients`, which
-    PyG's own forward is then summed with, or its own forward on views, `on`; and `after_sum` where a linear map follows
-    the sum.
+    ``by`` makes its coefficients, ``by(graph, x.dtype)``: their class, or a function, if they depend on the graph alone
+    and the layer's forward only hands ``edge_index`` on to `propagate`. Else it is a twin of the layer, which derives
+    from `rade.nn.CorrectedConv` and from ``layer``: with `coefficients`, which PyG's own forward is then summed with,
+    or its own forward on views, `on`; and `after_sum` where a linear map follows the sum.
     """
-    is_class = isinstance(by, type)
-    if not is_class or not (issubclass(by, Coefficients) or (issubclass(by, CorrectedConv) and issubclass(by, layer))):
+    if not (isinstance(by, type) and issubclass(by, Module)):
+        make = _checked(layer, by)
+        TWINS[layer] = _twin(layer, coefficients=lambda self, graph, x, **_: make(graph, x.dtype))
+    elif not (issubclass(by, CorrectedConv) and issubclass(by, layer)):
         raise TypeError(
-            f"{layer.__name__} is registered with the class of its coefficients, a rade.moments.Coefficients, or with "
-            f"a class that derives from rade.nn.CorrectedConv and from {layer.__name__}, in this order; got {by!r}"
+            f"a twin of {layer.__name__} derives from rade.nn.CorrectedConv and from {layer.__name__}, in this order; "
+            f"got {by!r}"
         )
-    if issubclass(by, Coefficients):
-        TWINS[layer] = _twin(layer, coefficients=lambda self, graph, x, **_: by(graph, x.dtype))
     elif by.coefficients is CorrectedConv.coefficients and by.on is CorrectedConv.on:
         raise TypeError(f"{by.__name__} needs a method coefficients of its own; docs/theory.md shows one")
     else:
         TWINS[layer] = by
+
+
+def _checked(layer: type[Module], by: Any) -> Callable[[Graph, torch.dtype], Coefficients]:
+    """What makes coefficients of a graph and a dtype, tried on a graph of one edge."""
+    try:
+        found = by(Graph.from_edge_index(torch.tensor([[0, 1], [1, 0]])), torch.float)
+    except TypeError as error:
+        found = error
+    if not isinstance(found, Coefficients):
+        raise TypeError(
+            f"{layer.__name__} is registered with what makes its coefficients of a graph and a dtype, a class that "
+            f"derives from rade.moments.Coefficients or a function, or with a twin of the layer; got {by!r}: {found}"
+        )
+    return cast(Callable[[Graph, torch.dtype], Coefficients], by)
 
 
 def twin_of(layer: type[Module]) -> type[CorrectedConv]:

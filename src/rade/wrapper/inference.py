@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_map
 from rade.distribution import NO_NOISE, Rates, Trust
 from rade.nn.context import Context
 
-Run = Callable[[], Any]
+ForwardPass = Callable[[], Any]
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Inference(ABC):
     rates: Rates | None = field(default=None, kw_only=True)
 
     @abstractmethod
-    def __call__(self, context: Context, run: Run) -> Any:
+    def __call__(self, context: Context, run: ForwardPass) -> Any:
         """The prediction; ``run`` is a forward pass of the model, whose layers ask the context."""
 
 
@@ -35,7 +35,7 @@ class Inference(ABC):
 class Expected(Inference):
     """One pass on the mean over all views: the plain model for RADE-OF, with the expected additions for RADE-OFS."""
 
-    def __call__(self, context: Context, run: Run) -> Any:
+    def __call__(self, context: Context, run: ForwardPass) -> Any:
         if self.rates is None:
             return run()
         with context.using(rates=self.rates):
@@ -66,7 +66,7 @@ class Denoised(Inference):
             raise TypeError(f"noise must be a rade.Rates or a rade.Denoised, got {noise!r}")
         return Denoised(noise) if isinstance(noise, Rates) else noise
 
-    def __call__(self, context: Context, run: Run) -> Any:
+    def __call__(self, context: Context, run: ForwardPass) -> Any:
         with context.using(rates=self.rates, noise=self.noise, trust=self.trust):
             return run()
 
@@ -81,14 +81,14 @@ class Ensemble(Inference):
         if self.size < 1:
             raise ValueError(f"an ensemble needs at least one view, got size = {self.size}")
 
-    def __call__(self, context: Context, run: Run) -> Any:
+    def __call__(self, context: Context, run: ForwardPass) -> Any:
         total = sampled(context, run, self.rates)
         for _ in range(self.size - 1):
             total = tree_map(_sum, total, sampled(context, run, self.rates))
         return tree_map(lambda part: part / self.size if isinstance(part, Tensor) else part, total)
 
 
-def sampled(context: Context, run: Run, rates: Rates | None = None, **changes: Any) -> Any:
+def sampled(context: Context, run: ForwardPass, rates: Rates | None = None, **changes: Any) -> Any:
     """One pass on views, whatever the mode of the model."""
     with context.using(mode="views", rates=rates, **changes), context.afresh():
         return run()
