@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Imputed = Literal["mean", "zero", "frequent"] | Tensor
 Build = Callable[[Tensor, Tensor | float], Coefficients]  # from weights in the graph's order, and that of additions
 OF_EDGES = ("edge_weight", "edge_attr")
+FILLS = ("mean", "add", "sum")  # the attributes of self-loops that PyG can compute, and RADE too
 
 _listed: Recall[Tensor] = Recall()
 _weighs: Recall[bool] = Recall()
@@ -179,7 +180,7 @@ def with_loops(
 ) -> Attributes:
     """``term`` of the attributes of edges, of loops as PyG fills them, and of what is imputed to added edges.
 
-    fill: ``"mean"`` or ``"add"`` over the edges that a node receives on the clean graph, a number, or a row [D].
+    fill: one of ``FILLS``, over the edges that a node receives on the clean graph, a number, or a row [D].
     """
     attributes = attributes_in_order(graph, edge_attr, layer)
     loops = term(_loop_attributes(graph, attributes, fill))
@@ -192,7 +193,13 @@ def _loop_attributes(graph: Graph, attributes: Tensor, fill: object) -> Tensor:
     if isinstance(fill, int | float):
         return attributes.new_full((graph.num_nodes, attributes.shape[1]), fill)
     sums = graph.pattern.row_sum(attributes)
-    return sums if fill == "add" else sums / graph.degree.clamp(min=1)[:, None]
+    return sums / graph.degree.clamp(min=1)[:, None] if fill == "mean" else sums
+
+
+def against_fill(conv: Any) -> str:
+    """Why the attributes that PyG's layer gives to its own self-loops are none that `with_loops` knows, "" if so."""
+    fills = conv.add_self_loops and conv.lin_edge is not None and isinstance(conv.fill_value, str)
+    return f"fill_value={conv.fill_value!r} has none" if fills and conv.fill_value not in FILLS else ""
 
 
 def impute_added(

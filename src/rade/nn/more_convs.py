@@ -19,7 +19,16 @@ from rade.moments.normalised import Normalised
 from rade.nn.base import CorrectedConv, LayerViews, own_linear
 from rade.nn.context import Arguments
 from rade.nn.convs import SUMS, by_aggregation, head_by_head, weights_have_moments
-from rade.nn.edge_values import Imputed, attributes_in_order, imputed, in_order, symmetric, weighted, with_loops
+from rade.nn.edge_values import (
+    Imputed,
+    against_fill,
+    attributes_in_order,
+    imputed,
+    in_order,
+    symmetric,
+    weighted,
+    with_loops,
+)
 from rade.nn.linear import as_sparse, dense, linear, linear_of_sums, linear_part, pushed, weight_of
 from rade.sums import Messages, along_edges
 
@@ -250,6 +259,9 @@ class _Scored(CorrectedConv):
 
 class GATv2Conv(_Scored, pyg.GATv2Conv):
     """PyG's GATv2Conv, softmax of a·LeakyReLU(W_l x_j + W_r x_i + e_ij), corrected on views."""
+
+    def against_moments(self) -> str:
+        return against_fill(self) or super().against_moments()
 
     def on(self, x: Tensor, edge_index: LayerViews, edge_attr: Tensor | None = None, **_: object) -> Tensor:
         source, target = self._features(self.lin_l, x), self._features(self.lin_r, x)
