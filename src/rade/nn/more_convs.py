@@ -30,6 +30,7 @@ from rade.nn.edge_values import (
     with_loops,
 )
 from rade.nn.linear import as_sparse, dense, linear, linear_of_sums, linear_part, pushed, weight_of
+from rade.nn.pairs import without_cache
 from rade.sums import Messages, along_edges
 
 
@@ -48,12 +49,9 @@ class _Symmetric(CorrectedConv):
         return "dropout of its edge weights comes on top" if self._option("dropout", 0.0) else super().against_moments()
 
     def on(self, *args: Any, **given: Any) -> Any:
-        """Without the layer's cache, which would keep a view."""
-        cached, self.__dict__["cached"] = self._option("cached", False), False
-        try:
+        """Without the layer's cache, which would keep a view, or hide it."""
+        with without_cache(self):
             return super().on(**given)
-        finally:
-            self.__dict__["cached"] = cached
 
 
 def _unit(width: int, like: Tensor) -> Tensor:

@@ -39,13 +39,31 @@ class _Reached(Exception):
 
 def aggregate_pairs(conv: CorrectedConv, context: Context, graph: Graph | None, given: Arguments) -> Any:
     """The layer's output with every sum corrected by a pair of views; PyG's own where it has no edges to draw."""
-    if "edge_index" not in conv._names:
-        return _sum_by_sum(conv, context, given)
     layer: Any = conv
-    if not _is_list(given.get("edge_index")):
+    if "edge_index" in conv._names and not _is_list(given.get("edge_index")):
         context.note_plain(layer)
-        return conv._plain.forward(conv, **given)
-    views = _views(conv, context, graph, given)
+        return conv._plain.forward(layer, **given)
+    with without_cache(layer):
+        if "edge_index" not in conv._names:
+            return _sum_by_sum(conv, context, given)
+        return _step_by_step(conv, context, _views(conv, context, graph, given), given)
+
+
+@contextmanager
+def without_cache(conv: Any) -> Iterator[None]:
+    """What PyG keeps for ``cached=True`` is of the clean graph: views neither read nor change it."""
+    own = vars(conv)
+    kept = {name: value for name, value in own.items() if name == "cached" or name.startswith("_cached_")}
+    own.update({name: False if name == "cached" else None for name in kept})
+    try:
+        yield
+    finally:
+        own.update(kept)
+
+
+def _step_by_step(conv: CorrectedConv, context: Context, views: _Bipartite | _Kinds, given: Arguments) -> Any:
+    """A pair of views of the whole graph for each sum."""
+    layer: Any = conv
     if not context.setting.variant.corrects:
         edge_index, values = views.whole(0, 0)
         return conv._plain.forward(layer, **{**given, **values, "edge_index": edge_index})
