@@ -200,3 +200,17 @@ def test_a_metric_is_no_layer():
     assert rade.check(WithMetric(), X, EDGES).works
     model = rade.RADE(WithMetric()).train()
     assert not torch.equal(model(X, EDGES), model(X, EDGES))
+
+
+@pytest.mark.parametrize("layer", ["GCNConv", "SAGEConv", "GATConv", "GraphConv"])
+def test_backward_under_autocast(layer):
+    torch.manual_seed(0)
+    net = getattr(pyg, layer)(FEATURES, CLASSES)
+    gradients = []
+    for enabled in (True, False):
+        model = rade.RADE(copy.deepcopy(net), generator=torch.Generator().manual_seed(0)).train()
+        x = X.clone().requires_grad_()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            cross_entropy(model(x, EDGES), LABELS).backward()
+        gradients.append(x.grad)
+    torch.testing.assert_close(*gradients, rtol=0.05, atol=1e-3)
