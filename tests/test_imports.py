@@ -65,14 +65,3 @@ def test_imports_point_down(folder):
             assert name in RANK, f"{path} imports rade.{name}: import public names from the module that defines them"
             assert RANK[name] < RANK[folder], f"{path} must not know rade.{name}"
         assert folder != "data" or imported(path) <= DATA_MAY_KNOW, path
-
-
-def test_the_library_does_not_print():
-    """The command line does."""
-    for path in FILES:
-        if home(path) in ("commands", "cli", "__main__"):
-            continue
-        calls = (
-            node.func for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)
-        )
-        assert not any(isinstance(call, ast.Name) and call.id == "print" for call in calls), path

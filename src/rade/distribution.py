@@ -37,23 +37,20 @@ class Rates:
 
     p: float | Tensor = 0.5
     q: float | Tensor = 0.0
+    numbers: tuple[float, float] = field(init=False, repr=False, compare=False)  # p and q without gradients
     cache: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)  # moments at these
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         return by_fields(self)
 
     def __post_init__(self) -> None:
-        p, q = self.numbers
+        p, q = self.p, self.q
+        p, q = float(p.detach()) if isinstance(p, Tensor) else p, float(q.detach()) if isinstance(q, Tensor) else q
+        object.__setattr__(self, "numbers", (p, q))
         if not 0.0 <= p < 1.0:
             raise ValueError(f"drop rate p must lie in [0, 1), got {p}; p = 1 removes every edge and has no correction")
         if not 0.0 <= q <= 1.0:
             raise ValueError(f"add rate q must lie in [0, 1], got {q}; it is the probability of adding a non-edge")
-
-    @cached_property
-    def numbers(self) -> tuple[float, float]:
-        """p and q as plain numbers; tensors may carry gradients."""
-        p, q = self.p, self.q
-        return float(p.detach()) if isinstance(p, Tensor) else p, float(q.detach()) if isinstance(q, Tensor) else q
 
     def scaled(self, factor: float) -> Rates:
         """The same drop rate with q·factor: n_b/n keeps the additions per node of a model trained on n_b nodes.

@@ -130,10 +130,11 @@ class Sums:
         """The sums of node features x, [n, F] or [n, H, F], or of `Messages`; differentiable in all."""
         if isinstance(x, Messages):
             return self._with_edges(x)
-        if x.dim() == 2 and self._constant is not None:
-            return cast(Tensor, _Apply.apply(x, self._constant))  # type: ignore[no-untyped-call]
+        known = self._constant
+        if x.dim() == 2 and isinstance(known, _Constant):
+            return cast(Tensor, _Apply.apply(x, known))  # type: ignore[no-untyped-call]
         parts = []
-        for pattern, values in self._matrices:
+        for pattern, values in known.matrices if isinstance(known, _Constant) else known:
             parts.append(product(values, x, pattern) if x.dim() == 2 else _per_head(values, x, pattern))
         if self.loop is not None:
             loop, own = (self.loop, x) if self.targets is None else (self.loop[self.targets], x[self._own])
@@ -144,7 +145,7 @@ class Sums:
 
     def transposed(self, x: Tensor) -> Tensor:
         """Σ_i w_ij x_i: the derivative of ⟨x, sums of y⟩ in y."""
-        if not (self._matrices or self.everyone or self.loop is not None):
+        if self.edges is None and self.loop is None and not self.listed and not self.everyone:
             return torch.zeros_like(x)
         with torch.enable_grad():
             y = torch.zeros_like(x, requires_grad=True)
@@ -159,38 +160,32 @@ class Sums:
         return self.apply(x.nodes) + (beyond if self.targets is None else beyond[self.targets])
 
     @cached_property
-    def _matrices(self) -> tuple[Matrix, ...]:
-        """Weights on edges and on listed pairs, of the targets alone."""
-        every = self.listed if self.edges is None else ((self.graph.pattern, self.edges), *self.listed)
-        if self.targets is None:
-            return every
-        found = []
-        for pattern, values in every:
-            block, entries = pattern.block(self.targets, self.sources)
-            found.append((block, values.index_select(0, entries)))
-        return tuple(found)
-
-    @cached_property
     def _own(self) -> Tensor:
         """The places of the targets among the nodes whose features come, [k]."""
         assert self.targets is not None
         return self.targets if self.sources is None else places(self.sources, self.graph.num_nodes)[self.targets]
 
     @cached_property
-    def _constant(self) -> _Constant | None:
-        """The same with weights that need no derivative and have no heads, if they are such: applied as one.
+    def _constant(self) -> _Constant | Sequence[Matrix]:
+        """The same with weights that need no derivative and have no heads, applied as one; else those of pairs alone.
 
         Plain loops: this is asked in every layer of every training step.
         """
-        loop, targets, outer, matrices = self.loop, self.targets, [], self._matrices
+        loop, targets, outer = self.loop, self.targets, []
+        matrices: Sequence[Matrix] = self.listed
+        if self.edges is not None:
+            matrices = ((self.graph.pattern, self.edges), *matrices)
+        if targets is not None:
+            blocks = [(*pattern.block(targets, self.sources), values) for pattern, values in matrices]
+            matrices = [(block, values.index_select(0, entries)) for block, entries, values in blocks]
         if loop is not None and (loop.requires_grad or loop.dim() > 1):
-            return None
+            return matrices
         for _, values in matrices:
             if values.requires_grad or values.dim() > 1:
-                return None
+                return matrices
         for part in self.everyone:
             if not isinstance(part, LowRank) or part.left.requires_grad or part.right.requires_grad:
-                return None
+                return matrices
             outer.append((part.left if targets is None else part.left[targets], part.right))
         members = self.graph.members
         to = members if targets is None else members.at(targets)

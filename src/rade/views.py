@@ -70,8 +70,7 @@ def draw(distribution: Distribution, generator: torch.Generator | None = None) -
 
     Costs O(edges + additions). All randomness comes from the generator, torch's default one if None.
     """
-    graph, p, q = distribution.graph, distribution.rates.p, distribution.rates.q
-    p, q = p.item() if isinstance(p, Tensor) else p, q.item() if isinstance(q, Tensor) else q
+    graph, (p, q) = distribution.graph, distribution.rates.numbers
     if p == 0.0:
         kept = torch.ones(graph.pattern.size, dtype=torch.bool, device=graph.device)
     else:

@@ -5,12 +5,10 @@ import json
 import shlex
 from types import SimpleNamespace
 
-import pytest
 from tests.report.synthetic import row
 
 from rade.commands.train import notes_of
 from rade.train.backbones import BACKBONES
-from rade.train.folder import LEGEND, curves_figure
 from rade.train.methods import METHODS
 from rade.train.record import RunRecord
 
@@ -27,19 +25,6 @@ def test_train_compares_and_leaves_a_picture(rade, tmp_path):
     assert (tmp_path / "runs/csbm-gcn/curves.png").read_bytes().startswith(b"\x89PNG")
     assert json.loads((tmp_path / "runs/csbm-gcn/summary.json").read_text())["reference"] == "none"
     assert not [path.name for path in tmp_path.rglob(".*")]  # no lock, nothing half-written
-
-
-def test_json_is_one_document(rade):
-    code, out, err = rade("train", *QUICK, "--method", "none,drop-edge", "--rate", 0.3, "--json")
-    assert (code, err) == (0, "")
-    document = json.loads(out)
-    assert [(run["method"], run["seed"]) for run in document["runs"]] == [
-        (method, seed) for method in ("none", "drop-edge") for seed in range(2)
-    ]
-    assert document["settings"][1]["options"] == {"rate": 0.3}
-    gap, scores = document["differences"]["drop-edge"], document["scores"]
-    assert gap["mean"] == pytest.approx(scores["drop-edge"]["mean"] - scores["none"]["mean"])
-    assert gap["low"] <= gap["mean"] <= gap["high"]
 
 
 def test_options_reach_the_settings(rade, tmp_path):
@@ -114,32 +99,11 @@ def test_help_names_everything_that_exists(rade):
     assert rade("--version")[1].startswith("rade 0.")
 
 
-def record(method, run, done=5, best=3, skipped=0, curves=("val", "test", "loss", "p", "q"), **given):
-    rising = [0.1 * (epoch + 1) for epoch in range(done)]
-    values = row(rising[best - 1], run, done=done, method=method, history={n: given.get(n, rising) for n in curves})
-    return RunRecord.of({**values, "best_epoch": best, "skipped": skipped})
-
-
-def test_panels_bands_and_chosen_epochs():
-    """Runs of different length; the second method has no test curve, but test scores."""
-    results = {
-        "none": [record("none", 0, done=4), record("none", 1, done=6, best=5)],
-        "rade-of": [record("rade-of", run, curves=("val", "loss", "p", "q")) for run in range(2)],
-    }
-    figure = curves_figure(results)
-    titles = [panel.get_title() for panel in figure.axes]
-    assert titles == ["validation accuracy", "test accuracy", "training loss", "drop rate p", "add rate q"]
-    assert LEGEND in figure.get_suptitle()
-    val, test, loss, *_ = figure.axes
-    dots = [line for line in val.lines if line.get_marker() == "o"]
-    assert [list(line.get_xdata()) for line in dots] == [[3, 5], [3, 3]]
-    assert len(test.lines) == 3  # one curve, two rows of dots
-    assert len(loss.lines) == len(loss.collections) == 2
-
-
 def test_a_rate_that_fell_to_zero_and_rate_steps_that_were_left_out_are_told():
-    none = record("none", 0, p=[0.0] * 5, q=[0.0] * 5)
-    runs = [record("rade-of", 0, p=[0.5, 0.4, 0.3, 0.1, 0.0]), record("rade-of", 1, skipped=2)]
-    skipped, fell = notes_of(SimpleNamespace(settings=()), {"none": [none], "rade-of": runs})
+    def record(p, run=0, **more):
+        return RunRecord.of(row(0.5, run, done=2, history={"val": [0.5, 0.5], "p": p, "q": [p[0], p[0]]}) | more)
+
+    runs = {"none": [record([0.0, 0.0])], "rade-of": [record([0.5, 0.0]), record([0.5, 0.4], 1, skipped=2)]}
+    skipped, fell = notes_of(SimpleNamespace(settings=()), runs)
     assert skipped.startswith("warning: rade-of run 1: 2 rate steps were not finite and were left out")
     assert fell.startswith("note: rade-of: p fell to 0 in 1 of 2 runs: the noise's gradient stayed above the data's")

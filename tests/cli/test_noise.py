@@ -73,16 +73,6 @@ def test_predictions_are_on_the_graph_of_the_run(train, rade):
     assert "noise of p = 0 and q = 0.012 leaves no real edge" in err
 
 
-@pytest.mark.parametrize("method", ["none", "rade-ofs"])
-def test_prediction_undoes_noise(train, rade, method):
-    train(method)
-    for name, noise in (("plain", ()), ("zero", ("--noise", "0,0")), ("auto", ("--noise", "auto"))):
-        command = ("predict", f"runs/csbm-gcn/{method}/run-0", "--corrupt", "0,2", "--out", f"{name}.csv", *noise)
-        code, _, err = rade(*command)
-        assert (code, "noise:" in err) == (0, bool(noise))
-    assert Path("plain.csv").read_text() == Path("zero.csv").read_text()
-
-
 def test_many_graphs_have_no_edges_to_trust():
     one = load("csbm")
     many = replace(one, name="several", level="graph", graphs=[*one.graphs, *one.graphs])

@@ -106,6 +106,7 @@ CASES = [
     gin(mlp(IN, 9, OUT), train_eps=True),
     gin(Sequential(Linear(IN, OUT, bias=False)), eps=0.1),
     gin(pyg.MLP([IN, 8, OUT], dropout=0.5, norm=None)),
+    gin(pyg.MLP([IN, 2, OUT])),
     gin(torch.nn.Identity()),
     Case("GATConv"),
     Case("GATConv", {"heads": 3, "concat": False}),

@@ -4,16 +4,9 @@ import math
 
 import pytest
 import torch
-from torch_geometric.utils import contains_self_loops, is_undirected
 
 import rade.data
-
-SIZES = {
-    "csbm": {"nodes": 300},
-    "ring-transfer": {"rings": 50, "size": 6},
-    "tree-neighbors-match": {"trees": 40, "depth": 2},
-    "far-pair": {"graphs": 60, "length": 6},
-}
+from rade.data.synthetic import GENERATORS
 
 
 def test_the_default_csbm_is_the_one_that_was_fixed_before_looking():
@@ -37,31 +30,23 @@ def test_csbm_follows_its_arguments():
     assert torch.bincount(data.y[dataset.split(0).train]).tolist() == [20] * 4
 
 
-@pytest.mark.parametrize("name", SIZES)
-def test_generators_are_seeded_simple_and_split_into_disjoint_parts(name):
-    dataset, again = rade.data.load(name, **SIZES[name]), rade.data.load(name, **SIZES[name])
-    other = rade.data.load(name, seed=1, **SIZES[name])
-    x, same, different = (d.graphs[0].x.to_dense() for d in (dataset, again, other))
-    assert torch.equal(x, same)
-    assert not (torch.equal(x, different) and torch.equal(dataset.graphs[0].edge_index, other.graphs[0].edge_index))
-    graph = dataset.graphs[-1]
-    assert is_undirected(graph.edge_index, num_nodes=graph.num_nodes)
-    assert not contains_self_loops(graph.edge_index)
-    assert graph.is_coalesced()
-    parts = list(vars(dataset.split(0)).values())
-    assert torch.cat(parts).unique().numel() == sum(part.numel() for part in parts)
-    assert all(torch.equal(a, b) for a, b in zip(parts, vars(again.split(5, seed=9)).values()))
-    assert dataset.provenance.options.items() >= SIZES[name].items()
-
-
-@pytest.mark.parametrize("name", SIZES)
-def test_the_catalogue_states_the_default_sizes(name):
-    dataset = rade.data.load(name)
+@pytest.mark.parametrize("name", GENERATORS)
+def test_generators_are_seeded_and_simple_and_have_the_sizes_of_the_catalogue(name):
+    dataset, again, other = (rade.data.load(name, seed=seed) for seed in (0, 0, 1))
     entry, graphs = rade.data.resolve(name), dataset.graphs
     data = graphs[0] if dataset.level == "node" else graphs.batch(torch.arange(len(graphs)))
     assert (len(graphs), data.num_nodes, data.edge_index.size(1) // 2) == (entry.graphs, entry.nodes, entry.edges)
     assert (dataset.features, dataset.classes, dataset.level) == (entry.features, entry.classes, entry.level)
-    assert entry.split.split()[1] == "/".join(str(part.numel()) for part in vars(dataset.split(0)).values())
+    parts = list(vars(dataset.split(0)).values())
+    assert entry.split.split()[1] == "/".join(str(part.numel()) for part in parts)
+    assert torch.cat(parts).unique().numel() == sum(part.numel() for part in parts)
+    assert all(torch.equal(a, b) for a, b in zip(parts, vars(again.split(5, seed=9)).values()))
+    assert data.is_undirected()
+    assert not data.has_self_loops()
+    assert data.is_coalesced()
+    first, same, different = (one.graphs[0] for one in (dataset, again, other))
+    assert torch.equal(first.x, same.x)
+    assert not (torch.equal(first.x, different.x) and torch.equal(first.edge_index, different.edge_index))
 
 
 @pytest.mark.parametrize(

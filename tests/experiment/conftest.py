@@ -14,7 +14,7 @@ datasets = ["csbm"]
 [[rows]]
 name = "Plain"
 method = "none"
-settings = { hidden = 4, epochs = 4 }
+settings = { hidden = { csbm = 4 }, epochs = 4 }
 
 [[rows]]
 name = "DropEdge, tuned"

@@ -3,13 +3,13 @@
 import json
 import os
 import signal
+import sqlite3
 import time
 from pathlib import Path
 
 import psutil
 import pytest
 
-from rade.errors import EnvironmentFault
 from rade.experiment.grid import run_all
 from rade.experiment.store import Store, open_store
 
@@ -84,15 +84,22 @@ def test_a_grid_is_planned_run_and_not_run_again(rade, table, scheduler, tmp_pat
 
 
 def test_a_full_disk_is_the_machines_refusal_and_loses_nothing(rade, table, scheduler, monkeypatch):
-    def full(store, record):
-        raise EnvironmentFault("cannot use the store: database or disk is full")
+    """SQLite meets the limit of pages in the midst of a write, as it would a full disk."""
+    command, connect = ("reproduce", table(), "--methods", "none", "--scheduler", scheduler), sqlite3.connect
+    assert rade(*command, "--seeds", 1)[0] == 0
+    before = stored("results.sqlite")
 
-    command = ("reproduce", table(), "--methods", "none", "--scheduler", scheduler)
+    def limited(*arguments, **options):
+        found = connect(*arguments, **options)
+        found.execute(f"PRAGMA max_page_count = {os.path.getsize('results.sqlite') // 4096}")
+        return found
+
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "put", full)
-        code, _, err = rade(*command)
-    assert (code, err) == (3, "error: cannot use the store: database or disk is full\n")
-    assert stored("results.sqlite") == {}
+        patch.setattr(sqlite3, "connect", limited)
+        code, _, err = rade(*command, "--set", "epochs=400", "--seeds", 2)
+    assert (code, err.count("\n")) == (3, 1)
+    assert "cannot use the store results.sqlite: database or disk is full; what it held" in err
+    assert stored("results.sqlite") == before
     assert rade(*command)[0] == 0
     assert len(stored("results.sqlite")) == 2
 

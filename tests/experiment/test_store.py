@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from rade.errors import EnvironmentFault, RunError
+from rade.errors import RunError
 from rade.experiment.store import Failure, Store, export, open_store, records_below
 
 
@@ -90,24 +90,6 @@ def test_an_export_loses_nothing_and_what_rade_train_left_is_merged(text, record
     (folder / "result.json").write_text("{")
     with pytest.raises(RunError, match=r"result.json is incomplete or not JSON"):
         records_below(tmp_path / "runs")
-
-
-def test_a_full_disk_leaves_what_was_there(store, record, monkeypatch):
-    """SQLite meets the limit of pages in the midst of a write, as it would a full disk."""
-    store.put(record(1))
-    connect, full = sqlite3.connect, record(2, epochs=9999, history={"val": [0.1] * 9999})
-
-    def limited(*arguments, **options):
-        found = connect(*arguments, **options)
-        found.execute("PRAGMA max_page_count = 8")
-        return found
-
-    with monkeypatch.context() as patch:
-        patch.setattr(sqlite3, "connect", limited)
-        with pytest.raises(EnvironmentFault, match=r"cannot use the store .*: database or disk is full; what it held"):
-            store.put(full)
-    assert store.records() == [record(1)]
-    assert store.put(full)
 
 
 @pytest.mark.parametrize(

@@ -10,31 +10,11 @@ import pytest
 
 from rade import experiment
 from rade.data.catalogue import catalogue
-from rade.experiment import Published
 from rade.train.protocol import PROTOCOLS
 from rade.train.settings import BACKBONES, METHODS, Settings, resolve
 
 DOCS = Path(__file__).parents[2] / "docs" / "reproduce.md"
 TABLES = [experiment.load(name) for name in experiment.names()]
-
-MINE = """
-title = "Mine"
-seeds = 3
-backbones = ["gcn", "gin"]
-datasets = ["cora", "pubmed"]
-
-[[rows]]
-name = "Plain"
-method = "none"
-settings = { layers = 3, hidden = { cora = 16 } }
-published.gcn.cora = [81, 0.5]
-
-[[rows]]
-name = "Linear"
-method = "rade-of-fixed"
-backbones = ["sgc"]
-search = { p = [0.1, 0.2], rho = [0.5, 1.0] }
-"""
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
@@ -86,21 +66,6 @@ def test_rows_of_the_paper_run_the_method_of_their_name():
     for row in rows:
         assert ("(tuned)" in row.name) == bool(row.search)
         assert ("-Lin" in row.name) == (row.backbones in (("sgc",), ("gin-lin",)))
-
-
-def test_a_table_of_ones_own(tmp_path):
-    (tmp_path / "mine.toml").write_text(MINE, encoding="utf-8")
-    table = experiment.read(tmp_path / "mine.toml")
-    assert (table.name, table.label, table.protocol, table.measure) == ("mine", "", "released", "score")
-    plain, linear = table.rows
-    assert plain.settings_on("cora") == {"layers": 3, "hidden": 16}
-    assert plain.settings_on("pubmed") == {"layers": 3}
-    assert plain.candidates() == ({},)
-    assert linear.backbones == ("sgc",)
-    assert linear.candidates()[1:3] == ({"p": 0.1, "rho": 1.0}, {"p": 0.2, "rho": 0.5})
-    first, *rest = experiment.cells(table)
-    assert (first.settings, first.published) == ({"layers": 3, "hidden": 16}, Published(81.0, 0.5))
-    assert [cell.published for cell in rest] == [None] * 5
 
 
 def test_the_table_of_the_guide_can_be_read_and_it_names_all_packaged_ones(tmp_path):

@@ -13,10 +13,6 @@ from rade.train.record import RunRecord
 METHODS = {"GCN": "none", "DropEdge": "drop-edge", "DropNode": "drop-node"}
 METHODS |= {"RADE-OF": "rade-of", "RADE-OFS": "rade-ofs"}
 PAPER = dict(zip(METHODS, ((80.1, 0.64), (80.28, 0.34), (80.8, 0.55), (81.08, 1.06), (80.82, 1.24))))
-TOML = 'title = "Nodes, GCN"\nseeds = 5\nbackbones = ["gcn"]\ndatasets = ["cora", "citeseer"]\n' + "".join(
-    f'[[rows]]\nname = "{name}"\nmethod = "{method}"\npublished.gcn.cora = {list(PAPER[name])}\n'
-    for name, method in METHODS.items()
-)
 
 
 def line(name, method, **changes):

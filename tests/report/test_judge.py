@@ -1,21 +1,31 @@
 """One judge: whoever prints a comparison of the same runs prints the same interval and the same sentence."""
 
-import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.report.synthetic import cell, line, report, row, store, table
 
 import rade
 from rade.commands.demo import QUESTIONS, Study
 from rade.comparison import Run
+from rade.experiment.store import open_store
 from rade.report.judge import HINT
 from rade.statistics import fold_ratio
 from rade.train.record import RunRecord
 
-# Validation curves of the ten stored folds of PROTEINS, GCN, at their first, best common and last epoch.
-FOLDS = json.loads(Path(__file__).with_name("proteins.json").read_text("utf-8"))
+RESULTS = Path(__file__).parents[2] / "results"
 TABLE = table(line("none", "none"), line("rade-of", "rade-of"), datasets=("proteins",))
+
+
+def stored(method):
+    """Validation curves of the ten stored folds of PROTEINS, GCN, at their first, best common and last epoch."""
+    found = open_store(RESULTS).records(dataset="proteins", backbone="gcn", method=method)
+    curves = np.array([one.history["val"] for one in found])
+    return curves[:, [0, curves.mean(0).argmax(), -1]].tolist()
+
+
+FOLDS = {method: stored(method) for method in ("none", "rade-of")}
 
 
 def rows(curves, folds):

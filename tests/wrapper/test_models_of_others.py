@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import parametrizations, prune, spectral_norm
-from torch_geometric.nn import GCN, GATConv, GCNConv, GINConv, GraphConv, SAGEConv, SGConv, TAGConv
+from torch_geometric.nn import GCN, MLP, GATConv, GCNConv, GINConv, GraphConv, SAGEConv, SGConv, TAGConv
 
 import rade
 from rade.nn.trace import Trace, evaluating, following, head_matrix
@@ -214,6 +214,7 @@ PLACES = {
     "GATConv": (lambda: GATConv(WIDE, NARROW), "lin"),
     "TAGConv": (lambda: TAGConv(WIDE, NARROW, K=2), "lins.0"),
     "GINConv": (lambda: GINConv(nn.Sequential(nn.Linear(WIDE, NARROW), nn.ReLU(), nn.Linear(NARROW, NARROW))), "nn.0"),
+    "GINConv of an MLP": (lambda: GINConv(MLP([WIDE, NARROW, NARROW], norm=None)), "nn.lins.0"),
 }
 
 

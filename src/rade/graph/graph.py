@@ -133,7 +133,7 @@ class Graph:
     @cached_property
     def size(self) -> Tensor:
         """Number of nodes of each node's graph, [n]."""
-        return self.sizes[self.batch]
+        return self.sizes.index_select(0, self.batch)
 
     @cached_property
     def nonneighbors(self) -> Tensor:
@@ -351,7 +351,9 @@ def _structure(source: Tensor, target: Tensor, back: Tensor, nodes: int, directe
     """The pattern of edges sorted by source and target, and in the order ``back`` by target; whether it is directed."""
     rows, columns = target[back], source[back]
     if not directed and torch.equal(rows, source) and torch.equal(columns, target):
-        return Pattern(row_pointer(rows, nodes), columns, nodes, back), False
+        pattern = Pattern(row_pointer(rows, nodes), columns, nodes, back)
+        vars(pattern)["target"] = rows  # what it would find itself
+        return pattern, False
     if directed is False:
         raise ValueError(
             "directed=False, but edge_index lacks the reverse of some edges; add them with "

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -216,11 +217,7 @@ class _AtEntries(torch.autograd.Function):
         return to_a, to_b, None
 
 
-def product(values: Tensor, x: Tensor, pattern: Pattern) -> Tensor:
-    """Sparse matrix times dense: ``values`` [E], ``x`` [columns, F] → [rows, F]; both differentiable to any order."""
-    return cast(Tensor, _Product.apply(values, x, pattern))  # type: ignore[no-untyped-call]
-
-
-def at_entries(a: Tensor, b: Tensor, pattern: Pattern) -> Tensor:
-    """Inner products ⟨a_i, b_j⟩ at the entries of the pattern only: [rows, F], [columns, F] → [E]."""
-    return cast(Tensor, _AtEntries.apply(a, b, pattern))  # type: ignore[no-untyped-call]
+# Sparse matrix times dense: values [E], x [columns, F] → [rows, F]; both differentiable to any order.
+product: Callable[[Tensor, Tensor, Pattern], Tensor] = _Product.apply
+# Inner products ⟨a_i, b_j⟩ at the entries of the pattern only: [rows, F], [columns, F] → [E].
+at_entries: Callable[[Tensor, Tensor, Pattern], Tensor] = _AtEntries.apply

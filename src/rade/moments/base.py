@@ -206,4 +206,6 @@ class Coefficients(ABC):
 
     def everywhere(self, value: float | Tensor, size: int) -> Tensor:
         """A constant weight, [size]; differentiable in ``value``."""
-        return torch.ones(size, dtype=self.dtype, device=self.graph.device) * value
+        if isinstance(value, Tensor):
+            return torch.ones(size, dtype=self.dtype, device=self.graph.device) * value
+        return torch.full((size,), value, dtype=self.dtype, device=self.graph.device)

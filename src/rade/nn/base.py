@@ -284,8 +284,8 @@ class CorrectedConv:
         if isinstance(x, Tensor) and torch.is_autocast_enabled(x.device.type):
             with without_autocast(x.device):
                 return self.on(**{name: _whole(value) for name, value in given.items()})
-        if isinstance(x, Tensor) and (reason := _against_sums(x)):
-            raise ValueError(reason)
+        if isinstance(x, Tensor) and (x.dtype in SHORT or x.layout is not torch.strided) and _against_sums(x):
+            raise ValueError(_against_sums(x))
         return self.on(**given)
 
     def _option(self, name: str, default: Any = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import lru_cache
 from typing import Any, ClassVar, cast
 
@@ -80,26 +81,37 @@ class GINConv(CorrectedConv, pyg.GINConv):
         if first is None or sums_first(edge_index, x, first):
             x = dense(x)
             sums = self.send(edge_index, coefficients, x, lambda head: linear_part(head, self.nn))
-            return cast(Tensor, self.nn(sums + (1 + self.eps) * edge_index.own(x)))
+            return cast(Tensor, self.nn(torch.addcmul(sums, 1 + self.eps, edge_index.own(x))))
         # The first linear layer commutes with the sum; applied before it, messages are narrower.
         h = linear(first, x, bias=False)
         out = self.send(edge_index, coefficients, h, lambda head: linear_part(head, rest))
-        out = out + (1 + self.eps) * edge_index.own(h)
+        out = torch.addcmul(out, 1 + self.eps, edge_index.own(h))
         return cast(Tensor, rest(out if first.bias is None else out + first.bias))
 
     def _split(self, x: Tensor) -> tuple[Any, Any]:
         """The leading linear layer, if it pays to apply it before the sum, and the layers after it."""
-        layers = list(self.nn) if _is_chain(self.nn) else [self.nn]
-        first = layers[0] if layers else None
-        pays = isinstance(first, torch.nn.Linear) and (is_sparse(x) or first.out_features < first.in_features)
-        if not pays or not is_plain(first):
-            return None, self.nn
-        return first, self.nn[1:] if len(layers) > 1 else torch.nn.Identity()
+        module: Any = self.nn
+        # Of a chain nothing else is called than its parts in order: a subclass may do more, and hooks do.
+        known = type(module) in (torch.nn.Sequential, pyg.MLP)
+        is_chain = known and "forward" not in vars(module) and not has_hooks(module)
+        is_mlp = is_chain and isinstance(module, pyg.MLP)
+        layers: Any = module.lins if is_mlp else module if is_chain else [module]
+        first = layers[0] if len(layers) else None
+        if not isinstance(first, torch.nn.Linear | pyg.Linear) or not is_plain(first):
+            return None, module
+        outputs, inputs = first.weight.shape
+        if not is_sparse(x) and outputs >= inputs:
+            return None, module
+        if is_mlp:
+            return first, _without_first(module)
+        return first, module[1:] if len(layers) > 1 else torch.nn.Identity()
 
 
-def _is_chain(module: torch.nn.Module) -> bool:
-    """Whether a module does nothing but call its parts in order: a subclass may, and hooks do."""
-    return type(module) is torch.nn.Sequential and "forward" not in vars(module) and not has_hooks(module)
+def _without_first(module: pyg.MLP) -> pyg.MLP:
+    """The same layers but for the first linear one."""
+    rest = copy(module)
+    rest._modules = {**module._modules, "lins": torch.nn.ModuleList([torch.nn.Identity(), *module.lins[1:]])}
+    return rest
 
 
 class SAGEConv(CorrectedConv, pyg.SAGEConv):
