@@ -493,7 +493,7 @@ def _parameters(function: Callable[..., object]) -> tuple[str, ...]:
 def _batch_of(method: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> Batch | None:
     """The batch vector of a call, or one of each kind of nodes: an argument named batch, or that of a data object."""
     given = dict(kwargs)
-    if len(args) > 2 or (len(args) == 2 and _is_batch(args[1])):
+    if len(args) > 2 or (len(args) == 2 and isinstance(args[1], Tensor) and args[1].dim() == 1):
         forward = type(method).forward if isinstance(method, Module) else method.__func__  # type: ignore[attr-defined]
         given = dict(zip(_parameters(forward)[1:], args)) | given
     found = given.get("batch", given.get("batch_dict"))
