@@ -82,3 +82,36 @@ def test_two_forward_calls_before_one_backward(aggr):
         (cross_entropy(one, LABELS) + 3 * cross_entropy(other, LABELS)).backward()
         found.append([parameter.grad for parameter in model.parameters()])
     torch.testing.assert_close(*found)
+
+
+class Named(Net):
+    """Its logits come under a name; graphs of a batch stay apart."""
+
+    def forward(self, x: Tensor, edge_index: Any, batch: Tensor) -> dict[str, Tensor]:
+        return {"logits": super().forward(x, edge_index)}
+
+
+class NamedCheckpointed(Named, Checkpointed):
+    pass
+
+
+def test_a_call_between_and_logits_under_a_name():
+    """Layers of a batch are computed again on the views of their own pass, not of the latest."""
+    graph, found = torch.arange(len(X)) // 4, []
+    edges = EDGES[:, graph[EDGES[0]] == graph[EDGES[1]]]
+    for kind in (Named, NamedCheckpointed):
+        model = wrapped(seeded(lambda kind=kind: kind(EVERY["GCNConv"]))).train()
+        loss = cross_entropy(model(X, edges, graph)["logits"], LABELS)
+        model(2 * X, edges, graph)
+        loss.backward()
+        found.append([parameter.grad for parameter in model.parameters()])
+    torch.testing.assert_close(*found)
+
+
+def test_the_whole_model_may_be_computed_again():
+    found = []
+    for call in (lambda model, *args: model(*args), partial(checkpoint, use_reentrant=False)):
+        model = wrapped(seeded(lambda: Net(EVERY["GCNConv"]))).train()
+        cross_entropy(call(model, X, EDGES), LABELS).backward()
+        found.append([parameter.grad for parameter in model.parameters()])
+    torch.testing.assert_close(*found)

@@ -221,7 +221,7 @@ class Context:
 
     def batch_for(self, nodes: int) -> Tensor | None:
         """The batch vector of the present call, for layers with as many nodes; None if there are several such."""
-        batch = None if self.current is None else self.current.batch
+        batch = (self.current or self._pass()).batch
         if batch is None or isinstance(batch, Tensor):
             return batch if batch is not None and batch.numel() == nodes else None
         fitting = [vector for vector in batch.values() if vector.numel() == nodes]
@@ -273,6 +273,12 @@ class Context:
             return Adjacency(graph, distribution, drawn)
 
         return adjacency
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a backward pass computes a pass again that it came to, for activation checkpointing."""
+        task = torch._C._current_graph_task_id()
+        return task >= 0 and self.reached is not None and self.reached.within != task
 
     def note_plain(self, layer: Module) -> None:
         """PyG's own aggregation ran in a layer where views, or their mean, were asked for."""
