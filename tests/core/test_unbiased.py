@@ -169,3 +169,34 @@ def test_a_layer_by_pairs_has_its_own_dropout_once(name):
         ours = torch.stack([layer(x, edges) for _ in range(200)]).var(0)
         theirs = torch.stack([plain.train()(x, edges) for _ in range(200)]).var(0)
     assert float((ours / theirs).mean()) < 1.5
+
+
+def test_running_statistics_are_of_the_clean_graph():
+    """Batch norm inside a layer by pairs: once for each call, although views have statistics of their own."""
+    plain = seeded(lambda: pyg.EdgeConv(Sequential(Linear(2 * IN, 4), torch.nn.BatchNorm1d(4), Linear(4, OUT))))
+    layer, context = on_views(plain.double(), RATES, "pairs")
+    x, edges = normal(40, IN), random_edges(40, 100)
+    for _ in range(3):
+        with context.running(None):
+            layer(x, edges).sum().backward()
+        plain.train()(x, edges)
+    assert all(torch.equal(one, other) for one, other in zip(layer.buffers(), plain.buffers(), strict=True))
+
+
+WEIGHING: dict[str, tuple[Any, Any]] = {
+    "Transformer": (lambda: pyg.TransformerConv(IN, OUT, heads=2), lambda x, edges: (x, edges)),
+    "FA": (lambda: pyg.FAConv(IN), lambda x, edges: (x, x, edges)),
+    "RGAT": (lambda: pyg.RGATConv(IN, OUT, 2), lambda x, edges: (x, edges, edges.sum(0) % 2)),
+}
+
+
+@pytest.mark.parametrize("name", WEIGHING)
+def test_attention_weights_of_a_layer_by_pairs_are_of_the_clean_graph(name):
+    build, arguments = WEIGHING[name]
+    plain = seeded(build).double()
+    layer, context = on_views(plain, RATES, "pairs")
+    args = arguments(normal(40, IN), random_edges(40, 100))
+    with context.running(None):
+        _, found = layer(*args, return_attention_weights=True)
+    _, expected = plain(*args, return_attention_weights=True)
+    assert all(map(torch.equal, found, expected))

@@ -80,21 +80,19 @@ def _step_by_step(conv: CorrectedConv, context: Context, views: _Bipartite | _Ki
                 raise _Reached(aggregate(edges))
             return known
 
-        layer.__dict__["_paired"] = until_step
         try:
-            with _without_dropout(layer):
+            with _on_a_view(layer):
+                layer.__dict__["_paired"] = until_step
                 conv._plain.forward(layer, **{**given, **values, "edge_index": edge_index})
         except _Reached as reached:
             return reached.value
-        finally:
-            layer.__dict__["_paired"] = combine
         raise RuntimeError(f"{type(conv).__name__} takes fewer steps on a view than on its graph")
 
     def combine(edges: object, aggregate: Any) -> Tensor:
         clean: Tensor = aggregate(edges)
         kind = len(steps)
         if _sums_kind(conv, given, edges, kind, aggregate):
-            with _without_dropout(layer):
+            with _on_a_view(layer):
                 corrected: Tensor = clean + aggregate(views.of_kind(kind, 0)) - aggregate(views.of_kind(kind, 1))
         else:
             corrected = clean + sum_on(0) - sum_on(1)
@@ -105,20 +103,25 @@ def _step_by_step(conv: CorrectedConv, context: Context, views: _Bipartite | _Ki
 
 
 @contextmanager
-def _without_dropout(conv: Any) -> Iterator[None]:
-    """The layer's own dropout is in its clean sum; on views it would be drawn twice more, and add to the noise.
+def _on_a_view(conv: Any) -> Iterator[None]:
+    """Without the layer's own dropout, and with no trace in the layer of what runs inside.
 
-    The difference of two views has mean zero with or without it.
+    Dropout is in its clean sum; on views it would be drawn twice more, and add to the noise. The difference of two
+    views has mean zero with or without it. Running statistics, and what a layer keeps of its last call, such as the
+    attention weights that it returns, are of the clean graph.
     """
-    parts = [part for part in conv.modules() if part is conv or isinstance(part, _DropoutNd)]
-    modes = [part.training for part in parts]
-    for part in parts:
-        part.training = False
+    parts, own = list(conv.modules()), dict(vars(conv))
+    before = [(part, part.training, part._buffers) for part in parts]
+    for part, training, buffers in before:
+        part.training = training and part is not conv and not isinstance(part, _DropoutNd)
+        vars(part)["_buffers"] = {name: None if value is None else value.clone() for name, value in buffers.items()}
     try:
         yield
     finally:
-        for part, mode in zip(parts, modes):
-            part.training = mode
+        vars(conv).clear()
+        vars(conv).update(own)
+        for part, training, buffers in before:
+            part.training, vars(part)["_buffers"] = training, buffers
 
 
 def _summed_by(conv: Any, combine: Callable[[object, Any], Tensor], given: Arguments) -> Any:
@@ -158,7 +161,7 @@ def _sum_by_sum(conv: CorrectedConv, context: Context, given: Arguments) -> Any:
 
         if not context.setting.variant.corrects:
             return drawn(0)
-        with _without_dropout(conv):
+        with _on_a_view(conv):
             return clean + drawn(0) - drawn(1)
 
     return _summed_by(conv, combine, given)
