@@ -249,7 +249,7 @@ class _Kinds:
 
     def __init__(self, conv: Any, context: Context, given: Arguments, parts: list[tuple[Tensor, Graph]]) -> None:
         self.conv, self.given, self.parts = conv, given, parts
-        self.finds = [context.views_for(conv, part, "views") for _, part in parts]
+        self.finds = [context.views_for(conv, part, "views", k) for k, (_, part) in enumerate(parts)]
         self.kinds = given["edge_type"].unique() if given.get("edge_type") is not None else torch.zeros(1)
         self.order = self.kinds.tolist()
         self.back = {kind: self.order.index(other) for kind, other in conv._reverses.items() if other in self.order}
