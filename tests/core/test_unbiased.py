@@ -149,6 +149,26 @@ def test_an_uncorrected_view_is_the_layer_on_its_edges(monkeypatch, name):
     assert len(seen) == 5
 
 
+class Own(pyg.MessagePassing):
+    """With a weight of edges by a name of its own."""
+
+    def forward(self, x: Tensor, edge_index: Tensor, w: Tensor) -> Tensor:
+        return self.propagate(edge_index, x=x, w=w)
+
+    def message(self, x_j: Tensor, w: Tensor) -> Tensor:
+        return w[:, None] * x_j
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_values_of_edges_by_another_name(monkeypatch, graph):
+    """What has as many rows as there are edges, and not nodes, is of edges."""
+    data, rates = GRAPHS[graph], DROPS if graph == "one-way" else RATES
+    x, w = normal(data.num_nodes, IN), normal(data.num_given, seed=3)
+    layer, context = on_views(Own(), rates)
+    mean = AllDraws(data, rates, 2).mean(monkeypatch, layer, context, x, w)
+    assert error(mean, Own()(x, data.given, w)) <= 1e-8
+
+
 DROPPING = {
     "GATv2": lambda: pyg.GATv2Conv(IN, OUT, dropout=0.6),
     "EdgeConv": lambda: pyg.EdgeConv(Sequential(Linear(2 * IN, OUT), torch.nn.Dropout(0.6)), aggr="mean"),

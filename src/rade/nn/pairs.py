@@ -236,7 +236,8 @@ class _Bipartite:
         place = None if place is None else Place((place.own, step), (place.reverse, step))
         edge_index = self.given["edge_index"]
         view = self.between(edge_index, self.sources, self.targets, step, number, place)
-        return _with_added(self.conv, self.given, view.positions, view.added, edge_index.new_zeros(self.targets))
+        batch = edge_index.new_zeros(self.targets)
+        return _with_added(self.conv, self.given, view.positions, view.added, batch, self.sources)
 
     def of_kind(self, kind: int, number: int) -> Tensor:
         """The edges of one kind alone, of the first step."""
@@ -266,7 +267,8 @@ class _Kinds:
         found = [self._part(k, step, number) for k in range(len(self.parts))]
         kept, added = torch.cat([kept for kept, _ in found]), torch.cat([added for _, added in found], 1)
         rest = {name: value for name, value in self.given.items() if name != "edge_type"}
-        edge_index, values = _with_added(self.conv, rest, kept, added, self.parts[0][1].batch)
+        batch = self.parts[0][1].batch
+        edge_index, values = _with_added(self.conv, rest, kept, added, batch, len(batch))
         kinds = self.given.get("edge_type")
         if kinds is not None:
             count = torch.tensor([part.shape[1] for _, part in found], device=kinds.device)
@@ -295,8 +297,10 @@ def _sizes(conv: Any, given: Arguments, edge_index: Tensor) -> tuple[int, int]:
     return (seen[0] if rows[0] is None else rows[0], seen[1] if rows[1] is None else rows[1])
 
 
-def _with_added(conv: CorrectedConv, given: Arguments, kept: Tensor, added: Tensor, batch: Tensor) -> Drawn:
+def _with_added(
+    conv: CorrectedConv, given: Arguments, kept: Tensor, added: Tensor, batch: Tensor, sources: int
+) -> Drawn:
     """The edges of a view, kept ones first, and what else the call has for each edge; ``batch`` is of the targets."""
     edge_index = given["edge_index"]
-    values = impute_added(conv, given, kept, batch[edge_index[1]], batch[added[1]])
+    values = impute_added(conv, given, kept, batch[edge_index[1]], batch[added[1]], (sources, len(batch)))
     return torch.cat([edge_index[:, kept], added], 1), values
