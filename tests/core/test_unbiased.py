@@ -169,6 +169,14 @@ def test_values_of_edges_by_another_name(monkeypatch, graph):
     assert error(mean, Own()(x, data.given, w)) <= 1e-8
 
 
+@pytest.mark.parametrize("variant", ["of", "none"])
+def test_views_of_sorted_edges_are_sorted(variant):
+    """By the node that receives, as an LSTM over neighbors needs them."""
+    layer, context = on_views(seeded(lambda: pyg.SAGEConv(IN, OUT, aggr="lstm")).double(), RATES, variant=variant)
+    with context.running(None):
+        assert bool(layer(normal(40, IN), random_edges(40, 100).flip(0)).isfinite().all())
+
+
 DROPPING = {
     "GATv2": lambda: pyg.GATv2Conv(IN, OUT, dropout=0.6),
     "EdgeConv": lambda: pyg.EdgeConv(Sequential(Linear(2 * IN, OUT), torch.nn.Dropout(0.6)), aggr="mean"),

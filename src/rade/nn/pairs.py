@@ -22,12 +22,15 @@ from rade.graph.graph import Graph
 from rade.nn.context import Arguments, Context
 from rade.nn.edge_values import impute_added
 from rade.nn.relations import Place, as_reverse_of, is_edge_type, reverses
+from rade.runtime import Recall
 from rade.views import View
 
 if TYPE_CHECKING:
     from rade.nn.base import CorrectedConv
 
 Drawn = tuple[Tensor, Arguments]  # the edge_index of a view, and what the call has for each of its edges
+
+_sorted: Recall[bool] = Recall()
 
 
 class _Reached(Exception):
@@ -65,13 +68,12 @@ def _step_by_step(conv: CorrectedConv, context: Context, views: _Bipartite | _Ki
     """A pair of views of the whole graph for each sum."""
     layer: Any = conv
     if not context.setting.variant.corrects:
-        edge_index, values = views.whole(0, 0)
-        return conv._plain.forward(layer, **{**given, **values, "edge_index": edge_index})
+        return conv._plain.forward(layer, **{**given, **_sorted_as(conv, given, *views.whole(0, 0))})
     steps: list[Tensor] = []
 
     def sum_on(number: int) -> Tensor:
         """What the layer sums on a view in the present step, with the steps before it as they are."""
-        edge_index, values = views.whole(len(steps), number)
+        of_view = _sorted_as(conv, given, *views.whole(len(steps), number))
         earlier = iter(list(steps))
 
         def until_step(edges: object, aggregate: Callable[[object], Tensor]) -> Tensor:
@@ -83,7 +85,7 @@ def _step_by_step(conv: CorrectedConv, context: Context, views: _Bipartite | _Ki
         try:
             with _on_a_view(layer):
                 layer.__dict__["_paired"] = until_step
-                conv._plain.forward(layer, **{**given, **values, "edge_index": edge_index})
+                conv._plain.forward(layer, **{**given, **of_view})
         except _Reached as reached:
             return reached.value
         raise RuntimeError(f"{type(conv).__name__} takes fewer steps on a view than on its graph")
@@ -282,6 +284,15 @@ class _Kinds:
             return edge_index[:, :0]
         kept, added = self._part(self.order.index(kind), 0, number)
         return torch.cat([edge_index[:, kept], added], 1)
+
+
+def _sorted_as(conv: Any, given: Arguments, edge_index: Tensor, values: Arguments) -> Arguments:
+    """A view's edges and values, by receiving nodes if the given edges are so: some aggregations need that (LSTM)."""
+    clean, end = given["edge_index"], 1 if conv.flow == "source_to_target" else 0
+    if _sorted.get((clean,), end, lambda: bool((clean[end].diff() >= 0).all())):
+        order = edge_index[end].argsort(stable=True)
+        edge_index, values = edge_index[:, order], {name: value[order] for name, value in values.items()}
+    return {**values, "edge_index": edge_index}
 
 
 def _sizes(conv: Any, given: Arguments, edge_index: Tensor) -> tuple[int, int]:
