@@ -221,6 +221,13 @@ def test_the_same_relations_with_other_boundaries_are_other_graphs():
     assert {view.graph.num_graphs for view in present.views.values()} == {2}
 
 
+def test_numbered_relations_are_directed_if_views_are():
+    model = drawing(seeded(lambda: pyg.RGCNConv(IN, OUT, 2)), directed=True)
+    with model._context.running() as present:
+        model(X.float(), CHAIN, KINDS)
+    assert all(view.graph.directed for view in present.views.values())
+
+
 def test_sampled_relations_share_what_both_have():
     """A loader leaves out some edges of one relation: common pairs are dropped together, additions are its own."""
     edges = {TO: INDEX[TO], BACK: INDEX[BACK][:, :40]}

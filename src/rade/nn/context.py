@@ -181,13 +181,13 @@ class Context:
     def parts_of(self, edge_index: Tensor, kinds: Tensor, nodes: int) -> list[tuple[Tensor, Graph]]:
         """The edges of each relation, by their position, and its graph; found once for the same tensors."""
 
-        batch = self.batch_for(nodes)
+        batch, directed = self.batch_for(nodes), True if self.setting.views.directed else None
 
         def build() -> list[tuple[Tensor, Graph]]:
             positions = [(kinds == kind).nonzero().squeeze(1) for kind in torch.unique(kinds)]
-            return [(at, Graph.from_edge_index(edge_index[:, at], nodes, batch)) for at in positions]
+            return [(at, Graph.from_edge_index(edge_index[:, at], nodes, batch, None, directed)) for at in positions]
 
-        return self._parts.get((edge_index, kinds, batch), nodes, build)
+        return self._parts.get((edge_index, kinds, batch), (nodes, directed), build)
 
     def between(self, layer: Module) -> Callable[..., Between]:
         """Views of edges between two kinds of nodes, for one call of a layer."""
