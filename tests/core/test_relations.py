@@ -61,9 +61,9 @@ def flipping(patch: Any, flip: Flip) -> None:
 
     def between(edge_index: Tensor, sources: int, targets: int, rates: Any, *_: Any) -> Between:
         pairs, pair = torch.unique(edge_index[1] * sources + edge_index[0], return_inverse=True)
-        q = rates[1] * len(pairs) / (sources * targets)
-        kept = torch.tensor([flip(1.0 - rates[0]) for _ in pairs])
-        extra = [k for k in range(sources * targets) if k not in pairs.tolist() and flip(q)]
+        chosen = rates(len(pairs) / (sources * targets))
+        kept = torch.tensor([flip(1.0 - chosen.p) for _ in pairs])
+        extra = [k for k in range(sources * targets) if k not in pairs.tolist() and flip(chosen.q)]
         return Between(sources, targets, pairs, pair, kept, torch.tensor(extra, dtype=torch.long))
 
     patch.setattr(Context, "draw", draw)
@@ -238,6 +238,17 @@ def test_sampled_relations_share_what_both_have():
     assert not torch.equal(one, other.T)
 
 
+class Only(torch.nn.Module):
+    """The output for one kind of nodes."""
+
+    def __init__(self, conv: torch.nn.Module) -> None:
+        super().__init__()
+        self.conv = conv
+
+    def forward(self, x: Any, edges: Any) -> Tensor:
+        return self.conv(x, edges)["b"]
+
+
 class Named(torch.nn.Module):
     """Takes batch vectors by name."""
 
@@ -270,6 +281,15 @@ def test_graphs_of_a_batch_stay_apart(kind):
         source, target = view.added
         assert 80 < len(source) < 160  # 120 on average: a tenth of 1,200 pairs
         assert torch.equal(source // (view.sources // 5), target // (view.targets // 5))
+
+
+def test_rates_that_are_asked_for_are_those_of_all_relations():
+    """At rates of 0 every view is the graph, between two kinds of nodes as within one."""
+    model = drawing(hetero(*INDEX, aggr="mean")).eval()
+    found = model.by(rade.Ensemble(size=2, rates=rade.Rates(0.0, 0.0)))(MANY, INDEX)
+    assert error(flat(found), flat(model(MANY, INDEX))) <= 1e-6
+    report = rade.RADE(Only(hetero(TO, BACK)), rule=rade.Constant(0.5, 0.5)).eval()
+    assert report.uncertainty(MANY, BOTH, views=4, rates=rade.Rates(0.0, 0.0)).sampled_std.max() <= 1e-6
 
 
 def test_a_shared_view_is_that_of_all_layers():
@@ -314,10 +334,14 @@ def test_additions_stay_within_the_graphs_of_a_batch():
     """With q = 1 all pairs of a graph that no edge joins, in any order of its nodes; at the cost of these alone."""
     of_source, of_target = torch.tensor([1, 0, 1, 3]), torch.tensor([3, 1, 0, 1, 1])
     edges = torch.tensor([[0, 1, 3], [1, 2, 0]])  # source, target
-    view = Between.draw(edges, 4, 5, (0.0, 1e9), torch.Generator().manual_seed(0), (of_source, of_target))
+    view = Between.draw(
+        edges, 4, 5, lambda _: rade.Rates(0.0, 1.0), torch.Generator().manual_seed(0), (of_source, of_target)
+    )
     same = of_source[:, None] == of_target
     same[tuple(edges)] = False
     assert {tuple(pair) for pair in view.added.t().tolist()} == {tuple(pair) for pair in same.nonzero().tolist()}
     assert bool((view.extra.diff() > 0).all())
-    empty = Between.draw(edges[:, :0], 0, 5, (0.0, 0.5), torch.Generator(), (of_source[:0], of_target))
+    empty = Between.draw(
+        edges[:, :0], 0, 5, lambda _: rade.Rates(0.0, 0.5), torch.Generator(), (of_source[:0], of_target)
+    )
     assert empty.added.shape == (2, 0)

@@ -202,9 +202,8 @@ class Context:
             if key not in present.between:
                 if self.generator.device != edge_index.device:
                     self.generator = moved(self.generator, edge_index.device)
-                p, rho = (float(share) for share in self.shares()[:2])
                 batches = self.batch_for(sources), self.batch_for(targets)
-                drawn = Between.draw(edge_index, sources, targets, (p, rho), self.generator, batches)
+                drawn = Between.draw(edge_index, sources, targets, self.rates_at, self.generator, batches)
                 if place is not None:
                     other = present.of_relation.get((place.reverse, call, number))
                     drawn = drawn.as_reverse_of(other) if isinstance(other, Between) else drawn
@@ -227,6 +226,13 @@ class Context:
         fitting = [vector for vector in batch.values() if vector.numel() == nodes]
         alike = all(torch.equal(fitting[0], other) for other in fitting[1:])
         return fitting[0] if fitting and alike else None
+
+    def rates_at(self, density: float) -> Rates:
+        """Those of a relation, whose q = ρD follows from its own density."""
+        if self.setting.rates is not None:
+            return self.setting.rates
+        p, rho = (float(share) for share in self.shares()[:2])
+        return Rates(p, min(rho * density, 1.0))
 
     def distribution(self, graph: Graph, training: bool) -> Distribution:
         """That of the views of a graph, the same object for the same rates."""
