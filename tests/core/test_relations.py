@@ -228,6 +228,29 @@ def test_numbered_relations_are_directed_if_views_are():
     assert all(view.graph.directed for view in present.views.values())
 
 
+NEAR = ("a", "near", "a")
+SPARSE = {SAME: INDEX[SAME][:, INDEX[SAME][0] != INDEX[SAME][1]], NEAR: torch.tensor([[0, 1], [2, 3]])}
+
+
+@pytest.mark.parametrize("last", [SAME, NEAR], ids=["few first", "many first"])
+@pytest.mark.parametrize("numbered", [True, False], ids=["RGCN", "HeteroConv"])
+def test_every_relation_adds_by_its_own_density(numbered, last):
+    """Whichever is met first; for RADE-OFS in evaluation, too."""
+    names = sorted(SPARSE, key=lambda name: name == last)
+    edges = {name: SPARSE[name] for name in names}
+    if numbered:
+        kinds = torch.cat([torch.full((edges[name].shape[1],), k) for k, name in enumerate(names)])
+        net, args = pyg.RGCNConv(IN, OUT, 2), (MANY["a"], torch.cat(list(edges.values()), 1), kinds)
+    else:
+        net, args = hetero(*names, aggr="mean", size=IN), ({"a": MANY["a"]}, edges)
+    model = wrapped(net, "of" if numbered else "ofs", rule=rade.Constant(0.3, 0.5))
+    for training in (True, False)[: 1 if numbered else 2]:
+        with model.train(training)._context.running() as present:
+            model(*args)
+        ratio = [float(views.rates.q) / graph.density for graph, views in present.distributions.items()]
+        assert ratio == pytest.approx([0.5, 0.5])
+
+
 def test_sampled_relations_share_what_both_have():
     """A loader leaves out some edges of one relation: common pairs are dropped together, additions are its own."""
     edges = {TO: INDEX[TO], BACK: INDEX[BACK][:, :40]}

@@ -179,6 +179,7 @@ def name_relations(convs: Mapping[str, CorrectedConv], reverse: Reverse) -> None
     for path, conv in convs.items():
         group, _, last = path.rpartition(".")
         relation = _relation(last)
+        conv.__dict__["_relation"] = relation
         if relation is not None:
             beside.setdefault(group, {})[relation] = conv
         inside = _relations_inside(conv)
