@@ -215,7 +215,7 @@ class CorrectedConv:
         if rows is not EVERYBODY and context.current is not None:
             context.current.targets = rows[0]
         if mode != "clean" and (tracing() is not None or exporting()):
-            graph = cast(Any, mean_of_views(type(self).__name__, context, given, mode))
+            graph = cast(Any, mean_of_views(cast(Module, self), context, given, mode))
             if not self.moments_on(graph, given):
                 raise graph.refusal
             return self._corrected(given, LayerViews(graph, lambda step: graph, linear=False))

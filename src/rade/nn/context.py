@@ -80,7 +80,7 @@ class Pass:
         self.views: dict[Hashable, View] = {}
         self.between: dict[Hashable, tuple[Tensor, Between]] = {}
         self.of_relation: dict[Hashable, View | Between] = {}  # for their reverses
-        self.programs: dict[int, Any] = {}  # graphs of plain operations, where a program is made of the model
+        self.programs: dict[Hashable, Any] = {}  # graphs of plain operations, where a program is made of the model
         self.distributions: dict[Graph, Distribution] = {}
         self.calls: Counter[Module] = Counter()
         self.by_pairs: dict[Module, str] = {}  # layers that were corrected by pairs of views, and why
@@ -105,7 +105,7 @@ class Context:
 
     Attributes:
         setting: how views are drawn and corrected.
-        rates: the rates for a graph, in training or not; relations have those of their own density.
+        rates: the rates for a pass, by its first graph, in training or not; relations have those of their own density.
         shares: p, ρ = q over the density, that density, and the number of nodes of training graphs, nan if unknown.
         met: receives the first graph of every pass in training, whether a batch vector came, and whether the graph is
             that of a relation.
@@ -251,7 +251,9 @@ class Context:
         if graph in self._relations:
             rates = self.rates_at(graph.density)
         else:
-            rates = self.rates(graph, training) if setting.rates is None else setting.rates
+            # Those of a pass, by its first graph: a pooled one is treated in evaluation as in training.
+            first = graph if self.current is None or self.current.graph is None else self.current.graph
+            rates = self.rates(first, training) if setting.rates is None else setting.rates
         key = (graph, rates, setting.noise, setting.trust)
         found = self._distributions.pop(key, None)
         if found is None:
