@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.utils.checkpoint import checkpoint
-from torch_geometric.nn import GCNConv, SAGEConv
+from torch_geometric.nn import GCNConv, RGCNConv, SAGEConv
 
 import rade
 from zoo import EDGES, EVERY, LABELS, Net, X, adapting, seeded, wrapped
@@ -115,3 +115,24 @@ def test_the_whole_model_may_be_computed_again():
         cross_entropy(call(model, X, EDGES), LABELS).backward()
         found.append([parameter.grad for parameter in model.parameters()])
     torch.testing.assert_close(*found)
+
+
+class Related(torch.nn.Module):
+    """A layer over several relations, recomputed or not."""
+
+    def __init__(self, again: bool) -> None:
+        super().__init__()
+        self.conv, self.again = RGCNConv(8, 3, 3), again
+
+    def forward(self, x: Tensor, edge_index: Tensor, kinds: Tensor) -> Tensor:
+        args = (x, edge_index, kinds)
+        return checkpoint(self.conv, *args, use_reentrant=False) if self.again else self.conv(*args)
+
+
+def test_the_relations_of_a_layer_are_one_call():
+    found = []
+    for again in (False, True):
+        model, x = wrapped(seeded(lambda again=again: Related(again))).train(), X.clone().requires_grad_()
+        model(x, EDGES, EDGES.sum(0) % 3).square().sum().backward()
+        found.append(x.grad)
+    assert torch.equal(*found)

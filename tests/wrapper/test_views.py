@@ -145,16 +145,26 @@ def test_models_are_called_as_they_are(name):
     assert rade.check(seeded(build), *given).works
 
 
-def test_a_layer_with_a_cache_draws_views_all_the_same():
-    """Only evaluation uses it."""
-    conv = pyg.GCNConv(FEATURES, CLASSES, cached=True)
-    model = wrapped(conv)
-    assert differs(model, X, EDGES)
-    assert conv._cached_edge_index is None
-    before = model.eval()(X, EDGES)
-    assert conv._cached_edge_index is not None
-    assert differs(model, X, EDGES)
-    torch.testing.assert_close(model.eval()(X, EDGES), before)
+REPEATED = torch.cat([EDGES, EDGES[:, :4]], 1)  # which has no moments
+CACHED = {
+    "GCNConv": lambda: pyg.GCNConv(FEATURES, CLASSES, cached=True),
+    "SGConv": lambda: pyg.SGConv(FEATURES, CLASSES, K=2, cached=True),
+    "SSGConv": lambda: pyg.SSGConv(FEATURES, CLASSES, 0.3, K=2, cached=True),
+    "EGConv": lambda: pyg.EGConv(FEATURES, CLASSES * 2, num_heads=2, num_bases=2, cached=True),
+}
+
+
+@pytest.mark.parametrize("edges", [EDGES, REPEATED], ids=["moments", "pairs"])
+@pytest.mark.parametrize("name", CACHED)
+def test_a_layer_with_a_cache_draws_views_all_the_same(name, edges):
+    """Only evaluation uses it, and keeps what is of the clean graph."""
+    conv = seeded(CACHED[name])
+    plain, model = copy.deepcopy(conv).eval(), wrapped(conv)
+    caches = [key for key in vars(conv) if key.startswith("_cached_")]
+    for _ in range(2):
+        assert differs(model, X, edges)
+        torch.testing.assert_close(model.eval()(X, edges), plain(X, edges))
+        assert any(vars(conv)[key] is not None for key in caches)
 
 
 @pytest.mark.filterwarnings("ignore:Sparse", "ignore:Converting sparse tensor")

@@ -264,8 +264,11 @@ class Context:
         self._distributions[key] = found  # the latest used are kept
         return found
 
-    def views_for(self, layer: Module, graph: Graph, mode: Mode) -> Find:
-        """What each step of one call of a layer aggregates over, by its number; so are several views of a step."""
+    def views_for(self, layer: Module, graph: Graph, mode: Mode, kind: int = 0) -> Find:
+        """What each step of one call of a layer aggregates over, by its number; so are several views of a step.
+
+        kind: which it is of the graphs that one call has, those of its relations.
+        """
         if mode == "clean":
             return lambda step, number=0: Adjacency(graph)
         present = self.current or self._pass()
@@ -281,17 +284,17 @@ class Context:
         if mode == "mean":
             return lambda step, number=0: Adjacency(graph, distribution)
         shared = self.setting.views.shared
-        call = 0 if shared else present.enter(layer)
+        call = 0 if shared else present.enter(layer) if kind == 0 else present.calls[layer]
 
         def adjacency(step: int, number: int = 0) -> Adjacency:
-            key: Hashable = (graph, number) if shared else (layer, call, step, number)
+            key: Hashable = (graph, number) if shared else (layer, call, kind, step, number)
             drawn = present.views.get(key)
             if drawn is None:
                 drawn, place = self.draw(distribution), layer.__dict__.get("_place")
                 if place is not None:
-                    other = present.of_relation.get((place.reverse, call, step, number))
+                    other = present.of_relation.get((place.reverse, call, kind, step, number))
                     drawn = as_reverse_of(drawn, other) if isinstance(other, View) else drawn
-                    present.of_relation[place.own, call, step, number] = drawn
+                    present.of_relation[place.own, call, kind, step, number] = drawn
                 present.views[key] = drawn
             return Adjacency(graph, distribution, drawn)
 
