@@ -61,9 +61,9 @@ def flipping(patch: Any, flip: Flip) -> None:
 
     def between(edge_index: Tensor, sources: int, targets: int, rates: Any, *_: Any) -> Between:
         pairs, pair = torch.unique(edge_index[1] * sources + edge_index[0], return_inverse=True)
-        q = rates[1] * len(pairs) / (sources * targets)
-        kept = torch.tensor([flip(1.0 - rates[0]) for _ in pairs])
-        extra = [k for k in range(sources * targets) if k not in pairs.tolist() and flip(q)]
+        chosen = rates(len(pairs) / (sources * targets))
+        kept = torch.tensor([flip(1.0 - chosen.p) for _ in pairs])
+        extra = [k for k in range(sources * targets) if k not in pairs.tolist() and flip(chosen.q)]
         return Between(sources, targets, pairs, pair, kept, torch.tensor(extra, dtype=torch.long))
 
     patch.setattr(Context, "draw", draw)
@@ -221,6 +221,36 @@ def test_the_same_relations_with_other_boundaries_are_other_graphs():
     assert {view.graph.num_graphs for view in present.views.values()} == {2}
 
 
+def test_numbered_relations_are_directed_if_views_are():
+    model = drawing(seeded(lambda: pyg.RGCNConv(IN, OUT, 2)), directed=True)
+    with model._context.running() as present:
+        model(X.float(), CHAIN, KINDS)
+    assert all(view.graph.directed for view in present.views.values())
+
+
+NEAR = ("a", "near", "a")
+SPARSE = {SAME: INDEX[SAME][:, INDEX[SAME][0] != INDEX[SAME][1]], NEAR: torch.tensor([[0, 1], [2, 3]])}
+
+
+@pytest.mark.parametrize("last", [SAME, NEAR], ids=["few first", "many first"])
+@pytest.mark.parametrize("numbered", [True, False], ids=["RGCN", "HeteroConv"])
+def test_every_relation_adds_by_its_own_density(numbered, last):
+    """Whichever is met first; for RADE-OFS in evaluation, too."""
+    names = sorted(SPARSE, key=lambda name: name == last)
+    edges = {name: SPARSE[name] for name in names}
+    if numbered:
+        kinds = torch.cat([torch.full((edges[name].shape[1],), k) for k, name in enumerate(names)])
+        net, args = pyg.RGCNConv(IN, OUT, 2), (MANY["a"], torch.cat(list(edges.values()), 1), kinds)
+    else:
+        net, args = hetero(*names, aggr="mean", size=IN), ({"a": MANY["a"]}, edges)
+    model = wrapped(net, "of" if numbered else "ofs", rule=rade.Constant(0.3, 0.5))
+    for training in (True, False)[: 1 if numbered else 2]:
+        with model.train(training)._context.running() as present:
+            model(*args)
+        ratio = [float(views.rates.q) / graph.density for graph, views in present.distributions.items()]
+        assert ratio == pytest.approx([0.5, 0.5])
+
+
 def test_sampled_relations_share_what_both_have():
     """A loader leaves out some edges of one relation: common pairs are dropped together, additions are its own."""
     edges = {TO: INDEX[TO], BACK: INDEX[BACK][:, :40]}
@@ -229,6 +259,17 @@ def test_sampled_relations_share_what_both_have():
     source, target = edges[BACK]
     assert torch.equal(other[target, source], one.T[target, source])
     assert not torch.equal(one, other.T)
+
+
+class Only(torch.nn.Module):
+    """The output for one kind of nodes."""
+
+    def __init__(self, conv: torch.nn.Module) -> None:
+        super().__init__()
+        self.conv = conv
+
+    def forward(self, x: Any, edges: Any) -> Tensor:
+        return self.conv(x, edges)["b"]
 
 
 class Named(torch.nn.Module):
@@ -263,6 +304,15 @@ def test_graphs_of_a_batch_stay_apart(kind):
         source, target = view.added
         assert 80 < len(source) < 160  # 120 on average: a tenth of 1,200 pairs
         assert torch.equal(source // (view.sources // 5), target // (view.targets // 5))
+
+
+def test_rates_that_are_asked_for_are_those_of_all_relations():
+    """At rates of 0 every view is the graph, between two kinds of nodes as within one."""
+    model = drawing(hetero(*INDEX, aggr="mean")).eval()
+    found = model.by(rade.Ensemble(size=2, rates=rade.Rates(0.0, 0.0)))(MANY, INDEX)
+    assert error(flat(found), flat(model(MANY, INDEX))) <= 1e-6
+    report = rade.RADE(Only(hetero(TO, BACK)), rule=rade.Constant(0.5, 0.5)).eval()
+    assert report.uncertainty(MANY, BOTH, views=4, rates=rade.Rates(0.0, 0.0)).sampled_std.max() <= 1e-6
 
 
 def test_a_shared_view_is_that_of_all_layers():
@@ -307,10 +357,14 @@ def test_additions_stay_within_the_graphs_of_a_batch():
     """With q = 1 all pairs of a graph that no edge joins, in any order of its nodes; at the cost of these alone."""
     of_source, of_target = torch.tensor([1, 0, 1, 3]), torch.tensor([3, 1, 0, 1, 1])
     edges = torch.tensor([[0, 1, 3], [1, 2, 0]])  # source, target
-    view = Between.draw(edges, 4, 5, (0.0, 1e9), torch.Generator().manual_seed(0), (of_source, of_target))
+    view = Between.draw(
+        edges, 4, 5, lambda _: rade.Rates(0.0, 1.0), torch.Generator().manual_seed(0), (of_source, of_target)
+    )
     same = of_source[:, None] == of_target
     same[tuple(edges)] = False
     assert {tuple(pair) for pair in view.added.t().tolist()} == {tuple(pair) for pair in same.nonzero().tolist()}
     assert bool((view.extra.diff() > 0).all())
-    empty = Between.draw(edges[:, :0], 0, 5, (0.0, 0.5), torch.Generator(), (of_source[:0], of_target))
+    empty = Between.draw(
+        edges[:, :0], 0, 5, lambda _: rade.Rates(0.0, 0.5), torch.Generator(), (of_source[:0], of_target)
+    )
     assert empty.added.shape == (2, 0)

@@ -26,6 +26,18 @@ def one(layer: torch.nn.Module) -> torch.nn.Module:
     return Sequential("x, edge_index", [(layer, "x, edge_index -> x")])
 
 
+class FirstTen(torch.nn.Module):
+    """A pooled graph: ten nodes and the edges between them."""
+
+    def forward(self, x, edge_index):
+        return x[:10], edge_index[:, (edge_index < 10).all(0)]
+
+
+def pooling() -> torch.nn.Module:
+    steps = [(pyg.GraphConv(8, 8), "x, edge_index -> x"), (FirstTen(), "x, edge_index -> x, edge_index")]
+    return Sequential("x, edge_index", [*steps, (pyg.GraphConv(8, 3), "x, edge_index -> x")])
+
+
 KINDS = {
     "GCN": lambda: GCN(8, 16, 2, 3),
     "GraphSAGE": lambda: GraphSAGE(8, 16, 2, 3),
@@ -36,6 +48,7 @@ KINDS = {
     "TAG": lambda: one(pyg.TAGConv(8, 3, 2)),
     "ARMA": lambda: one(pyg.ARMAConv(8, 3, 2, 2)),
     "Cluster": lambda: one(pyg.ClusterGCNConv(8, 3)),
+    "pooling": pooling,
 }
 
 
@@ -89,6 +102,17 @@ def test_options_are_kept(options):
     same(traced(model), model)
     untrained = rade.RADE(seeded(KINDS["GCN"]), "ofs", **options).eval()
     same(traced(untrained), untrained)
+
+
+def test_pooled_graphs_get_additions_as_in_training():
+    """q is that of the pass, by its first graph: the same for all of its graphs."""
+    model = shifting(pooling)
+    for training, x, edges, factor in ((True, X, EDGES, 1), (False, X, EDGES, 1), (False, LARGER, OTHERS, 60 / 90)):
+        with torch.no_grad(), model.train(training)._context.running() as present:
+            model(x, edges)
+        assert [graph.num_nodes for graph in present.distributions] == [len(x), 10]
+        for views in present.distributions.values():
+            assert float(views.rates.q) == pytest.approx(float(model.rates.q) * factor)
 
 
 class Pooled(torch.nn.Module):

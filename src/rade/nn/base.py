@@ -16,6 +16,7 @@ from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.aggr import SumAggregation
 
 from rade.correction import Adjacency
+from rade.distribution import Relation
 from rade.graph.graph import Graph
 from rade.graph.sparse import is_sparse, places, without_autocast
 from rade.moments.base import Coefficients
@@ -89,6 +90,7 @@ class CorrectedConv:
     scores: ClassVar[bool] = False  # whether coefficients are made of features, which must then come of all nodes
     added_weight: float | None = None  # of an added edge, where edges have weights; None: their mean within the graph
     _context: Context | None = None
+    _relation: Relation | None = None  # the edge type that it is for, in a heterogeneous model
     _reverses: Relations = MappingProxyType({})  # of the relations that it aggregates over at once
     _plain: ClassVar[type[MessagePassing]]
     _names: ClassVar[tuple[str, ...]]
@@ -213,7 +215,7 @@ class CorrectedConv:
         if rows is not EVERYBODY and context.current is not None:
             context.current.targets = rows[0]
         if mode != "clean" and (tracing() is not None or exporting()):
-            graph = cast(Any, mean_of_views(type(self).__name__, context, given, mode))
+            graph = cast(Any, mean_of_views(cast(Module, self), context, given, mode))
             if not self.moments_on(graph, given):
                 raise graph.refusal
             return self._corrected(given, LayerViews(graph, lambda step: graph, linear=False))
@@ -246,9 +248,10 @@ class CorrectedConv:
             fixed = tracing() is not None or torch.compiler.is_compiling() or self._option("cached", False)
             if fixed or _against_sums(x):
                 return None
-            if not is_sparse(x) and not context.knows(edge_index, x.shape[0]):  # PyG's take no sparse features
+            known = context.knows(edge_index, x.shape[0], self._relation)
+            if not known and not is_sparse(x):  # PyG's take no sparse features
                 return None
-        return context.graph_of(edge_index, x.shape[0])
+        return context.graph_of(edge_index, x.shape[0], self._relation)
 
     def _against(self, graph: Graph, given: Arguments, context: Context) -> str:
         """Why what PyG's layer would compute from this call is no sum with moments, "" where it is."""

@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
 from torch.nn import Module
 
 from rade.correction import Adjacency
-from rade.distribution import NO_NOISE, Correction, Distribution, Rates, Trust, Variant, Views
+from rade.distribution import NO_NOISE, Correction, Distribution, Rates, Relation, Trust, Variant, Views
 from rade.graph.graph import Graph
 from rade.nn.relations import Between, Place, as_reverse_of
 from rade.runtime import Recall
@@ -73,13 +74,13 @@ class Pass:
         self.batch = batch
         self.graph: Graph | None = None  # of the first layer
         self.drew = False  # whether any layer aggregated over a view
-        self.last: tuple[int, int | None, Graph] | None = None  # the edge_index that a layer got last, and its graph
+        self.last: tuple[Hashable, Graph] | None = None  # the edge_index that a layer got last, and its graph
         self.alive: Tensor | None = None  # that edge_index, lest another takes its place in memory
         self.targets: Tensor | None = None  # the nodes that the last layer was asked for, all if None
         self.views: dict[Hashable, View] = {}
         self.between: dict[Hashable, tuple[Tensor, Between]] = {}
         self.of_relation: dict[Hashable, View | Between] = {}  # for their reverses
-        self.programs: dict[int, Any] = {}  # graphs of plain operations, where a program is made of the model
+        self.programs: dict[Hashable, Any] = {}  # graphs of plain operations, where a program is made of the model
         self.distributions: dict[Graph, Distribution] = {}
         self.calls: Counter[Module] = Counter()
         self.by_pairs: dict[Module, str] = {}  # layers that were corrected by pairs of views, and why
@@ -104,9 +105,10 @@ class Context:
 
     Attributes:
         setting: how views are drawn and corrected.
-        rates: the rates for a graph, in training or not.
+        rates: the rates for a pass, by its first graph, in training or not; relations have those of their own density.
         shares: p, ρ = q over the density, that density, and the number of nodes of training graphs, nan if unknown.
-        met: receives the first graph of every pass in training, and whether a batch vector came.
+        met: receives the first graph of every pass in training, whether a batch vector came, and whether the graph is
+            that of a relation.
         generator: source of all randomness; it moves to the device of the graph when first used.
         trace: notes what layers do, while somebody looks.
     """
@@ -115,7 +117,7 @@ class Context:
         self,
         setting: Setting,
         rates: Callable[[Graph, bool], Rates],
-        met: Callable[[Graph, bool], None] | None = None,
+        met: Callable[[Graph, bool, bool], None] | None = None,
         shares: Callable[[], Sequence[float | Tensor]] = lambda: (0.0, 0.0, math.nan, math.nan),
         generator: torch.Generator | None = None,
     ) -> None:
@@ -126,6 +128,7 @@ class Context:
         self.reached: Pass | None = None  # whose output a backward pass came to last
         self._graphs: Recall[Graph] = Recall()
         self._parts: Recall[list[tuple[Tensor, Graph]]] = Recall()
+        self._relations: WeakSet[Graph] = WeakSet()  # the graphs of one of several relations each
         self._distributions: dict[Hashable, Distribution] = {}
         self._copies = 0
 
@@ -161,33 +164,41 @@ class Context:
         finally:
             self.setting, self.trace = setting, before
 
-    def graph_of(self, edge_index: Tensor | Graph, nodes: int) -> Graph:
-        """The graph of an ``edge_index``: sorted once, then recalled while the tensor lives unchanged."""
+    def graph_of(self, edge_index: Tensor | Graph, nodes: int, relation: Relation | None = None) -> Graph:
+        """The graph of an ``edge_index``: sorted once, then recalled while the tensor lives unchanged.
+
+        relation: the edge type that it is of, in a heterogeneous model.
+        """
         if isinstance(edge_index, Graph):
             return edge_index
         current = self.current
-        version = None if edge_index.is_inference() else edge_index._version
-        if current is not None and current.last is not None and current.last[:2] == (id(edge_index), version):
-            known = current.last[2]  # of the layer before
+        place = id(edge_index), None if edge_index.is_inference() else edge_index._version, relation
+        if current is not None and current.last is not None and current.last[0] == place:
+            known = current.last[1]  # of the layer before
             if known.num_nodes == nodes:
                 return known
         batch, directed = self.batch_for(nodes), True if self.setting.views.directed else None
         given = (edge_index, nodes, batch, None, directed)
-        found = self._graphs.get((edge_index, batch), (nodes, directed), lambda: Graph.from_edge_index(*given))
+        key = (nodes, directed, relation)
+        found = self._graphs.get((edge_index, batch), key, lambda: Graph.from_edge_index(*given))
+        if relation is not None:
+            self._relations.add(found)
         if current is not None:
-            current.last, current.alive = (id(edge_index), version, found), edge_index
+            current.last, current.alive = (place, found), edge_index
         return found
 
     def parts_of(self, edge_index: Tensor, kinds: Tensor, nodes: int) -> list[tuple[Tensor, Graph]]:
         """The edges of each relation, by their position, and its graph; found once for the same tensors."""
 
-        batch = self.batch_for(nodes)
+        batch, directed = self.batch_for(nodes), True if self.setting.views.directed else None
 
         def build() -> list[tuple[Tensor, Graph]]:
             positions = [(kinds == kind).nonzero().squeeze(1) for kind in torch.unique(kinds)]
-            return [(at, Graph.from_edge_index(edge_index[:, at], nodes, batch)) for at in positions]
+            return [(at, Graph.from_edge_index(edge_index[:, at], nodes, batch, None, directed)) for at in positions]
 
-        return self._parts.get((edge_index, kinds, batch), nodes, build)
+        parts = self._parts.get((edge_index, kinds, batch), (nodes, directed), build)
+        self._relations.update(graph for _, graph in parts)
+        return parts
 
     def between(self, layer: Module) -> Callable[..., Between]:
         """Views of edges between two kinds of nodes, for one call of a layer."""
@@ -202,9 +213,8 @@ class Context:
             if key not in present.between:
                 if self.generator.device != edge_index.device:
                     self.generator = moved(self.generator, edge_index.device)
-                p, rho = (float(share) for share in self.shares()[:2])
                 batches = self.batch_for(sources), self.batch_for(targets)
-                drawn = Between.draw(edge_index, sources, targets, (p, rho), self.generator, batches)
+                drawn = Between.draw(edge_index, sources, targets, self.rates_at, self.generator, batches)
                 if place is not None:
                     other = present.of_relation.get((place.reverse, call, number))
                     drawn = drawn.as_reverse_of(other) if isinstance(other, Between) else drawn
@@ -214,10 +224,10 @@ class Context:
 
         return view
 
-    def knows(self, edge_index: Tensor, nodes: int) -> bool:
+    def knows(self, edge_index: Tensor, nodes: int, relation: Relation | None = None) -> bool:
         """Whether the graph of an ``edge_index`` was sorted before."""
         directed = True if self.setting.views.directed else None
-        return self._graphs.known((edge_index, self.batch_for(nodes)), (nodes, directed))
+        return self._graphs.known((edge_index, self.batch_for(nodes)), (nodes, directed, relation))
 
     def batch_for(self, nodes: int) -> Tensor | None:
         """The batch vector of the present call, for layers with as many nodes; None if there are several such."""
@@ -228,10 +238,22 @@ class Context:
         alike = all(torch.equal(fitting[0], other) for other in fitting[1:])
         return fitting[0] if fitting and alike else None
 
+    def rates_at(self, density: float) -> Rates:
+        """Those of a relation, whose q = ρD follows from its own density."""
+        if self.setting.rates is not None:
+            return self.setting.rates
+        p, rho = (float(share) for share in self.shares()[:2])
+        return Rates(p, min(rho * density, 1.0))
+
     def distribution(self, graph: Graph, training: bool) -> Distribution:
         """That of the views of a graph, the same object for the same rates."""
         setting = self.setting
-        rates = self.rates(graph, training) if setting.rates is None else setting.rates
+        if graph in self._relations:
+            rates = self.rates_at(graph.density)
+        else:
+            # Those of a pass, by its first graph: a pooled one is treated in evaluation as in training.
+            first = graph if self.current is None or self.current.graph is None else self.current.graph
+            rates = self.rates(first, training) if setting.rates is None else setting.rates
         key = (graph, rates, setting.noise, setting.trust)
         found = self._distributions.pop(key, None)
         if found is None:
@@ -254,7 +276,8 @@ class Context:
         if present.graph is None:
             present.graph = graph
             if self.setting.mode is None and layer.training and self.met is not None:
-                self.met(graph, self.batch_for(graph.num_nodes) is not None or graph.num_graphs > 1)
+                batched = self.batch_for(graph.num_nodes) is not None or graph.num_graphs > 1
+                self.met(graph, batched, graph in self._relations)
         distribution = present.distributions.get(graph)
         if distribution is None:
             distribution = present.distributions[graph] = self.distribution(graph, mode == "views")
@@ -303,12 +326,13 @@ class Context:
     def __getstate__(self) -> dict[str, object]:
         """Everything but what passes; the generator as its state, since generators cannot be pickled."""
         gone: dict[str, object] = {"current": None, "reached": None, "trace": None, "_distributions": {}}
-        return self.__dict__ | gone | {"generator": packed(self.generator)}
+        kept = {name: value for name, value in self.__dict__.items() if name != "_relations"}
+        return kept | gone | {"generator": packed(self.generator)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         generator = torch.Generator()
         unpack(generator, state["generator"])
-        self.__dict__.update(state | {"generator": generator})
+        self.__dict__.update(state | {"generator": generator, "_relations": WeakSet()})
 
     def __deepcopy__(self, memo: dict[int, object]) -> Context:
         """The same with a stream of its own: a teacher or an average must not see the model's views."""

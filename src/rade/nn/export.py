@@ -24,7 +24,7 @@ tracing = torch._C._get_tracing_state
 exporting = getattr(torch.compiler, "is_exporting", bool)  # PyTorch before 2.7 has no such question
 
 
-def mean_of_views(layer: str, context: Context, given: Arguments, mode: Mode) -> PlainGraph:
+def mean_of_views(layer: Any, context: Context, given: Arguments, mode: Mode) -> PlainGraph:
     """The graph of a layer's call, as a program aggregates over it; refuses what no program can have."""
     if mode != "mean" or not context.setting.noiseless:
         raise RuntimeError(
@@ -33,11 +33,15 @@ def mean_of_views(layer: str, context: Context, given: Arguments, mode: Mode) ->
         )
     x, edge_index = given["x"], given["edge_index"]
     present = context.current
-    graph = None if present is None else present.programs.get(id(edge_index))
+    programs = {} if present is None else present.programs
+    key = id(edge_index), layer._relation
+    graph = programs.get(key)
     if graph is None or graph.num_nodes != x.shape[0]:
-        graph = PlainGraph(edge_index, x[:, 0].detach(), context.batch_for(x.shape[0]), context, layer)
-        if present is not None:
-            present.programs[id(edge_index)] = graph
+        known = next(iter(programs.values()), None)
+        first = None if known is None else known.first or known
+        name, batch = type(layer).__name__, context.batch_for(x.shape[0])
+        graph = PlainGraph(edge_index, x[:, 0].detach(), batch, context, name, layer._relation is not None, first)
+        programs[key] = graph
     if given.get("edge_weight") is not None or given.get("edge_attr") is not None:
         raise graph.refusal
     return graph
@@ -53,6 +57,8 @@ class PlainGraph:
         batch: [n] graph of each node; None: one graph.
         context: where the rates come from.
         layer: who asks, first.
+        is_relation: whether it is the graph of one of several relations, which has rates by its own density.
+        first: the first graph of the pass, whose rates hold for the others; None if this is it.
     """
 
     edge_index: Tensor
@@ -60,6 +66,8 @@ class PlainGraph:
     batch: Tensor | None
     context: Context
     layer: str
+    is_relation: bool
+    first: PlainGraph | None
 
     def __getattr__(self, name: str) -> Any:
         """Whoever asks for more, attention say, needs a sorted graph."""
@@ -122,11 +130,20 @@ class PlainGraph:
         if chosen is not None:
             return self._number(chosen.p), self._number(chosen.q)
         p, rho, density, nodes = (self._number(value) for value in self.context.shares())
-        own = self._is_edge.sum() / (self.size - 1.0).sum().clamp(min=1.0)
-        q = (rho * torch.where(density.isnan(), own, density)).clamp(max=1.0)
+        if self.is_relation:
+            return p, (rho * self._density).clamp(max=1.0)
+        return p, (self if self.first is None else self.first)._add_rate(rho, density, nodes)
+
+    @cached_property
+    def _density(self) -> Tensor:
+        return self._is_edge.sum() / (self.size - 1.0).sum().clamp(min=1.0)
+
+    def _add_rate(self, rho: Tensor, density: Tensor, nodes: Tensor) -> Tensor:
+        """q of a pass whose first graph it is."""
+        q = (rho * torch.where(density.isnan(), self._density, density)).clamp(max=1.0)
         count = torch.ones_like(self.degree).sum()
         scaled = (q * nodes / count).clamp(max=1.0)
-        return p, torch.where(nodes.isnan() | (self.size != count).any(), q, scaled)
+        return torch.where(nodes.isnan() | (self.size != count).any(), q, scaled)
 
     def _number(self, value: float | Tensor) -> Tensor:
         return torch.as_tensor(value, dtype=torch.double, device=self.column.device)

@@ -220,7 +220,7 @@ def _views(conv: CorrectedConv, context: Context, graph: Graph | None, given: Ar
     if kinds is not None:
         parts = context.parts_of(edge_index, kinds, sources)
     else:
-        graph = context.graph_of(edge_index, sources) if graph is None else graph
+        graph = context.graph_of(edge_index, sources, conv._relation) if graph is None else graph
         parts = [(torch.arange(edge_index.shape[1], device=edge_index.device), graph)]
     return _Kinds(conv, context, given, parts)
 

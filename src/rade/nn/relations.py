@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from rade.distribution import Relation, Reverse
+from rade.distribution import Rates, Relation, Reverse
 from rade.graph.pairs import bernoulli_positions
 from rade.views import View
 
@@ -36,21 +36,22 @@ class Between:
         edge_index: Tensor,
         sources: int,
         targets: int,
-        rates: tuple[float, float],
+        rates: Callable[[float], Rates],
         generator: torch.Generator,
         batches: tuple[Tensor | None, Tensor | None] = (None, None),
     ) -> Between:
-        """Every distinct pair is kept with 1−p, and every other one added with q = ρ · the relation's own density.
+        """Every distinct pair is kept with 1−p, and every other one added with q.
 
+        rates: p and q for a relation of this density.
         batches: [sources] and [targets], the graph of each node; graphs stay apart.
         """
-        (p, rho), device, (of_source, of_target) = rates, edge_index.device, batches
+        device, (of_source, of_target) = edge_index.device, batches
         pairs, pair = torch.unique(edge_index[1] * sources + edge_index[0], return_inverse=True)
-        kept = torch.rand(pairs.numel(), generator=generator, device=device) >= p
         within = None if of_source is None or of_target is None else _WithinGraphs(of_source, of_target)
         possible = sources * targets if within is None else within.count
-        q = min(rho * pairs.numel() / max(possible, 1), 1.0)
-        drawn = bernoulli_positions(possible, q, generator, device)
+        chosen = rates(pairs.numel() / max(possible, 1))
+        kept = torch.rand(pairs.numel(), generator=generator, device=device) >= float(chosen.p)
+        drawn = bernoulli_positions(possible, float(chosen.q), generator, device)
         drawn = drawn if within is None else within.numbers(drawn)
         if pairs.numel():
             at = torch.searchsorted(pairs, drawn).clamp_(max=pairs.numel() - 1)
@@ -178,6 +179,7 @@ def name_relations(convs: Mapping[str, CorrectedConv], reverse: Reverse) -> None
     for path, conv in convs.items():
         group, _, last = path.rpartition(".")
         relation = _relation(last)
+        conv.__dict__["_relation"] = relation
         if relation is not None:
             beside.setdefault(group, {})[relation] = conv
         inside = _relations_inside(conv)

@@ -80,8 +80,9 @@ class RateState(Module):
         return self._latest
 
     def rates_for(self, graph: Graph) -> Rates:
-        """Rates for inference that keeps additions: a node of a larger graph than in training gets as many as there.
+        """Rates for a pass of inference that keeps additions, by its first graph.
 
+        A node of a larger graph than in training gets as many additions as there:
         q · (training nodes / nodes) on a single graph, if training saw no batches. Graphs of a batch keep q, and so do
         all graphs after training on batches: no prediction depends on which others are in its batch.
         """

@@ -149,7 +149,8 @@ def _training(model: RADE, args: tuple[object, ...], kwargs: dict[str, object]) 
     lines = [Finding("warning", sentence, False) for sentence in told]
     if present is None or present.graph is None:
         return lines
-    graph, rates = present.graph, model.rates
+    graph = present.graph
+    rates = model._context.distribution(graph, training=True).rates
     alike = present.batch is None and looks_like_a_batch(graph)
     doubt = f"; but {blocks(graph).numel()} blocks without an edge between them look like a batch" if alike else ""
     kind = "directed" if graph.directed else "undirected"

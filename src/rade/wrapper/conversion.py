@@ -152,7 +152,7 @@ def attach(model: Module, context: Context | None) -> None:
 def _restore(modules: Iterable[Module]) -> None:
     for module in modules:
         if isinstance(module, CorrectedConv):
-            for name in ("_context", "_place", "_reverses"):
+            for name in ("_context", "_place", "_relation", "_reverses"):
                 module.__dict__.pop(name, None)
             _forget_propagate(module)
             module.__class__ = module._plain

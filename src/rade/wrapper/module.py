@@ -78,7 +78,8 @@ class RADE(Module):
         noise: rates at which the data's own graph has lost real edges (p) and gained spurious ones (q); training and
             inference then aim at the aggregation on the graph without them. A `rade.Denoised` says which edges of the
             one graph are trusted, too; as ``inference`` it does the same at inference alone.
-        density: edges over pairs of nodes; taken from the first training graph if not given.
+        density: edges over pairs of nodes; taken from the first training graph if not given. Each relation of a
+            heterogeneous model has its own.
         generator: source of all randomness; by default one seeded from torch's.
 
     >>> from torch_geometric.nn import GCN
@@ -391,7 +392,7 @@ class _Meeting:
         """p, ρ, and the density and size of training graphs, nan as long as they are unknown."""
         return self.state.p, self.state.rho, self.state.density, self.state.nodes
 
-    def met(self, graph: Graph, batched: bool) -> None:
+    def met(self, graph: Graph, batched: bool, relation: bool) -> None:
         """A training pass has come to its first graph."""
         if self.keeps_additions:
             self.state.count(graph)
@@ -400,7 +401,8 @@ class _Meeting:
         self._known = weakref.ref(graph)
         self.state.see(graph)
         self.warnings.batch(graph, batched)
-        self.warnings.additions(graph, self.state.rates, self.state.rho_now)
+        if not relation:  # else q follows from its own density
+            self.warnings.additions(graph, self.state.rates, self.state.rho_now)
 
     def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_known": None}
