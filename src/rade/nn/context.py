@@ -84,6 +84,7 @@ class Pass:
         self.distributions: dict[Graph, Distribution] = {}
         self.calls: Counter[Module] = Counter()
         self.by_pairs: dict[Module, str] = {}  # layers that were corrected by pairs of views, and why
+        self.mixed: set[str] = set()  # kinds of layers that add edges between different graphs of the batch
         self.plain: set[str] = set()  # kinds of layers for whose edges there are neither views nor their mean
         self.within = torch._C._current_graph_task_id()  # the backward pass in which it was made, −1 outside of any
 
@@ -98,6 +99,12 @@ class Pass:
                 "views=rade.Views(shared=True)"
             )
         return self.calls[layer]
+
+    def note_mixed(self, layer: Module) -> None:
+        """A layer adds edges to nodes whose graphs are unknown: between different ones, if the batch has several."""
+        vectors = [self.batch] if isinstance(self.batch, Tensor) else list((self.batch or {}).values())
+        if any(vector.numel() and int(vector.max()) > 0 for vector in vectors):
+            self.mixed.add(type(layer).__name__)
 
 
 class Context:
@@ -223,6 +230,8 @@ class Context:
                     self.generator = moved(self.generator, edge_index.device)
                 ends = (sources, kind_at(relation, 0)), (targets, kind_at(relation, -1))
                 batches = self.batch_for(*ends[0]), self.batch_for(*ends[1])
+                if (batches[0] is None or batches[1] is None) and self.rates_at(1.0).q:
+                    present.note_mixed(layer)
                 drawn = Between.draw(edge_index, sources, targets, self.rates_at, self.generator, batches)
                 if place is not None:
                     other = present.of_relation.get((place.reverse, call, number))
@@ -292,6 +301,10 @@ class Context:
         distribution = present.distributions.get(graph)
         if distribution is None:
             distribution = present.distributions[graph] = self.distribution(graph, mode == "views")
+            if present.batch is not None and graph.num_graphs == 1 and distribution.rates.q:
+                kind = kind_at(layer.__dict__.get("_relation"), 0)
+                if self.batch_for(graph.num_nodes, kind) is None:
+                    present.note_mixed(layer)
         if mode == "mean":
             return lambda step, number=0: Adjacency(graph, distribution)
         shared = self.setting.views.shared
