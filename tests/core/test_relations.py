@@ -306,6 +306,23 @@ def test_graphs_of_a_batch_stay_apart(kind):
         assert torch.equal(source // (view.sources // 5), target // (view.targets // 5))
 
 
+def test_kinds_with_as_many_nodes_have_their_own_batch_vectors():
+    """Graphs of 3 and 5 nodes of one kind, and of 5 and 3 of the other."""
+    batch = {"a": torch.tensor([0] * 3 + [1] * 5), "b": torch.tensor([0] * 5 + [1] * 3)}
+    edges = {TO: torch.tensor([[0, 3], [0, 5]]), BACK: torch.tensor([[0, 5], [0, 3]])}
+    edges[SAME] = torch.tensor([[0, 3], [1, 4]])
+    net = Named()
+    net.conv = hetero(*edges)
+    model = drawing(net, 0.0, 5.0)
+    model({"a": normal(8, IN).float(), "b": normal(8, IN).float()}, edges, batch)
+    present = model._context.reached
+    for (layer, *_), (_, view) in present.between.items():
+        source, target = (batch[kind][end] for kind, end in zip(layer._relation[::2], view.added))
+        assert len(source) > 0
+        assert torch.equal(source, target)
+    assert {view.graph.num_graphs for view in present.views.values()} == {2}
+
+
 def test_rates_that_are_asked_for_are_those_of_all_relations():
     """At rates of 0 every view is the graph, between two kinds of nodes as within one."""
     model = drawing(hetero(*INDEX, aggr="mean")).eval()

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn.functional import binary_cross_entropy, cross_entropy, nll_loss
 from torch_geometric.data import Batch, Data
-from torch_geometric.nn import GCNConv
+from torch_geometric.nn import GCNConv, TopKPooling
 
 import rade
 from zoo import EDGES, LABELS, NODES, Ends, X, adapting, normal, random_edges
@@ -25,6 +25,38 @@ def test_a_batch_without_its_vector_is_noticed_once():
     shuffled = torch.randperm(NODES, generator=torch.Generator().manual_seed(0))[data.edge_index]
     for edges in (EDGES, shuffled, EDGES[:, :0]):
         adapting().train()(X, edges)
+
+
+class Pooling(torch.nn.Module):
+    """Its second layer gets the nodes that the pooling leaves."""
+
+    def __init__(self, told: bool = False) -> None:
+        super().__init__()
+        self.first, self.pool, self.last, self.told = GCNConv(8, 8), TopKPooling(8, 0.5), GCNConv(8, 3), told
+
+    def forward(self, x, edge_index, batch):
+        x, edges, _, batch, *_ = self.pool(self.first(x, edge_index), edge_index, batch=batch)
+        return self.last(x, rade.Graph.from_edge_index(edges, len(x), batch) if self.told else edges)
+
+
+def test_graphs_that_pooling_mixes_are_noticed_once():
+    """Not where nothing is added, where there is one graph, or where the layer is given the pooled batch vector."""
+    data = Batch.from_data_list(
+        [Data(x=normal(8, 8, seed=k), edge_index=random_edges(8, 20, seed=k)) for k in range(3)]
+    )
+    given = data.x, data.edge_index, data.batch
+    model = rade.RADE(Pooling()).train()
+    with pytest.warns(UserWarning, match=r"GCNConv got nodes that no batch vector.*rade\.Graph\.from_edge_index"):
+        model(*given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model(*given)
+        rade.RADE(Pooling(), rule=rade.Constant(0.2, 0.0)).train()(*given)
+        rade.RADE(Pooling()).train()(data[0].x, data[0].edge_index, data.batch[:8])
+        told = rade.RADE(Pooling(told=True)).train()
+        told(*given)
+        assert {views.graph.num_graphs for views in told._context.reached.distributions.values()} == {3}
+        told.eval()(*given)
 
 
 def test_log_probabilities_pass_and_probabilities_do_not():

@@ -18,7 +18,7 @@ from torch.nn import Module
 from rade.correction import Adjacency
 from rade.distribution import NO_NOISE, Correction, Distribution, Rates, Relation, Trust, Variant, Views
 from rade.graph.graph import Graph
-from rade.nn.relations import Between, Place, as_reverse_of
+from rade.nn.relations import Between, Place, as_reverse_of, written
 from rade.runtime import Recall
 from rade.views import View, branched, draw, moved, packed, seeded, unpack
 
@@ -84,6 +84,7 @@ class Pass:
         self.distributions: dict[Graph, Distribution] = {}
         self.calls: Counter[Module] = Counter()
         self.by_pairs: dict[Module, str] = {}  # layers that were corrected by pairs of views, and why
+        self.mixed: set[str] = set()  # kinds of layers that add edges between different graphs of the batch
         self.plain: set[str] = set()  # kinds of layers for whose edges there are neither views nor their mean
         self.within = torch._C._current_graph_task_id()  # the backward pass in which it was made, −1 outside of any
 
@@ -98,6 +99,12 @@ class Pass:
                 "views=rade.Views(shared=True)"
             )
         return self.calls[layer]
+
+    def note_mixed(self, layer: Module) -> None:
+        """A layer adds edges to nodes whose graphs are unknown: between different ones, if the batch has several."""
+        vectors = [self.batch] if isinstance(self.batch, Tensor) else list((self.batch or {}).values())
+        if any(vector.numel() and int(vector.max()) > 0 for vector in vectors):
+            self.mixed.add(type(layer).__name__)
 
 
 class Context:
@@ -177,7 +184,7 @@ class Context:
             known = current.last[1]  # of the layer before
             if known.num_nodes == nodes:
                 return known
-        batch, directed = self.batch_for(nodes), True if self.setting.views.directed else None
+        batch, directed = self.batch_for(nodes, kind_at(relation, 0)), True if self.setting.views.directed else None
         given = (edge_index, nodes, batch, None, directed)
         key = (nodes, directed, relation)
         found = self._graphs.get((edge_index, batch), key, lambda: Graph.from_edge_index(*given))
@@ -187,10 +194,12 @@ class Context:
             current.last, current.alive = (place, found), edge_index
         return found
 
-    def parts_of(self, edge_index: Tensor, kinds: Tensor, nodes: int) -> list[tuple[Tensor, Graph]]:
+    def parts_of(
+        self, edge_index: Tensor, kinds: Tensor, nodes: int, relation: Relation | None
+    ) -> list[tuple[Tensor, Graph]]:
         """The edges of each relation, by their position, and its graph; found once for the same tensors."""
 
-        batch, directed = self.batch_for(nodes), True if self.setting.views.directed else None
+        batch, directed = self.batch_for(nodes, kind_at(relation, 0)), True if self.setting.views.directed else None
 
         def build() -> list[tuple[Tensor, Graph]]:
             positions = [(kinds == kind).nonzero().squeeze(1) for kind in torch.unique(kinds)]
@@ -207,13 +216,22 @@ class Context:
         call = 0 if shared else present.enter(layer)
 
         def view(
-            edge_index: Tensor, sources: int, targets: int, step: Hashable, number: int, place: Place | None
+            edge_index: Tensor,
+            sources: int,
+            targets: int,
+            step: Hashable,
+            number: int,
+            place: Place | None,
+            relation: Relation | None,
         ) -> Between:
             key: Hashable = (id(edge_index), number) if shared else (layer, call, step, number)
             if key not in present.between:
                 if self.generator.device != edge_index.device:
                     self.generator = moved(self.generator, edge_index.device)
-                batches = self.batch_for(sources), self.batch_for(targets)
+                ends = (sources, kind_at(relation, 0)), (targets, kind_at(relation, -1))
+                batches = self.batch_for(*ends[0]), self.batch_for(*ends[1])
+                if (batches[0] is None or batches[1] is None) and self.rates_at(1.0).q:
+                    present.note_mixed(layer)
                 drawn = Between.draw(edge_index, sources, targets, self.rates_at, self.generator, batches)
                 if place is not None:
                     other = present.of_relation.get((place.reverse, call, number))
@@ -227,14 +245,19 @@ class Context:
     def knows(self, edge_index: Tensor, nodes: int, relation: Relation | None = None) -> bool:
         """Whether the graph of an ``edge_index`` was sorted before."""
         directed = True if self.setting.views.directed else None
-        return self._graphs.known((edge_index, self.batch_for(nodes)), (nodes, directed, relation))
+        batch = self.batch_for(nodes, kind_at(relation, 0))
+        return self._graphs.known((edge_index, batch), (nodes, directed, relation))
 
-    def batch_for(self, nodes: int) -> Tensor | None:
-        """The batch vector of the present call, for layers with as many nodes; None if there are several such."""
+    def batch_for(self, nodes: int, kind: str | None = None) -> Tensor | None:
+        """The batch vector of the present call, for layers with as many nodes; None if there are several such.
+
+        kind: that of the nodes, if it is known.
+        """
         batch = (self.current or self._pass()).batch
         if batch is None or isinstance(batch, Tensor):
             return batch if batch is not None and batch.numel() == nodes else None
-        fitting = [vector for vector in batch.values() if vector.numel() == nodes]
+        own = {name: vector for name, vector in batch.items() if kind is not None and written(name) == written(kind)}
+        fitting = [vector for vector in (own or batch).values() if vector.numel() == nodes]
         alike = all(torch.equal(fitting[0], other) for other in fitting[1:])
         return fitting[0] if fitting and alike else None
 
@@ -281,6 +304,10 @@ class Context:
         distribution = present.distributions.get(graph)
         if distribution is None:
             distribution = present.distributions[graph] = self.distribution(graph, mode == "views")
+            if present.batch is not None and graph.num_graphs == 1 and distribution.rates.q:
+                nodes = kind_at(layer.__dict__.get("_relation"), 0)
+                if self.batch_for(graph.num_nodes, nodes) is None:
+                    present.note_mixed(layer)
         if mode == "mean":
             return lambda step, number=0: Adjacency(graph, distribution)
         shared = self.setting.views.shared
@@ -341,3 +368,8 @@ class Context:
         copy.rates, copy.met = deepcopy(self.rates, memo), deepcopy(self.met, memo)
         copy.shares = deepcopy(self.shares, memo)
         return copy
+
+
+def kind_at(relation: Relation | None, end: int) -> str | None:
+    """The kind of nodes at an end of a relation, if that is known."""
+    return relation[end] if isinstance(relation, tuple) else None

@@ -154,7 +154,7 @@ def _sum_by_sum(conv: CorrectedConv, context: Context, given: Arguments) -> Any:
         parts = _by_relation(conv, context, edges, given, sizes)
 
         def drawn(number: int) -> Tensor:
-            views = [between(*part, (step, k), number, place) for k, (_, *part, place) in enumerate(parts)]
+            views = [between(*part, (step, k), number, *named) for k, (_, *part, named) in enumerate(parts)]
             kept = torch.cat([first + view.positions for (first, *_), view in zip(parts, views)])
             rows = {name: value[kept] for name, value in values.items()}
             added = views[0].added if len(parts) == 1 and not values else edges[:, :0]
@@ -172,18 +172,20 @@ def _sum_by_sum(conv: CorrectedConv, context: Context, given: Arguments) -> Any:
 def _by_relation(
     conv: Any, context: Context, edges: Tensor, given: Arguments, sizes: tuple[int, int]
 ) -> list[tuple[Any, ...]]:
-    """The relations that a layer sums over at once: position, edges, number of sources and targets, and its reverse."""
+    """The relations that a layer sums over at once: position, edges, number of sources and targets, and how a relation
+    is named: where it is drawn, with its reverse, and its edge type.
+    """
     relations, x = given.get("edge_index_dict", {}), given.get("x_dict", {})
     own = [name for name, value in relations.items() if value is edges]
     together = sum(value.shape[1] for value in relations.values() if _is_list(value))
     described = all(is_edge_type(name) and name[0] in x and name[-1] in x for name in relations)
     if not relations or not described or (not own and edges.shape[1] != together):
-        return [(0, edges, *sizes, None)]
+        return [(0, edges, *sizes, (None, conv._relation))]
     parts, first, turned = [], 0, reverses(cast(Reverse, context.setting.views.reverse), tuple(relations))
     for name in own[:1] or relations:
         value = relations[name]
         place = Place((conv, name), (conv, turned[name])) if name in turned else None
-        parts.append((first, value, len(x[name[0]]), len(x[name[-1]]), place))
+        parts.append((first, value, len(x[name[0]]), len(x[name[-1]]), (place, name)))
         first += value.shape[1]
     return parts
 
@@ -218,7 +220,7 @@ def _views(conv: CorrectedConv, context: Context, graph: Graph | None, given: Ar
     if sources != targets or (kinds is None and isinstance(given.get("x"), tuple)):
         return _Bipartite(conv, context, given, sources, targets)
     if kinds is not None:
-        parts = context.parts_of(edge_index, kinds, sources)
+        parts = context.parts_of(edge_index, kinds, sources, conv._relation)
     else:
         graph = context.graph_of(edge_index, sources, conv._relation) if graph is None else graph
         parts = [(torch.arange(edge_index.shape[1], device=edge_index.device), graph)]
@@ -237,7 +239,7 @@ class _Bipartite:
         place: Place | None = self.conv.__dict__.get("_place")
         place = None if place is None else Place((place.own, step), (place.reverse, step))
         edge_index = self.given["edge_index"]
-        view = self.between(edge_index, self.sources, self.targets, step, number, place)
+        view = self.between(edge_index, self.sources, self.targets, step, number, place, self.conv._relation)
         batch = edge_index.new_zeros(self.targets)
         return _with_added(self.conv, self.given, view.positions, view.added, batch, self.sources)
 

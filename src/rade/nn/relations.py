@@ -165,10 +165,11 @@ def _is(name: Relation | str, relation: Relation) -> bool:
         return name == relation
     parts = name if isinstance(name, tuple) else (name,)
     against = relation if isinstance(name, tuple) else relation[1:2]
-    return tuple(map(_written, parts)) == tuple(map(_written, against))
+    return tuple(map(written, parts)) == tuple(map(written, against))
 
 
-def _written(name: str) -> str:
+def written(name: str) -> str:
+    """As `to_hetero` writes a name."""
     return name.replace(" ", "_").replace("-", "_").replace(":", "_")
 
 

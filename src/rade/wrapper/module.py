@@ -152,6 +152,8 @@ class RADE(Module):
                 output = self.rade.inference(context, run)
         if present.plain:
             self._meeting.warnings.plain(present.plain)
+        if present.mixed:
+            self._meeting.warnings.mixed(present.mixed)
         if self.training:
             self._trained(run, present, output)
         return output

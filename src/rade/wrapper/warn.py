@@ -77,6 +77,15 @@ class Warnings:
                 "int64: pass such a one",
             )
 
+    def mixed(self, layers: set[str]) -> None:
+        """Layers on nodes that no batch vector is known of, those that a pooling layer has left say."""
+        self.say(
+            "mixed",
+            f"{', '.join(sorted(layers))} got nodes that no batch vector of this call belongs to, as after pooling, so "
+            "edges are added between different graphs; pass rade.Graph.from_edge_index(edge_index, num_nodes, batch) "
+            "in the place of that edge_index, or add no edges, rule=rade.Constant(p, 0)",
+        )
+
     def left_out(self, refusal: Exception) -> None:
         """A rate step that could not be made."""
         self.say("left out", f"a rate step is left out, and the rates stay as they are: {refusal}")
