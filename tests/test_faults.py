@@ -200,3 +200,35 @@ def test_a_metric_is_no_layer():
     assert rade.check(WithMetric(), X, EDGES).works
     model = rade.RADE(WithMetric()).train()
     assert not torch.equal(model(X, EDGES), model(X, EDGES))
+
+
+class Chosen(Net):
+    """Returns the rows of a mask, and their classes."""
+
+    def forward(self, x: torch.Tensor, batch: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        found = super().forward(x, EDGES)[batch > 0]
+        return found, found.argmax(1)
+
+
+def test_no_rows_classes_and_a_batch_vector_in_the_second_place():
+    model = rade.RADE(Chosen(pyg.GCNConv), rule=rade.Constant(0.5, 0.5)).train()
+    model(X, torch.zeros(len(X), dtype=torch.long))[0].sum().backward()  # no row at all
+    with pytest.raises(ValueError, match="joins nodes of different graphs"):
+        model(X, torch.arange(len(X)))
+    logits, classes = model.eval().by(rade.Ensemble(4))(X, torch.ones(len(X), dtype=torch.long))
+    assert logits.is_floating_point()
+    assert classes.dtype == torch.long
+
+
+@pytest.mark.parametrize("layer", ["GCNConv", "SAGEConv", "GATConv", "GraphConv"])
+def test_backward_under_autocast(layer):
+    torch.manual_seed(0)
+    net = getattr(pyg, layer)(FEATURES, CLASSES)
+    gradients = []
+    for enabled in (True, False):
+        model = rade.RADE(copy.deepcopy(net), generator=torch.Generator().manual_seed(0)).train()
+        x = X.clone().requires_grad_()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            cross_entropy(model(x, EDGES), LABELS).backward()
+        gradients.append(x.grad)
+    torch.testing.assert_close(*gradients, rtol=0.05, atol=1e-3)

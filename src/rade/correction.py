@@ -42,9 +42,9 @@ class Factors:
         return torch.where((self.graph.nonneighbors > 0).view(-1, *[1] * (total.dim() - 1)), total, 0.0)
 
     @cached_property
-    def per_total(self) -> Tensor:
-        """1/Z_i, 0 where the total vanishes."""
-        return torch.where(self.total != 0, self.total, torch.inf).reciprocal()
+    def divisor(self) -> Tensor:
+        """Z_i, infinite where it vanishes. Divide by it: the square of 1/Z_i, in a gradient, overflows sooner."""
+        return torch.where(self.total != 0, self.total, torch.inf)
 
 
 def factors(coefficients: Coefficients, distribution: Distribution) -> Factors:
@@ -84,7 +84,7 @@ def training_sums(coefficients: Coefficients, view: View) -> Sums:
         return sums
     # Centering: μ_i = (Σ_nonedges E[α'] m_j) / Z_i, once for each unit of added weight at i.
     added = view.added.row_sum(weights.added)
-    return sums + found.mean.nonedges.scaled(-added * found.per_total)
+    return sums + found.mean.nonedges.scaled(-added / found.divisor)
 
 
 def inference_sums(coefficients: Coefficients, distribution: Distribution) -> Sums:

@@ -91,7 +91,7 @@ def test_moments_without_a_list_of_pairs(monkeypatch, scale, loops, tolerance, a
     check_moments(Case(graph, *scale * normal(2, 300, 2, seed=3) + 0.01, 0.5, 0.01, loops), tolerance, allowed)
 
 
-@pytest.mark.parametrize(("tolerance", "dtype", "bound"), [(1e-3, torch.float32, 1e-2), (1e-5, torch.double, 2e-3)])
+@pytest.mark.parametrize(("tolerance", "dtype", "bound"), [(1e-3, torch.float32, 1e-2), (1e-5, torch.double, 3e-3)])
 @pytest.mark.parametrize("way", ["pairs", "grid", "unlisted"])
 def test_slopes_are_those_of_the_fine_integral(monkeypatch, way, tolerance, dtype, bound):
     """Of log E[α'] of edges, of squares and of loops, in the scores and in the rates, by autograd of both."""

@@ -53,6 +53,8 @@ BY_PAIRS = {
 }
 WITH_VALUES: dict[str, tuple[Any, int]] = {  # of edges: the width of attributes, or 0 for weights
     "GATv2-attributes": (lambda: pyg.GATv2Conv(IN, OUT, edge_dim=DIM), DIM),
+    "GAT-max-of-loops": (lambda: pyg.GATConv(IN, OUT, edge_dim=DIM, fill_value="max"), DIM),
+    "GATv2-product-of-loops": (lambda: pyg.GATv2Conv(IN, OUT, edge_dim=DIM, fill_value="mul"), DIM),
     "Transformer-attributes": (lambda: pyg.TransformerConv(IN, OUT, edge_dim=DIM), DIM),
     "NNConv": (lambda: pyg.NNConv(IN, OUT, Linear(DIM, IN * OUT)), DIM),
     "GCN-weights": (lambda: pyg.GCNConv(IN, OUT), 0),
@@ -147,6 +149,26 @@ def test_an_uncorrected_view_is_the_layer_on_its_edges(monkeypatch, name):
     assert len(seen) == 5
 
 
+class Own(pyg.MessagePassing):
+    """With a weight of edges by a name of its own."""
+
+    def forward(self, x: Tensor, edge_index: Tensor, w: Tensor) -> Tensor:
+        return self.propagate(edge_index, x=x, w=w)
+
+    def message(self, x_j: Tensor, w: Tensor) -> Tensor:
+        return w[:, None] * x_j
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_values_of_edges_by_another_name(monkeypatch, graph):
+    """What has as many rows as there are edges, and not nodes, is of edges."""
+    data, rates = GRAPHS[graph], DROPS if graph == "one-way" else RATES
+    x, w = normal(data.num_nodes, IN), normal(data.num_given, seed=3)
+    layer, context = on_views(Own(), rates)
+    mean = AllDraws(data, rates, 2).mean(monkeypatch, layer, context, x, w)
+    assert error(mean, Own()(x, data.given, w)) <= 1e-8
+
+
 DROPPING = {
     "GATv2": lambda: pyg.GATv2Conv(IN, OUT, dropout=0.6),
     "EdgeConv": lambda: pyg.EdgeConv(Sequential(Linear(2 * IN, OUT), torch.nn.Dropout(0.6)), aggr="mean"),
@@ -167,3 +189,34 @@ def test_a_layer_by_pairs_has_its_own_dropout_once(name):
         ours = torch.stack([layer(x, edges) for _ in range(200)]).var(0)
         theirs = torch.stack([plain.train()(x, edges) for _ in range(200)]).var(0)
     assert float((ours / theirs).mean()) < 1.5
+
+
+def test_running_statistics_are_of_the_clean_graph():
+    """Batch norm inside a layer by pairs: once for each call, although views have statistics of their own."""
+    plain = seeded(lambda: pyg.EdgeConv(Sequential(Linear(2 * IN, 4), torch.nn.BatchNorm1d(4), Linear(4, OUT))))
+    layer, context = on_views(plain.double(), RATES, "pairs")
+    x, edges = normal(40, IN), random_edges(40, 100)
+    for _ in range(3):
+        with context.running(None):
+            layer(x, edges).sum().backward()
+        plain.train()(x, edges)
+    assert all(torch.equal(one, other) for one, other in zip(layer.buffers(), plain.buffers(), strict=True))
+
+
+WEIGHING: dict[str, tuple[Any, Any]] = {
+    "Transformer": (lambda: pyg.TransformerConv(IN, OUT, heads=2), lambda x, edges: (x, edges)),
+    "FA": (lambda: pyg.FAConv(IN), lambda x, edges: (x, x, edges)),
+    "RGAT": (lambda: pyg.RGATConv(IN, OUT, 2), lambda x, edges: (x, edges, edges.sum(0) % 2)),
+}
+
+
+@pytest.mark.parametrize("name", WEIGHING)
+def test_attention_weights_of_a_layer_by_pairs_are_of_the_clean_graph(name):
+    build, arguments = WEIGHING[name]
+    plain = seeded(build).double()
+    layer, context = on_views(plain, RATES, "pairs")
+    args = arguments(normal(40, IN), random_edges(40, 100))
+    with context.running(None):
+        _, found = layer(*args, return_attention_weights=True)
+    _, expected = plain(*args, return_attention_weights=True)
+    assert all(map(torch.equal, found, expected))

@@ -135,7 +135,7 @@ def test_predictions_have_the_score_of_the_best_epoch(method, papers, paths, tmp
 
 @pytest.mark.parametrize(
     ("loss", "logits", "decisions"),
-    [("multilabel", [[1.0, -1.0, 2.0]], ["0 2"]), ("binary", [[-1.0], [3.0]], ["0", "1"])],
+    [("multilabel", [[1.0, -1.0, 2.0]], ["0 2"]), ("binary", [[-0.5], [0.5]], ["0", "1"])],
 )
 def test_decisions_of_each_kind_of_task(loss, logits, decisions):
     assert decide(torch.tensor(logits), loss)[1] == decisions

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.utils.checkpoint import checkpoint
-from torch_geometric.nn import GCNConv, SAGEConv
+from torch_geometric.nn import GCNConv, RGCNConv, SAGEConv
 
 import rade
 from zoo import EDGES, EVERY, LABELS, Net, X, adapting, seeded, wrapped
@@ -82,3 +82,57 @@ def test_two_forward_calls_before_one_backward(aggr):
         (cross_entropy(one, LABELS) + 3 * cross_entropy(other, LABELS)).backward()
         found.append([parameter.grad for parameter in model.parameters()])
     torch.testing.assert_close(*found)
+
+
+class Named(Net):
+    """Its logits come under a name; graphs of a batch stay apart."""
+
+    def forward(self, x: Tensor, edge_index: Any, batch: Tensor) -> dict[str, Tensor]:
+        return {"logits": super().forward(x, edge_index)}
+
+
+class NamedCheckpointed(Named, Checkpointed):
+    pass
+
+
+def test_a_call_between_and_logits_under_a_name():
+    """Layers of a batch are computed again on the views of their own pass, not of the latest."""
+    graph, found = torch.arange(len(X)) // 4, []
+    edges = EDGES[:, graph[EDGES[0]] == graph[EDGES[1]]]
+    for kind in (Named, NamedCheckpointed):
+        model = wrapped(seeded(lambda kind=kind: kind(EVERY["GCNConv"]))).train()
+        loss = cross_entropy(model(X, edges, graph)["logits"], LABELS)
+        model(2 * X, edges, graph)
+        loss.backward()
+        found.append([parameter.grad for parameter in model.parameters()])
+    torch.testing.assert_close(*found)
+
+
+def test_the_whole_model_may_be_computed_again():
+    found = []
+    for call in (lambda model, *args: model(*args), partial(checkpoint, use_reentrant=False)):
+        model = wrapped(seeded(lambda: Net(EVERY["GCNConv"]))).train()
+        cross_entropy(call(model, X, EDGES), LABELS).backward()
+        found.append([parameter.grad for parameter in model.parameters()])
+    torch.testing.assert_close(*found)
+
+
+class Related(torch.nn.Module):
+    """A layer over several relations, recomputed or not."""
+
+    def __init__(self, again: bool) -> None:
+        super().__init__()
+        self.conv, self.again = RGCNConv(8, 3, 3), again
+
+    def forward(self, x: Tensor, edge_index: Tensor, kinds: Tensor) -> Tensor:
+        args = (x, edge_index, kinds)
+        return checkpoint(self.conv, *args, use_reentrant=False) if self.again else self.conv(*args)
+
+
+def test_the_relations_of_a_layer_are_one_call():
+    found = []
+    for again in (False, True):
+        model, x = wrapped(seeded(lambda again=again: Related(again))).train(), X.clone().requires_grad_()
+        model(x, EDGES, EDGES.sum(0) % 3).square().sum().backward()
+        found.append(x.grad)
+    assert torch.equal(*found)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import GCNConv, SAGEConv
+from torch_geometric.nn import GCNConv, SAGEConv, Sequential
 
 import rade
 from rade.wrapper.inference import sampled
@@ -167,6 +167,16 @@ def test_only_what_is_linear_has_a_closed_form(option):
     """The norm of a row comes after the sum, a projection before it."""
     found = model_of(seeded(lambda: SAGEConv(8, 3, **{option: True}))).uncertainty(X, EDGES, views=4)
     assert ("is not linear" in found.note) == torch.equal(found.std, found.sampled_std) == (option == "normalize")
+
+
+def test_a_last_layer_by_pairs_has_no_closed_form_though_one_before_it_has():
+    """The layer before it was taken for the last one."""
+    convs = GCNConv(8, 3), SAGEConv(3, 3, aggr="max")
+    net = Sequential("x, edge_index", [(conv, "x, edge_index -> x") for conv in convs])
+    assert not rade.check(net, X, EDGES).adapts
+    found = model_of(net).uncertainty(X, EDGES, views=8)
+    assert found.note.startswith("the last convolution, SAGEConv, is corrected by pairs of views")
+    assert torch.equal(found.std, found.sampled_std)
 
 
 def test_without_a_linear_head_there_is_no_closed_form_and_it_is_told():

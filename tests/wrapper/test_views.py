@@ -109,15 +109,16 @@ def test_the_same_edges_with_other_boundaries_are_another_graph():
 
 
 class Changing(nn.Module):
-    """Another graph in the second layer: fewer edges, and more nodes."""
+    """More nodes on the same edges in the second layer, fewer edges in the third."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.conv1, self.conv2 = pyg.GCNConv(FEATURES, 6), pyg.SAGEConv(6, CLASSES)
+        self.conv1, self.conv2, self.conv3 = pyg.GCNConv(FEATURES, 6), pyg.SAGEConv(6, 6), pyg.GCNConv(6, CLASSES)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         x = self.conv1(x, edge_index).relu()
-        return self.conv2(torch.cat([x, x[:2]]), edge_index[:, edge_index.sum(0) % 3 > 0])
+        x = self.conv2(torch.cat([x, x[:2]]), edge_index)
+        return self.conv3(x, edge_index[:, edge_index.sum(0) % 3 > 0])
 
 
 MODELS: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -144,16 +145,26 @@ def test_models_are_called_as_they_are(name):
     assert rade.check(seeded(build), *given).works
 
 
-def test_a_layer_with_a_cache_draws_views_all_the_same():
-    """Only evaluation uses it."""
-    conv = pyg.GCNConv(FEATURES, CLASSES, cached=True)
-    model = wrapped(conv)
-    assert differs(model, X, EDGES)
-    assert conv._cached_edge_index is None
-    before = model.eval()(X, EDGES)
-    assert conv._cached_edge_index is not None
-    assert differs(model, X, EDGES)
-    torch.testing.assert_close(model.eval()(X, EDGES), before)
+REPEATED = torch.cat([EDGES, EDGES[:, :4]], 1)  # which has no moments
+CACHED = {
+    "GCNConv": lambda: pyg.GCNConv(FEATURES, CLASSES, cached=True),
+    "SGConv": lambda: pyg.SGConv(FEATURES, CLASSES, K=2, cached=True),
+    "SSGConv": lambda: pyg.SSGConv(FEATURES, CLASSES, 0.3, K=2, cached=True),
+    "EGConv": lambda: pyg.EGConv(FEATURES, CLASSES * 2, num_heads=2, num_bases=2, cached=True),
+}
+
+
+@pytest.mark.parametrize("edges", [EDGES, REPEATED], ids=["moments", "pairs"])
+@pytest.mark.parametrize("name", CACHED)
+def test_a_layer_with_a_cache_draws_views_all_the_same(name, edges):
+    """Only evaluation uses it, and keeps what is of the clean graph."""
+    conv = seeded(CACHED[name])
+    plain, model = copy.deepcopy(conv).eval(), wrapped(conv)
+    caches = [key for key in vars(conv) if key.startswith("_cached_")]
+    for _ in range(2):
+        assert differs(model, X, edges)
+        torch.testing.assert_close(model.eval()(X, edges), plain(X, edges))
+        assert any(vars(conv)[key] is not None for key in caches)
 
 
 @pytest.mark.filterwarnings("ignore:Sparse", "ignore:Converting sparse tensor")

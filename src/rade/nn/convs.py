@@ -20,7 +20,7 @@ from rade.moments.base import Coefficients
 from rade.moments.normalised import Normalised
 from rade.nn.base import CorrectedConv, LayerViews, own_linear, sums_first
 from rade.nn.context import Arguments
-from rade.nn.edge_values import Imputed, has_positive_weights, symmetric, weighted, with_loops
+from rade.nn.edge_values import Imputed, against_fill, has_positive_weights, symmetric, weighted, with_loops
 from rade.nn.linear import as_sparse, dense, has_hooks, is_plain, linear, linear_part, weight_of
 
 SUMS = (SumAggregation, MeanAggregation)
@@ -153,7 +153,8 @@ class GATConv(CorrectedConv, pyg.GATConv):
     scores: ClassVar[bool] = True
 
     def against_moments(self) -> str:
-        return "weights fall where scores grow" if self.negative_slope < 0 else super().against_moments()
+        falling = "weights fall where scores grow" if self.negative_slope < 0 else ""
+        return falling or against_fill(self) or super().against_moments()
 
     def on(
         self, x: Tensor, edge_index: LayerViews, edge_attr: Tensor | None = None, size: object = None, **_: object

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 import torch
 from torch import Tensor
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 Imputed = Literal["mean", "zero", "frequent"] | Tensor
 Build = Callable[[Tensor, Tensor | float], Coefficients]  # from weights in the graph's order, and that of additions
-OF_EDGES = ("edge_weight", "edge_attr")
+NOT_OF_EDGES = ("edge_index", "x", "pos", "batch")  # whatever number of rows these arguments have
+FILLS = ("mean", "add", "sum")  # the attributes of self-loops that PyG can compute, and RADE too
 
 _listed: Recall[Tensor] = Recall()
 _weighs: Recall[bool] = Recall()
@@ -179,7 +180,7 @@ def with_loops(
 ) -> Attributes:
     """``term`` of the attributes of edges, of loops as PyG fills them, and of what is imputed to added edges.
 
-    fill: ``"mean"`` or ``"add"`` over the edges that a node receives on the clean graph, a number, or a row [D].
+    fill: one of ``FILLS``, over the edges that a node receives on the clean graph, a number, or a row [D].
     """
     attributes = attributes_in_order(graph, edge_attr, layer)
     loops = term(_loop_attributes(graph, attributes, fill))
@@ -192,20 +193,32 @@ def _loop_attributes(graph: Graph, attributes: Tensor, fill: object) -> Tensor:
     if isinstance(fill, int | float):
         return attributes.new_full((graph.num_nodes, attributes.shape[1]), fill)
     sums = graph.pattern.row_sum(attributes)
-    return sums if fill == "add" else sums / graph.degree.clamp(min=1)[:, None]
+    return sums / graph.degree.clamp(min=1)[:, None] if fill == "mean" else sums
+
+
+def against_fill(conv: Any) -> str:
+    """Why the attributes that PyG's layer gives to its own self-loops are none that `with_loops` knows, "" if so."""
+    fills = conv.add_self_loops and conv.lin_edge is not None and isinstance(conv.fill_value, str)
+    return f"fill_value={conv.fill_value!r} has none" if fills and conv.fill_value not in FILLS else ""
+
+
+def _has_rows(value: object, count: int) -> TypeGuard[Tensor]:
+    return isinstance(value, Tensor) and value.dim() > 0 and len(value) == count
 
 
 def impute_added(
-    conv: CorrectedConv, given: dict[str, Any], kept: Tensor, of_edge: Tensor, of_added: Tensor
+    conv: CorrectedConv, given: dict[str, Any], kept: Tensor, of_edge: Tensor, of_added: Tensor, nodes: tuple[int, ...]
 ) -> dict[str, Any]:
     """Arguments that have a row for each edge, for a view: those of kept edges, and imputed ones of additions.
 
     These are the layer's own choice, or what is usual in their graph, as for layers with moments.
 
     kept: positions of these edges; of_edge, of_added: the graph of each given edge and of each addition.
+    nodes: how many send and receive; where there are as many edges, only the name, edge_*, says what a value is of.
     """
-    named = {name: value for name, value in given.items() if name.startswith("edge_") and name != "edge_index"}
-    named = {name: value for name, value in named.items() if isinstance(value, Tensor) and len(value) == len(of_edge)}
+    edges = len(of_edge)
+    rest = {name: value for name, value in given.items() if name not in NOT_OF_EDGES and _has_rows(value, edges)}
+    named = {name: value for name, value in rest.items() if name.startswith("edge_") or edges not in nodes}
     if not named:
         return {}
     ends = torch.cat([of_edge, of_added])

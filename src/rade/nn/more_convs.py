@@ -19,8 +19,18 @@ from rade.moments.normalised import Normalised
 from rade.nn.base import CorrectedConv, LayerViews, own_linear
 from rade.nn.context import Arguments
 from rade.nn.convs import SUMS, by_aggregation, head_by_head, weights_have_moments
-from rade.nn.edge_values import Imputed, attributes_in_order, imputed, in_order, symmetric, weighted, with_loops
+from rade.nn.edge_values import (
+    Imputed,
+    against_fill,
+    attributes_in_order,
+    imputed,
+    in_order,
+    symmetric,
+    weighted,
+    with_loops,
+)
 from rade.nn.linear import as_sparse, dense, linear, linear_of_sums, linear_part, pushed, weight_of
+from rade.nn.pairs import without_cache
 from rade.sums import Messages, along_edges
 
 
@@ -39,12 +49,9 @@ class _Symmetric(CorrectedConv):
         return "dropout of its edge weights comes on top" if self._option("dropout", 0.0) else super().against_moments()
 
     def on(self, *args: Any, **given: Any) -> Any:
-        """Without the layer's cache, which would keep a view."""
-        cached, self.__dict__["cached"] = self._option("cached", False), False
-        try:
+        """Without the layer's cache, which would keep a view, or hide it."""
+        with without_cache(self):
             return super().on(**given)
-        finally:
-            self.__dict__["cached"] = cached
 
 
 def _unit(width: int, like: Tensor) -> Tensor:
@@ -250,6 +257,9 @@ class _Scored(CorrectedConv):
 
 class GATv2Conv(_Scored, pyg.GATv2Conv):
     """PyG's GATv2Conv, softmax of a·LeakyReLU(W_l x_j + W_r x_i + e_ij), corrected on views."""
+
+    def against_moments(self) -> str:
+        return against_fill(self) or super().against_moments()
 
     def on(self, x: Tensor, edge_index: LayerViews, edge_attr: Tensor | None = None, **_: object) -> Tensor:
         source, target = self._features(self.lin_l, x), self._features(self.lin_r, x)

@@ -39,13 +39,31 @@ class _Reached(Exception):
 
 def aggregate_pairs(conv: CorrectedConv, context: Context, graph: Graph | None, given: Arguments) -> Any:
     """The layer's output with every sum corrected by a pair of views; PyG's own where it has no edges to draw."""
-    if "edge_index" not in conv._names:
-        return _sum_by_sum(conv, context, given)
     layer: Any = conv
-    if not _is_list(given.get("edge_index")):
+    if "edge_index" in conv._names and not _is_list(given.get("edge_index")):
         context.note_plain(layer)
-        return conv._plain.forward(conv, **given)
-    views = _views(conv, context, graph, given)
+        return conv._plain.forward(layer, **given)
+    with without_cache(layer):
+        if "edge_index" not in conv._names:
+            return _sum_by_sum(conv, context, given)
+        return _step_by_step(conv, context, _views(conv, context, graph, given), given)
+
+
+@contextmanager
+def without_cache(conv: Any) -> Iterator[None]:
+    """What PyG keeps for ``cached=True`` is of the clean graph: views neither read nor change it."""
+    own = vars(conv)
+    kept = {name: value for name, value in own.items() if name == "cached" or name.startswith("_cached_")}
+    own.update({name: False if name == "cached" else None for name in kept})
+    try:
+        yield
+    finally:
+        own.update(kept)
+
+
+def _step_by_step(conv: CorrectedConv, context: Context, views: _Bipartite | _Kinds, given: Arguments) -> Any:
+    """A pair of views of the whole graph for each sum."""
+    layer: Any = conv
     if not context.setting.variant.corrects:
         edge_index, values = views.whole(0, 0)
         return conv._plain.forward(layer, **{**given, **values, "edge_index": edge_index})
@@ -62,21 +80,19 @@ def aggregate_pairs(conv: CorrectedConv, context: Context, graph: Graph | None, 
                 raise _Reached(aggregate(edges))
             return known
 
-        layer.__dict__["_paired"] = until_step
         try:
-            with _without_dropout(layer):
+            with _on_a_view(layer):
+                layer.__dict__["_paired"] = until_step
                 conv._plain.forward(layer, **{**given, **values, "edge_index": edge_index})
         except _Reached as reached:
             return reached.value
-        finally:
-            layer.__dict__["_paired"] = combine
         raise RuntimeError(f"{type(conv).__name__} takes fewer steps on a view than on its graph")
 
     def combine(edges: object, aggregate: Any) -> Tensor:
         clean: Tensor = aggregate(edges)
         kind = len(steps)
         if _sums_kind(conv, given, edges, kind, aggregate):
-            with _without_dropout(layer):
+            with _on_a_view(layer):
                 corrected: Tensor = clean + aggregate(views.of_kind(kind, 0)) - aggregate(views.of_kind(kind, 1))
         else:
             corrected = clean + sum_on(0) - sum_on(1)
@@ -87,20 +103,25 @@ def aggregate_pairs(conv: CorrectedConv, context: Context, graph: Graph | None, 
 
 
 @contextmanager
-def _without_dropout(conv: Any) -> Iterator[None]:
-    """The layer's own dropout is in its clean sum; on views it would be drawn twice more, and add to the noise.
+def _on_a_view(conv: Any) -> Iterator[None]:
+    """Without the layer's own dropout, and with no trace in the layer of what runs inside.
 
-    The difference of two views has mean zero with or without it.
+    Dropout is in its clean sum; on views it would be drawn twice more, and add to the noise. The difference of two
+    views has mean zero with or without it. Running statistics, and what a layer keeps of its last call, such as the
+    attention weights that it returns, are of the clean graph.
     """
-    parts = [part for part in conv.modules() if part is conv or isinstance(part, _DropoutNd)]
-    modes = [part.training for part in parts]
-    for part in parts:
-        part.training = False
+    parts, own = list(conv.modules()), dict(vars(conv))
+    before = [(part, part.training, part._buffers) for part in parts]
+    for part, training, buffers in before:
+        part.training = training and part is not conv and not isinstance(part, _DropoutNd)
+        vars(part)["_buffers"] = {name: None if value is None else value.clone() for name, value in buffers.items()}
     try:
         yield
     finally:
-        for part, mode in zip(parts, modes):
-            part.training = mode
+        vars(conv).clear()
+        vars(conv).update(own)
+        for part, training, buffers in before:
+            part.training, vars(part)["_buffers"] = training, buffers
 
 
 def _summed_by(conv: Any, combine: Callable[[object, Any], Tensor], given: Arguments) -> Any:
@@ -140,7 +161,7 @@ def _sum_by_sum(conv: CorrectedConv, context: Context, given: Arguments) -> Any:
 
         if not context.setting.variant.corrects:
             return drawn(0)
-        with _without_dropout(conv):
+        with _on_a_view(conv):
             return clean + drawn(0) - drawn(1)
 
     return _summed_by(conv, combine, given)
@@ -217,7 +238,8 @@ class _Bipartite:
         place = None if place is None else Place((place.own, step), (place.reverse, step))
         edge_index = self.given["edge_index"]
         view = self.between(edge_index, self.sources, self.targets, step, number, place, self.conv._relation)
-        return _with_added(self.conv, self.given, view.positions, view.added, edge_index.new_zeros(self.targets))
+        batch = edge_index.new_zeros(self.targets)
+        return _with_added(self.conv, self.given, view.positions, view.added, batch, self.sources)
 
     def of_kind(self, kind: int, number: int) -> Tensor:
         """The edges of one kind alone, of the first step."""
@@ -230,7 +252,7 @@ class _Kinds:
 
     def __init__(self, conv: Any, context: Context, given: Arguments, parts: list[tuple[Tensor, Graph]]) -> None:
         self.conv, self.given, self.parts = conv, given, parts
-        self.finds = [context.views_for(conv, part, "views") for _, part in parts]
+        self.finds = [context.views_for(conv, part, "views", k) for k, (_, part) in enumerate(parts)]
         self.kinds = given["edge_type"].unique() if given.get("edge_type") is not None else torch.zeros(1)
         self.order = self.kinds.tolist()
         self.back = {kind: self.order.index(other) for kind, other in conv._reverses.items() if other in self.order}
@@ -247,7 +269,8 @@ class _Kinds:
         found = [self._part(k, step, number) for k in range(len(self.parts))]
         kept, added = torch.cat([kept for kept, _ in found]), torch.cat([added for _, added in found], 1)
         rest = {name: value for name, value in self.given.items() if name != "edge_type"}
-        edge_index, values = _with_added(self.conv, rest, kept, added, self.parts[0][1].batch)
+        batch = self.parts[0][1].batch
+        edge_index, values = _with_added(self.conv, rest, kept, added, batch, len(batch))
         kinds = self.given.get("edge_type")
         if kinds is not None:
             count = torch.tensor([part.shape[1] for _, part in found], device=kinds.device)
@@ -276,8 +299,10 @@ def _sizes(conv: Any, given: Arguments, edge_index: Tensor) -> tuple[int, int]:
     return (seen[0] if rows[0] is None else rows[0], seen[1] if rows[1] is None else rows[1])
 
 
-def _with_added(conv: CorrectedConv, given: Arguments, kept: Tensor, added: Tensor, batch: Tensor) -> Drawn:
+def _with_added(
+    conv: CorrectedConv, given: Arguments, kept: Tensor, added: Tensor, batch: Tensor, sources: int
+) -> Drawn:
     """The edges of a view, kept ones first, and what else the call has for each edge; ``batch`` is of the targets."""
     edge_index = given["edge_index"]
-    values = impute_added(conv, given, kept, batch[edge_index[1]], batch[added[1]])
+    values = impute_added(conv, given, kept, batch[edge_index[1]], batch[added[1]], (sources, len(batch)))
     return torch.cat([edge_index[:, kept], added], 1), values

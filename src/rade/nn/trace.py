@@ -14,11 +14,13 @@ from torch_geometric.nn import JumpingKnowledge, MessagePassing
 from torch_geometric.nn import Linear as PyGLinear
 
 from rade.correction import Adjacency
+from rade.graph.graph import Graph
 from rade.moments.base import Coefficients
 from rade.nn.linear import LOOKS_ON, linear_part
 from rade.sums import Messages
 
 LINEAR = (torch.nn.Linear, PyGLinear, torch.nn.BatchNorm1d)
+NO_MOMENTS = "the forward pass called no convolution that has moments; use rule=rade.Constant()"
 After = Callable[[Tensor | None], Tensor | None]  # from the map of an output to that of the sum before it
 
 
@@ -70,7 +72,7 @@ class Trace:
     output: Tensor | None = None
     after: list[Module] = field(default_factory=list)
     with_gradients: bool = False
-    uncorrected: list[Module] = field(default_factory=list)  # layers that summed nothing by moments
+    uncorrected: Module | None = None  # the last layer, if it summed nothing by moments
 
     def aggregated(self, found: Aggregated) -> Tensor:
         """Note one aggregation; returns its output."""
@@ -88,16 +90,29 @@ class Trace:
         done = len(self.calls) and self.calls[-1][1] is (self.sums[-1] if self.sums else None)
         if self.sums and not done:
             self.calls.append((layer, self.sums[-1]))
+            self.uncorrected = None
         else:
-            self.uncorrected.append(layer)
+            self.uncorrected = layer
         self.output = output if isinstance(output, Tensor) else None
         self.after.clear()
 
     @property
-    def last(self) -> Aggregated:
-        """The last aggregation of the pass."""
+    def graph(self) -> Graph:
+        """That of the last aggregation by moments."""
         if not self.calls:
-            raise ValueError("the forward pass called no convolution that has moments; use rule=rade.Constant()")
+            raise ValueError(NO_MOMENTS)
+        return self.calls[-1][1].adjacency.graph
+
+    @property
+    def last(self) -> Aggregated:
+        """The last aggregation of the pass, which must be one by moments."""
+        if self.calls and self.uncorrected is not None:
+            raise ValueError(
+                f"the last convolution, {type(self.uncorrected).__name__}, is corrected by pairs of views and has no "
+                "moments, which the variance of the logits is made of; use rule=rade.Constant()"
+            )
+        if not self.calls:
+            raise ValueError(NO_MOMENTS)
         return self.calls[-1][1]
 
     def reaches(self, value: Tensor) -> bool:

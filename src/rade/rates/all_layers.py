@@ -76,7 +76,7 @@ def _slopes(view: View, call: Aggregated, g: Tensor) -> Slopes:
     centre = torch.zeros_like(m[..., 0])  # ⟨g_i, μ_i⟩
     received = _inner(g, nonedges.apply(m))
     if distribution.variant.centres:
-        centre = received * found.per_total
+        centre = received / found.divisor
         received = torch.zeros_like(received)  # centred: nothing on average
 
     def reverse() -> Tensor:

@@ -85,7 +85,7 @@ class Ensemble(Inference):
         total = sampled(context, run, self.rates)
         for _ in range(self.size - 1):
             total = tree_map(_sum, total, sampled(context, run, self.rates))
-        return tree_map(lambda part: part / self.size if isinstance(part, Tensor) else part, total)
+        return tree_map(lambda part: part / self.size if _is_number(part) else part, total)
 
 
 def sampled(context: Context, run: ForwardPass, rates: Rates | None = None, **changes: Any) -> Any:
@@ -95,5 +95,9 @@ def sampled(context: Context, run: ForwardPass, rates: Rates | None = None, **ch
 
 
 def _sum(one: Any, other: Any) -> Any:
-    """Of tensors; what else a model returns, None say, is that of the first view."""
-    return one + other if isinstance(one, Tensor) else one
+    """Of real numbers; what else a model returns, classes say, is that of the first view."""
+    return one + other if _is_number(one) else one
+
+
+def _is_number(part: object) -> bool:
+    return isinstance(part, Tensor) and (part.is_floating_point() or part.is_complex())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 from torch.optim import Optimizer
+from torch.utils._pytree import tree_leaves
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.nn import MessagePassing
 
@@ -139,6 +141,8 @@ class RADE(Module):
             with ordinary_tensors():
                 return self._call(method, *args, **kwargs)
         if context.current is not None:  # part of a pass that has begun
+            return run()
+        if self.training and torch._C._current_graph_task_id() >= 0 and context.repeats:  # one that is computed again
             return run()
         with context.running(_batch_of(method, args, kwargs)) as present:
             if self.training:
@@ -415,13 +419,17 @@ class LastCall:
         self.logits = logits.detach() if isinstance(logits, Tensor) else None
         self.gradient: Tensor | None = None
         self.reached: Tensor | None = None  # rows that received a gradient, over all backward passes
-        if isinstance(logits, Tensor) and logits.requires_grad:
-            logits.register_hook(self._reach)  # type: ignore[no-untyped-call]
+        for part in tree_leaves(output):
+            if isinstance(part, Tensor) and part.requires_grad:
+                part.register_hook(self._reach if part is logits else self._return)  # type: ignore[no-untyped-call]
+
+    def _return(self, gradient: Tensor) -> None:
+        self.context.reached = self.present  # layers that are computed again meet the views of this pass
 
     def _reach(self, gradient: Tensor) -> None:
-        self.context.reached = self.present  # layers that are computed again meet the views of this pass
-        rows = (gradient != 0).reshape(len(gradient), -1).any(1) if gradient.dim() else None
-        if rows is not None:
+        self._return(gradient)
+        if gradient.dim():
+            rows = (gradient != 0).reshape(len(gradient), math.prod(gradient.shape[1:])).any(1)
             self.reached = rows if self.reached is None else self.reached | rows
             self.gradient = gradient.detach()
 
@@ -489,7 +497,7 @@ def _parameters(function: Callable[..., object]) -> tuple[str, ...]:
 def _batch_of(method: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> Batch | None:
     """The batch vector of a call, or one of each kind of nodes: an argument named batch, or that of a data object."""
     given = dict(kwargs)
-    if len(args) > 2:
+    if len(args) > 2 or (len(args) == 2 and isinstance(args[1], Tensor) and args[1].dim() == 1):
         forward = type(method).forward if isinstance(method, Module) else method.__func__  # type: ignore[attr-defined]
         given = dict(zip(_parameters(forward)[1:], args)) | given
     found = given.get("batch", given.get("batch_dict"))

@@ -37,7 +37,7 @@ class Repeated:
         trace = Trace()
         with torch.no_grad(), evaluating(self.model), self.context.using(trace, mode="clean"):
             self.run()
-        return trace.last.adjacency.graph
+        return trace.graph
 
     def on_views(self, rates: Rates | None = None, **changes: Any) -> Tensor:
         """The logits on fresh views."""

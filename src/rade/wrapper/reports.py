@@ -140,7 +140,7 @@ def noise_report(call: Repeated, labelled: Labelled, views: int, signs: int) -> 
     with evaluating(call.model), torch.enable_grad(), returning(context.generator):
         with context.using(mean, mode="mean"):
             logits = logits_of(call.run())
-        distribution = context.distribution(mean.last.adjacency.graph, training=True)
+        distribution = context.distribution(mean.graph, training=True)
         scores = readout.scores(logits, distribution.graph)
         rows = labelled.chosen(scores.shape[0], scores.device)
         weight = labelled.masked(readout.curvature(scores[rows], rows)).detach()
