@@ -184,7 +184,7 @@ class Context:
             known = current.last[1]  # of the layer before
             if known.num_nodes == nodes:
                 return known
-        batch, directed = self.batch_for(nodes, kind_at(relation, 0)), True if self.setting.views.directed else None
+        batch, directed = self.batch_for(nodes, relation), True if self.setting.views.directed else None
         given = (edge_index, nodes, batch, None, directed)
         key = (nodes, directed, relation)
         found = self._graphs.get((edge_index, batch), key, lambda: Graph.from_edge_index(*given))
@@ -199,7 +199,7 @@ class Context:
     ) -> list[tuple[Tensor, Graph]]:
         """The edges of each relation, by their position, and its graph; found once for the same tensors."""
 
-        batch, directed = self.batch_for(nodes, kind_at(relation, 0)), True if self.setting.views.directed else None
+        batch, directed = self.batch_for(nodes, relation), True if self.setting.views.directed else None
 
         def build() -> list[tuple[Tensor, Graph]]:
             positions = [(kinds == kind).nonzero().squeeze(1) for kind in torch.unique(kinds)]
@@ -228,8 +228,7 @@ class Context:
             if key not in present.between:
                 if self.generator.device != edge_index.device:
                     self.generator = moved(self.generator, edge_index.device)
-                ends = (sources, kind_at(relation, 0)), (targets, kind_at(relation, -1))
-                batches = self.batch_for(*ends[0]), self.batch_for(*ends[1])
+                batches = self.batch_for(sources, relation), self.batch_for(targets, relation, -1)
                 if (batches[0] is None or batches[1] is None) and self.rates_at(1.0).q:
                     present.note_mixed(layer)
                 drawn = Between.draw(edge_index, sources, targets, self.rates_at, self.generator, batches)
@@ -245,18 +244,19 @@ class Context:
     def knows(self, edge_index: Tensor, nodes: int, relation: Relation | None = None) -> bool:
         """Whether the graph of an ``edge_index`` was sorted before."""
         directed = True if self.setting.views.directed else None
-        batch = self.batch_for(nodes, kind_at(relation, 0))
+        batch = self.batch_for(nodes, relation)
         return self._graphs.known((edge_index, batch), (nodes, directed, relation))
 
-    def batch_for(self, nodes: int, kind: str | None = None) -> Tensor | None:
+    def batch_for(self, nodes: int, relation: Relation | None = None, end: int = 0) -> Tensor | None:
         """The batch vector of the present call, for layers with as many nodes; None if there are several such.
 
-        kind: that of the nodes, if it is known.
+        relation, end: the edge type whose sources (0) or targets (−1) the nodes are, if it is known.
         """
         batch = (self.current or self._pass()).batch
         if batch is None or isinstance(batch, Tensor):
             return batch if batch is not None and batch.numel() == nodes else None
-        own = {name: vector for name, vector in batch.items() if kind is not None and written(name) == written(kind)}
+        kind = written(relation[end]) if isinstance(relation, tuple) else None
+        own = {name: vector for name, vector in batch.items() if written(name) == kind}
         fitting = [vector for vector in (own or batch).values() if vector.numel() == nodes]
         alike = all(torch.equal(fitting[0], other) for other in fitting[1:])
         return fitting[0] if fitting and alike else None
@@ -304,10 +304,9 @@ class Context:
         distribution = present.distributions.get(graph)
         if distribution is None:
             distribution = present.distributions[graph] = self.distribution(graph, mode == "views")
-            if present.batch is not None and graph.num_graphs == 1 and distribution.rates.q:
-                nodes = kind_at(layer.__dict__.get("_relation"), 0)
-                if self.batch_for(graph.num_nodes, nodes) is None:
-                    present.note_mixed(layer)
+            doubtful = present.batch is not None and graph.num_graphs == 1 and distribution.rates.q
+            if doubtful and self.batch_for(graph.num_nodes, layer.__dict__.get("_relation")) is None:
+                present.note_mixed(layer)
         if mode == "mean":
             return lambda step, number=0: Adjacency(graph, distribution)
         shared = self.setting.views.shared
@@ -368,8 +367,3 @@ class Context:
         copy.rates, copy.met = deepcopy(self.rates, memo), deepcopy(self.met, memo)
         copy.shares = deepcopy(self.shares, memo)
         return copy
-
-
-def kind_at(relation: Relation | None, end: int) -> str | None:
-    """The kind of nodes at an end of a relation, if that is known."""
-    return relation[end] if isinstance(relation, tuple) else None

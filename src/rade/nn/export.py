@@ -16,7 +16,7 @@ from torch import Tensor
 from rade.moments.base import Coefficients
 from rade.moments.degrees import EDGE, LOOP, NONEDGE, Integral, expansion
 from rade.moments.normalised import Normalised
-from rade.nn.context import Arguments, Context, Mode, kind_at
+from rade.nn.context import Arguments, Context, Mode
 from rade.sums import Messages
 
 # Whether a program is being made of the model: by `torch.jit.trace` a state, by `torch.export` a yes.
@@ -39,7 +39,7 @@ def mean_of_views(layer: Any, context: Context, given: Arguments, mode: Mode) ->
     if graph is None or graph.num_nodes != x.shape[0]:
         known = next(iter(programs.values()), None)
         first = None if known is None else known.first or known
-        name, batch = type(layer).__name__, context.batch_for(x.shape[0], kind_at(layer._relation, 0))
+        name, batch = type(layer).__name__, context.batch_for(x.shape[0], layer._relation)
         graph = PlainGraph(edge_index, x[:, 0].detach(), batch, context, name, layer._relation is not None, first)
         programs[key] = graph
     if given.get("edge_weight") is not None or given.get("edge_attr") is not None:
