@@ -51,7 +51,9 @@ def outcome(entry: Entry) -> Outcome:
     if found.kind != REFUSED or "rule" in entry.options:
         return found
     constant = _tried(entry, entry.options | {"rule": rade.Constant(0.2, 0.1)})
-    return Outcome(entry, KEEPS, found.sentence) if constant.kind == WORKS else found
+    if constant.kind == WORKS:
+        return Outcome(entry, KEEPS, found.sentence)
+    return constant if constant.kind == WARNED else found
 
 
 def _tried(entry: Entry, options: dict[str, Any]) -> Outcome:
