@@ -91,9 +91,11 @@ def test_moments_without_a_list_of_pairs(monkeypatch, scale, loops, tolerance, a
     check_moments(Case(graph, *scale * normal(2, 300, 2, seed=3) + 0.01, 0.5, 0.01, loops), tolerance, allowed)
 
 
-@pytest.mark.parametrize(("tolerance", "dtype", "bound"), [(1e-3, torch.float32, 1e-2), (1e-5, torch.double, 3e-3)])
-@pytest.mark.parametrize("way", ["pairs", "grid", "unlisted"])
-def test_slopes_are_those_of_the_fine_integral(monkeypatch, way, tolerance, dtype, bound):
+@pytest.mark.parametrize(("tolerance", "dtype"), [(1e-3, torch.float32), (1e-5, torch.double)])
+@pytest.mark.parametrize(
+    ("way", "bounds"), [("pairs", (4e-3, 2e-4)), ("grid", (1e-2, 2e-4)), ("unlisted", (1e-2, 3e-3))]
+)
+def test_slopes_are_those_of_the_fine_integral(monkeypatch, way, bounds, tolerance, dtype):
     """Of log E[α'] of edges, of squares and of loops, in the scores and in the rates, by autograd of both."""
     choose(monkeypatch, way)
     graph, weights = random_graph(100, 200), normal(400, 1, seed=8)
@@ -109,7 +111,7 @@ def test_slopes_are_those_of_the_fine_integral(monkeypatch, way, tolerance, dtyp
             torch.autograd.grad((size * x.double().log()).sum(), inputs, retain_graph=True) for x in (found, exact)
         ]
         for one, other in zip(*slopes):
-            assert float((one - other).norm()) <= bound * float(other.norm())
+            assert float((one - other).norm()) <= bounds[tolerance < 1e-3] * float(other.norm())
 
 
 def test_groups_of_targets_are_recomputed(monkeypatch):
