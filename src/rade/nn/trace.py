@@ -106,13 +106,13 @@ class Trace:
     @property
     def last(self) -> Aggregated:
         """The last aggregation of the pass, which must be one by moments."""
-        if self.calls and self.uncorrected is not None:
+        if not self.calls:
+            raise ValueError(NO_MOMENTS)
+        if self.uncorrected is not None:
             raise ValueError(
                 f"the last convolution, {type(self.uncorrected).__name__}, is corrected by pairs of views and has no "
                 "moments, which the variance of the logits is made of; use rule=rade.Constant()"
             )
-        if not self.calls:
-            raise ValueError(NO_MOMENTS)
         return self.calls[-1][1]
 
     def reaches(self, value: Tensor) -> bool:

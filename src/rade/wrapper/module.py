@@ -140,9 +140,7 @@ class RADE(Module):
         if torch.is_inference_mode_enabled():  # what is kept must serve training later
             with ordinary_tensors():
                 return self._call(method, *args, **kwargs)
-        if context.current is not None:  # part of a pass that has begun
-            return run()
-        if self.training and torch._C._current_graph_task_id() >= 0 and context.repeats:  # one that is computed again
+        if context.current is not None or (self.training and context.repeats):  # part of a pass that has begun
             return run()
         with context.running(_batch_of(method, args, kwargs)) as present:
             if self.training:
@@ -497,6 +495,7 @@ def _parameters(function: Callable[..., object]) -> tuple[str, ...]:
 def _batch_of(method: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> Batch | None:
     """The batch vector of a call, or one of each kind of nodes: an argument named batch, or that of a data object."""
     given = dict(kwargs)
+    # The usual call, (x, edge_index), is not looked up by name: that would cost time in every step.
     if len(args) > 2 or (len(args) == 2 and isinstance(args[1], Tensor) and args[1].dim() == 1):
         forward = type(method).forward if isinstance(method, Module) else method.__func__  # type: ignore[attr-defined]
         given = dict(zip(_parameters(forward)[1:], args)) | given
