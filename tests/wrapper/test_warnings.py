@@ -12,7 +12,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GCNConv, TopKPooling
 
 import rade
-from zoo import EDGES, LABELS, NODES, Ends, X, adapting, normal, random_edges
+from zoo import EDGES, EVERY, LABELS, NODES, Ends, Net, X, adapting, normal, random_edges, seeded, training_step
 
 
 def test_a_batch_without_its_vector_is_noticed_once():
@@ -113,6 +113,21 @@ def test_a_first_graph_of_another_density_is_told():
     model(normal(3, 8), triangle)
     with pytest.warns(UserWarning, match="follows from the density that was given, or from that of the first"):
         model(normal(200, 8), random_edges(200, 300))
+
+
+@pytest.mark.parametrize("layer", ["GCNConv", "GINConv", "SAGEConv", "GATConv"])
+@pytest.mark.parametrize("variant", ["of", "ofs"])
+def test_a_later_graph_that_is_sparser_than_its_noise_does_not_stop_a_training(variant, layer):
+    """Nor an evaluation, and all numbers stay finite; `test_bad_input` has the first graph."""
+    model = adapting(seeded(lambda: Net(EVERY[layer])), variant, noise=rade.Rates(0.05, 0.03))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for edges in (EDGES, EDGES[:, :30], EDGES[:, :0], EDGES[:, :20]):
+            loss = training_step(model, X, edges, labels=LABELS)
+            gradients = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+            assert torch.isfinite(torch.cat([loss[None], gradients, model.adapt().flatten()])).all()
+            assert torch.isfinite(model.eval()(X, edges)).all()
+    assert sum("leaves no real edge in a graph of density" in str(one.message) for one in said) == 1
 
 
 def test_names_that_rade_hides_are_said():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +17,8 @@ from torch import Tensor
 from torch.nn import Module
 
 from rade.correction import Adjacency
-from rade.distribution import NO_NOISE, Correction, Distribution, Rates, Relation, Trust, Variant, Views
+from rade.distribution import NO_NOISE, Correction, Distribution, Rates, Relation, Trust, Variant, Views, number
+from rade.errors import outside
 from rade.graph.graph import Graph
 from rade.nn.relations import Between, Place, as_reverse_of, written
 from rade.runtime import Recall
@@ -138,6 +140,7 @@ class Context:
         self._relations: WeakSet[Graph] = WeakSet()  # the graphs of one of several relations each
         self._distributions: dict[Hashable, Distribution] = {}
         self._copies = 0
+        self._undone: dict[Rates, bool] = {}  # noise that graphs had, and whether one was too sparse for it
 
     @contextmanager
     def running(self, batch: Batch | None = None) -> Iterator[Pass]:
@@ -280,12 +283,27 @@ class Context:
         key = (graph, rates, setting.noise, setting.trust)
         found = self._distributions.pop(key, None)
         if found is None:
+            self._check_noise(graph)
             rest = (setting.variant, setting.correction, setting.views, setting.noise, setting.trust)
             found = Distribution(graph, rates, *rest)
             if len(self._distributions) == KEPT:
                 del self._distributions[next(iter(self._distributions))]
         self._distributions[key] = found  # the latest used are kept
         return found
+
+    def _check_noise(self, graph: Graph) -> None:
+        """Refuse noise that leaves no real edge in the first graph that has it; warn once of a later, sparser one."""
+        noise, q = self.setting.noise, number(self.setting.noise.q)
+        if 0.0 < q >= graph.density and not self._undone.get(noise):
+            told = (
+                f"noise that adds {q:g} of all pairs leaves no real edge in a graph of density {graph.density:g}; q "
+                "must be smaller than the observed density"
+            )
+            if noise not in self._undone:
+                raise ValueError(told)
+            warnings.warn(f"{told}; the call continues", stacklevel=outside())
+            self._undone[noise] = True
+        self._undone.setdefault(noise, False)
 
     def views_for(self, layer: Module, graph: Graph, mode: Mode, kind: int = 0) -> Find:
         """What each step of one call of a layer aggregates over, by its number; so are several views of a step.
