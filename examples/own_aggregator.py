@@ -2,7 +2,8 @@
 
 RADE trains the layer as it is, by pairs of views. With moments it has less noise, RADE-OFS and the paper's rule: say
 what α is on the graph and on a view, and its mean and variance. Here only the edge is random: E[α'] = π w_j and
-Var[α'] = π(1−π) w_j², with π = 1−p on edges and q on non-edges.
+Var[α'] = π(1−π) w_j², with π = 1−p on edges and q on non-edges. What else there is, `Coefficients` says
+(src/rade/moments/base.py): degrees of a view and their moments for one that divides by these, a key, a response.
 """
 
 import torch
@@ -11,9 +12,7 @@ from torch_geometric.nn import MessagePassing
 from torch_geometric.utils import degree
 
 import rade
-from rade.distribution import Distribution
-from rade.moments import Coefficients, Moments, Weights
-from rade.sums import over_nonedges
+from rade.moments import Coefficients, Distribution, Moments, View, Weights, over_nonedges
 
 
 class LouderConv(MessagePassing):
@@ -39,7 +38,7 @@ class Louder(Coefficients):
     def clean(self) -> Weights:
         return Weights(self.loudness[self.graph.pattern.source], self.no_loop(), self.nothing_added())
 
-    def on(self, view: rade.View) -> Weights:
+    def on(self, view: View) -> Weights:
         edges = self.loudness[self.graph.pattern.source] * view.kept
         return Weights(edges, self.no_loop(), self.loudness[view.added.source])
 
@@ -63,6 +62,7 @@ class Louder(Coefficients):
 
 
 if __name__ == "__main__":
+    # 1e-8 with `degree_moments`; shares=True where α_ij depends on A_ji as well; meets=False without a `covariance`.
     louder = rade.testing.Aggregator("louder", rade.testing.plain(Louder), tolerance=1e-10)
     for name, check in rade.testing.CHECKS.items():  # every promise that RADE builds on, on all views of small graphs
         check(louder)

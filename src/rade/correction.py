@@ -148,12 +148,13 @@ class Adjacency:
         """How messages are summed; layers whose coefficients have equal keys share it."""
         key, view, distribution = coefficients.key, self.view, self.distribution
         owner: View | Distribution | Graph = view or distribution or self.graph
-        found: Sums | None = None if key is None else owner.cache.get(("sums", key))
+        place = ("sums", type(coefficients), key)
+        found: Sums | None = None if key is None else owner.cache.get(place)
         if found is None:
             if view is not None:
                 found = training_sums(coefficients, view)
             else:
                 found = clean_sums(coefficients) if distribution is None else inference_sums(coefficients, distribution)
             if key is not None:
-                owner.cache["sums", key] = found
+                owner.cache[place] = found
         return found

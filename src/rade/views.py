@@ -39,6 +39,11 @@ class View:
         return self.distribution.rates
 
     @property
+    def degree(self) -> Tensor:
+        """Number of neighbors that each node receives messages from, [n]."""
+        return self.graph.pattern.row_sum(self.kept.long()) + self.added.rowptr.diff()
+
+    @property
     def edge_index(self) -> Tensor:
         """[2, E'] of the view, kept edges first."""
         added = torch.stack([self.added.source, self.added.target])

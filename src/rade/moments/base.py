@@ -25,7 +25,10 @@ RateFactors = Callable[[Rates], tuple[Tensor | float, Tensor | float]]
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """Coefficients α on clean edges [E], on loops [n] and on added edges [A]; a head axis may follow."""
+    """Coefficients α on clean edges [E], on loops [n] and on added edges [A]; a head axis may follow.
+
+    Edges are in the order of ``graph.pattern``, added ones in that of ``view.added``.
+    """
 
     edges: Tensor
     loop: Tensor
@@ -34,7 +37,10 @@ class Weights:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """A moment of α'_ij: on clean edges [E], on loops [n], and on non-edges as sums Σ_{j∉N(i)} moment_ij x_j."""
+    """A moment of α'_ij: on clean edges [E], on loops [n], and on non-edges as sums Σ_{j∉N(i)} moment_ij x_j.
+
+    The sums are an `over_nonedges`, or ``Sums(graph)`` for none at all.
+    """
 
     edges: Tensor
     loop: Tensor
@@ -72,7 +78,22 @@ def without_derivatives(value: T) -> T:
 class Coefficients(ABC):
     """A weighted-sum aggregator a_i = Σ_j α_ij m_j on one graph (Def. 1): coefficients, their means and variances.
 
-    ``dtype`` is that of the messages. Loops have weight zero unless a subclass says otherwise.
+    A subclass says `clean`, `on`, `mean` and `variance`, as in ``examples/own_aggregator.py``. Loops have weight zero
+    unless it says otherwise. What it is written with, all of it in `rade.moments`:
+
+    - ``self.graph.pattern``, the clean edges j → i, both directions of an undirected one: ``target`` i and ``source`` j
+      of each, [E], and ``row_sum(values)``, Σ_j at every target, [E] → [n].
+    - ``self.graph.degree`` and ``view.degree`` [n], how many messages a node receives. Degrees are integers and
+      ``view.kept`` is boolean: ``.to(self.dtype)``, that of the messages, comes before any arithmetic.
+    - ``view.kept`` [E] says which edges a view keeps; ``view.added``, a pattern of its own, which non-edges it has [A].
+    - ``distribution.rates.p`` and ``.q``, numbers or tensors with derivatives. A pair is present with π = 1−p on edges
+      and π = q on non-edges, independently of all others.
+    - ``over_nonedges(graph, left, right)``: Σ_{j∉N(i), j≠i} Σ_r left_ir right_jr x_j for factors [n, R]. Non-edges are
+      never a list.
+    - ``degree_moments(distribution, c, spent, powers, dtype)``: E[X^−s] for every s of ``powers``, a list of values
+      for classes of nodes; ``[graph.degree_classes[2]]`` makes them [n]. X is c plus the degree on a view. ``spent`` is
+      what c has counted of it already: `EDGE` or `NONEDGE`, one such pair at the node, which is present (hence the 1
+      in c), or `LOOP`, nothing. On a directed graph (``graph.directed``) a pair counts in its target's degree alone.
     """
 
     def __init__(self, graph: Graph, dtype: torch.dtype) -> None:
@@ -105,31 +126,28 @@ class Coefficients(ABC):
         edges = clean.edges / torch.where(mean.edges != 0, mean.edges, 1.0)
         return edges, clean.loop / torch.where(mean.loop != 0, mean.loop, 1.0)
 
-    @property
-    def has_moments(self) -> bool:
-        """Whether means and variances can be told on this graph; else only views can be compared with each other."""
-        return True
-
     def is_exact(self, distribution: Distribution) -> bool:
         """Whether moments are those of the distribution, to rounding, and no expansion."""
         return distribution.correction.moments == "exact"
 
     def covariance(self, distribution: Distribution) -> Moments:
-        """Cov[α'_ij, α'_ji], for pooling (both ends of an edge reach the graph logit).
+        """Cov[α'_ij, α'_ji], for pooling: both ends of an edge reach the graph logit.
 
-        Given A'_ij = 1 the two directions are independent unless they share their normalisation, hence
+        Given that the pair is present the two directions are independent unless they share their normalisation, hence
         (1−π)/π · E[α'_ij] E[α'_ji] on edges. On non-edges the same holds, but there it takes the aggregator's own
-        formula: without one they count as independent, which `rade.testing` finds.
+        formula: without one they count as independent, which `rade.testing` finds. On directed graphs the directions
+        are drawn apart, and this is not asked.
         """
         mean, p = self.expected(distribution).edges, distribution.rates.p
         back = mean[self.graph.pattern.transposition]
         return Moments(p / (1.0 - p) * mean * back, self.no_loop(), Sums(self.graph))
 
     def response(self, view: View, slopes: Slopes) -> tuple[Tensor, Tensor]:
-        """How a linear form answers to a pair being present, E[s | present] − E[s | absent], to first order.
+        """How a linear form answers to a pair being present, E[s | present] − E[s | absent]; for `NoiseRatio` alone.
 
-        Directed parts on the clean edges [E] and on the view's additions [A]; both directions of a pair add up. Here:
-        what a pair's own message brings. Where coefficients share a normalisation, others change with it as well.
+        To first order. Directed parts on the clean edges [E] and on the view's additions [A]; both directions of a
+        pair add up. Here: what a pair's own message brings. Where coefficients share a normalisation, others change
+        with it as well.
         """
         edges = self.present(view.distribution, 2).sqrt() * slopes.edges
         return edges, self.on(view).added * slopes.added
@@ -153,9 +171,10 @@ class Coefficients(ABC):
 
     @property
     def key(self) -> Hashable | None:
-        """Equal keys promise equal coefficients on the same graph, so that layers share what they compute.
+        """Equal keys of a class promise equal coefficients on a graph, so that layers share what they compute.
 
-        None, the default, promises nothing: right wherever coefficients depend on features or parameters.
+        ``self.dtype`` must be part of it. None, the default, promises nothing: right wherever coefficients depend on
+        features or parameters.
         """
         return None
 
@@ -185,11 +204,11 @@ class Coefficients(ABC):
 
     def once(self, distribution: Distribution, name: Hashable, build: Callable[[], T]) -> T:
         """What ``build`` returns, computed once for each distribution, and once for all layers that have a `key`."""
-        key = self.key
-        cache = self._cache.setdefault(distribution, {}) if key is None else distribution.cache
-        if (key, name) not in cache:
-            cache[key, name] = build()
-        found: T = cache[key, name]
+        place = (type(self), self.key, name)
+        cache = self._cache.setdefault(distribution, {}) if place[1] is None else distribution.cache
+        if place not in cache:
+            cache[place] = build()
+        found: T = cache[place]
         return found
 
     def detached(self: T) -> T:
@@ -206,6 +225,4 @@ class Coefficients(ABC):
 
     def everywhere(self, value: float | Tensor, size: int) -> Tensor:
         """A constant weight, [size]; differentiable in ``value``."""
-        if isinstance(value, Tensor):
-            return torch.ones(size, dtype=self.dtype, device=self.graph.device) * value
-        return torch.full((size,), value, dtype=self.dtype, device=self.graph.device)
+        return torch.ones(size, dtype=self.dtype, device=self.graph.device) * value
