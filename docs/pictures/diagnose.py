@@ -1,4 +1,4 @@
-"""Sensitivity by distance and flips by noise on Cora, as `rade diagnose cora --out results` left them in results/."""
+"""Sensitivity by distance and flips by noise on Cora, as `rade diagnose RUN --out results` left them in results/."""
 
 import json
 

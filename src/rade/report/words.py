@@ -18,13 +18,7 @@ from rade.train.record import NEUTRAL, RunRecord
 # Commands that differ by the number of their run only are one command, with R in its place.
 _RUN = re.compile(r"(--run)[ =]\d+\b")
 
-# Measures of `rade diagnose`, and its kinds of noise, in words.
-MEASURES = {
-    "gap": "spectral gap",
-    "gap_largest": "spectral gap, largest component",
-    "resistance": "effective resistance, mean",
-    "commute": "commute time, mean",
-}
+# Kinds of noise of `rade diagnose`, in words.
 NOISE = {"drop": "edges lost", "add": "spurious edges", "both": "both"}
 
 Counted = list[tuple[str, int]]
@@ -205,9 +199,7 @@ def _origin(run: RunRecord) -> tuple[str, str, str, tuple[tuple[str, str], ...]]
 def diagnosis(record: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Measures of inference operators as `rade diagnose` records them: what it is, clean (and RADE-OF), RADE-OFS."""
     clean, ofs = record["operators"]["clean"], record["operators"]["rade-ofs"]
-    for name, what in MEASURES.items():
-        if clean[name] is not None or ofs[name] is not None:
-            yield what, figure(clean[name]), figure(ofs[name])
+    yield "spectral gap, largest component", figure(clean["gap"]), figure(ofs["gap"])
     yield f"sensitivity from beyond {record['layers']} edges", percent(clean["beyond"]), percent(ofs["beyond"])
     for kind, what in NOISE.items():
         for level, share in clean["flips"][kind].items():
@@ -220,15 +212,11 @@ def facts(record: Mapping[str, Any]) -> str:
     return f"{sizes}; p = {record['p']:.3g}, q = {record['q']:.3g}"
 
 
-def figure(value: float | None) -> str:
-    """Three digits, or whole thousands.
-
-    >>> figure(0.0012345), figure(25930.4), figure(None)
-    ('0.00123', '25,930', '–')
-    """
-    return "–" if value is None else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+def figure(value: float) -> str:
+    """Three digits."""
+    return f"{value:.3g}"
 
 
-def percent(share: float | None) -> str:
+def percent(share: float) -> str:
     """A share in %, with one digit."""
-    return "–" if share is None else f"{100 * share:.1f} %"
+    return f"{100 * share:.1f} %"
