@@ -46,7 +46,7 @@ def aggregate_pairs(conv: CorrectedConv, context: Context, graph: Graph | None, 
     if "edge_index" in conv._names and not _is_list(given.get("edge_index")):
         context.note_plain(layer)
         return conv._plain.forward(layer, **given)
-    with without_cache(layer):
+    with without_cache(layer), _first_receives(layer):
         if "edge_index" not in conv._names:
             return _sum_by_sum(conv, context, given)
         return _step_by_step(conv, context, _views(conv, context, graph, given), given)
@@ -62,6 +62,33 @@ def without_cache(conv: Any) -> Iterator[None]:
         yield
     finally:
         own.update(kept)
+
+
+@contextmanager
+def _first_receives(conv: Any) -> Iterator[None]:
+    """PyG's medians stop where the first node receives nothing or there is one message, its LSTM where there is none.
+
+    On such views one node more, before all others, receives two messages, and its sum is left out.
+    """
+    module = vars(conv)["_modules"].get("aggr_module")
+    if module is None:
+        yield
+        return
+    plain = module.forward
+
+    def forward(x: Tensor, index: Tensor, ptr: None, dim_size: int, dim: int, **options: Any) -> Tensor:
+        if len(index) > 1 and bool((index == 0).any()):
+            return cast(Tensor, plain(x, index, ptr, dim_size, dim, **options))
+        first = x.new_zeros([2 if k == dim % x.dim() else size for k, size in enumerate(x.shape)])
+        index = torch.cat([index.new_zeros(2), index + 1])
+        out: Tensor = plain(torch.cat([first, x], dim), index, ptr, dim_size + 1, dim, **options)
+        return out.narrow(dim, 1, dim_size)
+
+    vars(module)["forward"] = forward
+    try:
+        yield
+    finally:
+        del vars(module)["forward"]
 
 
 def _step_by_step(conv: CorrectedConv, context: Context, views: _Bipartite | _Kinds, given: Arguments) -> Any:
