@@ -9,6 +9,7 @@ Runs, pairs and intervals are the report's: what `rade report` puts into the two
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,14 +17,15 @@ from typing import Any
 
 from rade import experiment
 from rade.report import build, read_store
-from rade.report.cells import CellResult
+from rade.report.cells import CellResult, Filled
 from rade.report.tables import Table
-from rade.report.words import late_gain, mean_std
-from rade.statistics import mean_curve
+from rade.report.words import mean_std
+from rade.statistics import Pair, mean_curve, paired_scores
 
 ROOT = Path(__file__).parents[1]
 TABLES = ("rules-node", "rules-graph")
 POINTS = 90  # of a drawn curve
+LAST = 10  # epochs that tell what is left of a score when training goes on
 CURVES = {"GradNorm": "blue", "NoiseRatio 0.1": "orange"}  # the rules that are drawn, from each start
 
 HEAD = """# Rate rules, compared
@@ -58,6 +60,20 @@ def ends(cell: CellResult) -> str:
     values = [run.history["p"][-1] for run in cell.filled.group.runs]
     low, high = f"{min(values):.2f}", f"{max(values):.2f}"
     return "" if cell.row.method.endswith("-fixed") else low if low == high else f"{low}–{high}"
+
+
+def late_gain(table: Table, cell: CellResult) -> str:
+    """The mean validation score of the last epochs minus plain training's; empty where there is none."""
+    against = table.against(cell)
+    if against is None or cell.filled is None or against.reference.filled is None:
+        return ""
+    scores = (late(filled) for filled in (cell.filled, against.reference.filled))
+    return str(paired_scores(*scores, cell.filled.scores.folds) or "")
+
+
+def late(filled: Filled) -> dict[Pair, float]:
+    curves = {run.pair: run.history.get("val", [])[-LAST:] for run in filled.group.runs}
+    return {pair: math.fsum(last) / LAST for pair, last in curves.items() if len(last) == LAST}
 
 
 def page(places: Places) -> str:

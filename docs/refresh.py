@@ -11,19 +11,6 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-# Tables of the page, each the first one below these headings of results/tables.md.
-TABLES = {
-    "glance": ("## At a glance",),
-    "nodes": ("## Node classification, GCN", "### Over data sets"),
-    "graphs": ("## Graph classification, GCN", "### Over data sets"),
-}
-
-
-def below(text: str, headings: tuple[str, ...]) -> str:
-    """The first table below the last of these headings, each looked for below the one before."""
-    for heading in headings:
-        text = text[text.index(f"\n{heading}") + 1 :]
-    return re.search(r"^(\|.*\n)+", text, re.MULTILINE)[0].strip()
 
 
 def filled(page: str, name: str, table: str) -> str:
@@ -40,9 +27,8 @@ def pages(report: Path) -> dict[Path, str]:
     page = ROOT / "docs" / "results.md"
     text = filled(page.read_text("utf-8"), "headline", (report / "headline.md").read_text("utf-8").strip())
     tables = (report / "results.md").read_text("utf-8")
-    for name, headings in TABLES.items():
-        text = filled(text, name, below(tables, headings))
-    return {page: text, ROOT / "results" / "tables.md": tables}
+    glance = re.search(r"^## At a glance\n(?:.*\n)*?((?:\|.*\n)+)", tables, re.MULTILINE)
+    return {page: filled(text, "glance", glance[1].strip()), ROOT / "results" / "tables.md": tables}
 
 
 def main() -> None:

@@ -4,13 +4,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 LEVEL = 0.95
 POWER = 0.8
 MOST_SEEDS = 10_000
-REPLICATES = 2000  # bootstrap samples, from a fixed seed
-SEED = 0
 # Scores are multiples of one over the number of test items: a smaller deviation is rounding, not spread.
 NO_SPREAD = 1e-9
 # What two runs must share to be compared: their first seed and the number of the run, hence the split or the fold.
@@ -44,18 +41,6 @@ class Paired:
 
     def __str__(self) -> str:
         return signed(self.mean) + ("" if self.low is None else f" [{number(self.low)}, {number(self.high)}]")
-
-
-@dataclass(frozen=True)
-class Bootstrapped:
-    """An estimate with its 95 % percentile interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{number(self.value)} [{number(self.low)}, {number(self.high)}]"
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -199,64 +184,6 @@ def seeds_needed(effect: float) -> int | None:
     while power(effect, count) < POWER:
         count += 1
     return count
-
-
-def probability_of_improvement(
-    ours: Mapping[str, Sequence[float]], theirs: Mapping[str, Sequence[float]]
-) -> Bootstrapped:
-    """Chance that a run of ours beats a run of theirs, ties half, averaged over data sets; runs are resampled.
-
-    P = mean over data sets of 1/(NK) Σᵢ Σⱼ [xᵢ > yⱼ] + ½ [xᵢ = yⱼ]   (Agarwal et al. 2021).
-    """
-    import numpy as np
-
-    generator = np.random.default_rng(SEED)
-    values, replicates = [], np.zeros(REPLICATES)
-    for name in sorted(ours):
-        x, y = np.asarray(ours[name]), np.asarray(theirs[name])
-        wins = (x[:, None] > y) + 0.5 * (x[:, None] == y)
-        values.append(wins.mean())
-        a, b = _resampled(generator, len(x)), _resampled(generator, len(y))
-        replicates += np.einsum("rm,rm->r", a @ wins, b)
-    return _interval(float(np.mean(values)), replicates / len(values))
-
-
-def interquartile_mean(differences: Mapping[str, Sequence[float]]) -> Bootstrapped:
-    """Mean of the middle half of all differences of all data sets; pairs are resampled within each data set."""
-    import numpy as np
-
-    generator = np.random.default_rng(SEED)
-    names = sorted(differences)
-    drawn = []
-    for name in names:
-        values = np.asarray(differences[name])
-        drawn.append(values[generator.integers(len(values), size=(REPLICATES, len(values)))])
-    everything = np.concatenate([np.asarray(differences[name]) for name in names])
-    return _interval(float(middle_half(everything)), middle_half(np.concatenate(drawn, axis=1)))
-
-
-def middle_half(values: Any) -> Any:
-    """Mean along the last axis without the lowest and the highest quarter, rounded down, of the values."""
-    import numpy as np
-
-    ordered = np.sort(np.asarray(values), axis=-1)
-    cut = ordered.shape[-1] // 4
-    return ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)
-
-
-def _resampled(generator: Any, count: int) -> Any:
-    """Bootstrap samples as how often each run was drawn: [replicates, runs], rows sum to 1."""
-    import numpy as np
-
-    drawn = generator.integers(count, size=(REPLICATES, count)) + count * np.arange(REPLICATES)[:, None]
-    return np.bincount(drawn.ravel(), minlength=REPLICATES * count).reshape(REPLICATES, count) / count
-
-
-def _interval(value: float, replicates: Any) -> Bootstrapped:
-    import numpy as np
-
-    low, high = np.quantile(replicates, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Bootstrapped(value, float(low), float(high))
 
 
 def number(value: float | None, digits: int = 2) -> str:

@@ -1,6 +1,5 @@
 """The files of a report: complete, safe, the same every time, and made without torch."""
 
-import csv
 import json
 import random
 import re
@@ -15,7 +14,7 @@ from rade.report import read_store, write
 from rade.report.render import escape_latex, escape_markdown, markdown, page
 
 ATTACK = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>|`$\\_$"
-FILES = ["report.html", "results.md", "headline.md", "tables.tex", "cells.csv", "comparisons.csv"]
+FILES = ["report.html", "results.md", "headline.md", "tables.tex"]
 MEASURED = {
     "gap": 0.0, "gap_largest": 0.1, "resistance": 3.0, "commute": None, "beyond": 0.25,
     "steps": [{"distance": 0, "pairs": 2, "sensitivity": 1.0}, {"distance": 2, "pairs": 9, "sensitivity": 0.0}],
@@ -77,7 +76,6 @@ def test_tables_are_whole_and_tell_what_is_missing(tmp_path):
 
 
 def test_the_same_store_gives_the_same_bytes(tmp_path):
-    """Its CSV has all cells and comparisons."""
     rows = store(4)[:-4] + cell(0.7, 0.01, 2, dataset="mine", method="none")
     first = report(rows)
     random.Random(0).shuffle(rows)
@@ -86,11 +84,6 @@ def test_the_same_store_gives_the_same_bytes(tmp_path):
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == sorted(FILES)
     for name in FILES:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
-    cells, compared = (list(csv.DictReader((tmp_path / "a" / name).read_text().splitlines())) for name in FILES[-2:])
-    assert [one["runs"] for one in cells] == ["4", "4", "4", "4", "0"]
-    assert cells[3]["paper_mean"] == "81.08"
-    assert {one["against"] for one in compared} == {"plain", "baseline"}
-    assert all(one["sentence"] for one in compared)
 
 
 def test_a_store_tells_of_failures_diagnoses_and_damage(tmp_path):
@@ -126,8 +119,8 @@ def test_the_command_writes_and_tells(rade, tmp_path):
     assert out.startswith("20 runs on 1 data set; 5 of 8 cells in 1 table have runs.")
     assert "in report: report.html, results.md" in out
     assert "citeseer" not in (tmp_path / "report/results.md").read_text()
-    _, out, _ = rade("report", "--tables", "node-gcn", "--format", "md,csv", "--title", "Mine", "--json")
+    _, out, _ = rade("report", "--tables", "node-gcn", "--format", "md", "--title", "Mine", "--json")
     document = json.loads(out)
     assert document["runs"] == 22
-    assert {Path(file).name for file in document["files"]} == set(FILES) - {"report.html", "tables.tex"}
+    assert {Path(file).name for file in document["files"]} == {"results.md", "headline.md"}
     assert (tmp_path / "report/results.md").read_text().startswith("# Mine\n")

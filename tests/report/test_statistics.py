@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rade import statistics
 from rade.statistics import paired, power, seeds_needed
 
 
@@ -41,11 +40,3 @@ def test_seeds_needed_are_the_fewest(effect, count):
     assert power(effect, count) >= 0.8
     assert count == 2 or power(effect, count - 1) < 0.8
     assert seeds_needed(0.0) is seeds_needed(0.02) is None
-
-
-def test_the_interquartile_mean_and_the_probability_of_improvement_are_scipys():
-    ours, theirs = sample(1, 15), sample(2, 20)
-    assert statistics.middle_half(ours) == pytest.approx(stats.trim_mean(ours, 0.25))
-    expected = stats.mannwhitneyu(ours, theirs).statistic / (15 * 20)
-    found = statistics.probability_of_improvement({"x": list(ours)}, {"x": list(theirs)})
-    assert found.value == pytest.approx(expected)

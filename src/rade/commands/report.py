@@ -14,7 +14,7 @@ def report(
         Path | None, typer.Argument(help="The store, or the folder of its text form.", show_default="results.sqlite")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the report's files.")] = Path("report"),
-    format: Annotated[str, typer.Option(help="Any of html, md, tex, csv, separated by commas.")] = "html,md,tex,csv",
+    format: Annotated[str, typer.Option(help="Any of html, md, tex, separated by commas.")] = "html,md,tex",
     tables: Annotated[
         str | None,
         typer.Option(
@@ -27,7 +27,7 @@ def report(
     title: Annotated[str, typer.Option(help="Heading of the report.")] = "RADE: results",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
-    """Put the runs of a store beside the paper's tables, with paired tests and pictures: HTML, Markdown, LaTeX, CSV.
+    """Put the runs of a store beside the paper's tables, with paired tests and pictures: HTML, Markdown, LaTeX.
 
     Examples:
 

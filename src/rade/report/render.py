@@ -1,11 +1,9 @@
-"""A report's files: Markdown, LaTeX and one HTML page by templates, values as CSV; written whole or not at all."""
+"""A report's files by templates: one HTML page, Markdown, LaTeX; written whole or not at all."""
 
 import base64
-import csv
 import hashlib
-import io
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,6 @@ from typing import Any
 from rade.errors import unknown
 from rade.report import figures, words
 from rade.report.judge import WORDS
-from rade.report.runs import LAST
 from rade.report.tables import Report, Table
 from rade.statistics import many, number, signed
 from rade.train.files import save_bytes
@@ -25,8 +22,6 @@ _LATEX = {
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "−": "$-$", "±": r"$\pm$", "–": "--", "…": r"\dots{}", "|": r"\textbar{}",
 }  # fmt: skip
-
-Values = dict[str, Any]
 
 
 def headline(report: Report) -> str:
@@ -86,7 +81,7 @@ def _templates() -> Any:
     made.filters |= {"md": escape_markdown, "tex": escape_latex, "number": number, "signed": signed}
     for function in (words.mean_std, words.p_value, words.duration, many):
         made.filters[function.__name__] = function
-    made.globals |= {"words": words, "figures": figures, "verdicts": WORDS, "signs": SIGNS, "LAST": LAST}
+    made.globals |= {"words": words, "figures": figures, "verdicts": WORDS, "signs": SIGNS}
     return made
 
 
@@ -103,53 +98,10 @@ def _packaged(name: str) -> str:
     return str(_templates().loader.get_source(_templates(), name)[0])
 
 
-def _cells(report: Report) -> Iterable[Values]:
-    """One line per cell of every table, run or not."""
-    for table in report.tables:
-        for cell in table.cells:
-            found, paper = cell.filled, cell.published
-            told = found if table.is_score else None
-            yield {
-                "table": table.experiment.name, "backbone": cell.backbone, "method": cell.row.method,
-                "name": cell.row.name, "dataset": cell.dataset, "mean": found and found.spread.mean,
-                "std": found and found.spread.std, "runs": len(found.group.runs) if found else 0,
-                "paper_mean": paper and paper.mean, "paper_std": paper and paper.std, "difference_to_paper": cell.gap,
-                "selection": told.scores.rule if told else "", "departures": "; ".join(told.departures) if told else "",
-            }  # fmt: skip
-
-
-def _comparisons(report: Report) -> Iterable[Values]:
-    """One line per paired comparison, differences in points."""
-    for table in report.tables:
-        for one in table.comparisons:
-            verdict, found = one.verdict, one.verdict.result
-            yield {
-                "table": table.experiment.name, "backbone": one.cell.backbone, "name": one.cell.row.name,
-                "dataset": one.cell.dataset, "against": one.kind,
-                "reference": "" if one.kind == "plain" else one.reference.row.name, "difference": found.mean,
-                "low": found.low, "high": found.high, "effect": found.effect, "p": found.p,
-                "p_holm": verdict.adjusted, "family": verdict.family, "pairs": found.count, "pairs_are": verdict.count,
-                "seeds_for_80_power": verdict.needed, "verdict": verdict.code, "sentence": str(verdict),
-            }  # fmt: skip
-
-
-def _csv(lines: Callable[[Report], Iterable[Values]]) -> Callable[[Report], str]:
-    def text(report: Report) -> str:
-        file, found = io.StringIO(), list(lines(report))
-        writer = csv.DictWriter(file, list(found[0]) if found else [], lineterminator="\n")
-        writer.writeheader()
-        for line in found:
-            writer.writerow({key: f"{it:.10g}" if isinstance(it, float) else it for key, it in line.items()})
-        return file.getvalue()
-
-    return text
-
-
 FORMATS: Mapping[str, Mapping[str, Callable[[Report], str]]] = {
     "html": {"report.html": page},
     "md": {"results.md": markdown, "headline.md": headline},
     "tex": {"tables.tex": lambda report: _rendered("tables.tex.j2", report=report)},
-    "csv": {"cells.csv": _csv(_cells), "comparisons.csv": _csv(_comparisons)},
 }
 
 

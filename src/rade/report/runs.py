@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +14,6 @@ from rade.experiment.store import existing
 from rade.statistics import Pair, averaged, best_common_epoch
 from rade.train.record import LATER, NEUTRAL, RunRecord
 
-LAST = 10  # epochs that tell what is left of a score when training goes on
 PLACE = ("dataset", "backbone", "method")
 OWN_EPOCH = "test score at the best validation epoch"
 COMMON_EPOCH = "best epoch of the fold-averaged validation curve"
@@ -153,12 +151,6 @@ def group(runs: Iterable[RunRecord]) -> tuple[tuple[Group, ...], tuple[RunRecord
             together.setdefault(identity, {})[run.pair] = run
     groups = [Group(tuple(slots[pair] for pair in sorted(slots))) for _, slots in sorted(together.items())]
     return tuple(groups), tuple(repeated)
-
-
-def late(run: RunRecord) -> float | None:
-    """Validation, mean of the last epochs; None where there were no more."""
-    last = run.history.get("val", [])[-LAST:]
-    return math.fsum(last) / LAST if len(last) == LAST else None
 
 
 def _text(run: RunRecord, **others: Any) -> str:

@@ -7,16 +7,12 @@ from rade.experiment.table import Cell, Experiment, Row
 from rade.report.cells import PLAIN, CellResult, Filled, fill, measured
 from rade.report.judge import Verdict, correct, judge
 from rade.report.runs import Group, Stored, group
-from rade.statistics import Bootstrapped, Spread, differences, interquartile_mean, probability_of_improvement, spread
+from rade.statistics import Spread, differences, spread
 from rade.train.record import MEASURES, SCORE, Measure, RunRecord
 
 TITLE = "RADE: results"
 # What a line is compared with, in words.
 AGAINST = {"plain": "the plain backbone", "baseline": "the best baseline", "full": "the full method"}
-# Pairs of runs that a data set needs to count over data sets: resampling so few tells too little of how they spread.
-# Without any difference 95 % intervals of five pairs on two data sets leave out 0 in 7 to 10 % of cases, of three in
-# 15 %, of two in 34 %.
-ENOUGH = 5
 
 Places = Mapping[tuple[str, str], Sequence[Group]]
 
@@ -46,23 +42,12 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Overall:
-    """A line against plain over the data sets that have pairs `ENOUGH`, run as the table asks; two at least."""
-
-    line: Line
-    datasets: tuple[str, ...]
-    improvement: Bootstrapped
-    middle: Bootstrapped
-
-
-@dataclass(frozen=True)
 class Table:
     """An experiment with what was found."""
 
     experiment: Experiment
     lines: tuple[Line, ...]
     comparisons: tuple[CellComparison, ...]
-    overall: tuple[Overall, ...]
 
     @property
     def cells(self) -> tuple[CellResult, ...]:
@@ -116,14 +101,13 @@ class Other:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that is printed. `homes`: key of a run → names of the tables it is in."""
+    """Everything that is printed."""
 
     title: str
     tables: tuple[Table, ...]
     empty: tuple[Experiment, ...]  # tables without a run
     others: tuple[Other, ...]
     stored: Stored
-    homes: Mapping[str, tuple[str, ...]]
 
 
 def build(stored: Stored, experiments: Sequence[Experiment], title: str = TITLE) -> Report:
@@ -131,11 +115,8 @@ def build(stored: Stored, experiments: Sequence[Experiment], title: str = TITLE)
     groups, repeated = group(stored.runs)
     judged = [fill_table(experiment, groups) for experiment in experiments]
     tables = tuple(table for table in judged if table.filled)
-    homes: dict[str, dict[str, None]] = {}
-    for table in tables:
-        for run in table.runs:
-            homes.setdefault(run.key, {})[table.experiment.name] = None
-    left = [Group(tuple(run for run in one.runs if run.key not in homes)) for one in groups]
+    placed = {run.key for table in tables for run in table.runs}
+    left = [Group(tuple(run for run in one.runs if run.key not in placed)) for one in groups]
     alone = [rest for one, rest in zip(groups, left) if len(rest.runs) == len(one.runs)]
     beyond = [rest for one, rest in zip(groups, left) if 0 < len(rest.runs) < len(one.runs)]
     others = _others([one for one in alone if one.is_whole], "fits no cell of a table here")
@@ -144,7 +125,7 @@ def build(stored: Stored, experiments: Sequence[Experiment], title: str = TITLE)
     again = "repeats a run that is counted already (older numerics, other machine or threads)"
     others += _others(_again(repeated), again)
     empty = tuple(table.experiment for table in judged if not table.filled)
-    return Report(title, tables, empty, tuple(others), stored, {key: tuple(names) for key, names in homes.items()})
+    return Report(title, tables, empty, tuple(others), stored)
 
 
 def only(stored: Stored, experiments: Iterable[Experiment], datasets: Sequence[str]) -> tuple[Stored, list[Experiment]]:
@@ -181,12 +162,12 @@ def fill_table(experiment: Experiment, groups: Sequence[Group]) -> Table:
         if backbone in row.backbones
     )  # fmt: skip
     if experiment.measure != SCORE:
-        return Table(experiment, lines, (), ())
+        return Table(experiment, lines, ())
     found = [one for line in lines for cell in line.cells for one in _comparisons(cell, lines, places)]
     found.sort(key=lambda one: one.cell.is_baseline)  # what is under test comes first
     verdicts = correct([one.verdict for one in found])
     judged = tuple(replace(one, verdict=verdict) for one, verdict in zip(found, verdicts))
-    return Table(experiment, lines, judged, tuple(_overall(lines, judged)))
+    return Table(experiment, lines, judged)
 
 
 def _comparisons(cell: CellResult, lines: Sequence[Line], places: Places) -> Iterable[CellComparison]:
@@ -227,30 +208,10 @@ def _alike(cells: Sequence[CellResult], filled: Filled) -> list[CellResult]:
     return same or (run if len(set(methods)) == len(methods) else [])
 
 
-def _gaps(mine: Filled, theirs: Filled) -> tuple[float, ...]:
-    return differences(mine.scores.by, theirs.scores.by, mine.scores.folds)
-
-
 def _lead(theirs: Filled | None, ours: Filled) -> tuple[bool, float]:
     """Of a baseline on the seeds that both have, in points; one that shares fewer than two comes last."""
-    gaps = _gaps(theirs, ours) if theirs else ()
+    gaps = differences(theirs.scores.by, ours.scores.by, theirs.scores.folds) if theirs else ()
     return (len(gaps) > 1, spread(gaps).mean) if gaps else (False, float("-inf"))
-
-
-def _overall(lines: Sequence[Line], comparisons: Sequence[CellComparison]) -> Iterable[Overall]:
-    """Over the data sets where a line was run as the table has it, and often enough."""
-    to_plain = {id(one.cell): one for one in comparisons if one.kind == "plain"}
-    for line in sorted(lines, key=lambda line: line.cells[0].is_baseline):
-        both: dict[str, tuple[Filled, Filled]] = {}
-        for cell in line.cells:
-            one = to_plain.get(id(cell))
-            if one and one.verdict.result.count >= ENOUGH and cell.filled and one.reference.filled:
-                both |= {} if cell.filled.departures else {cell.dataset: (cell.filled, one.reference.filled)}
-        if len(both) > 1:
-            ours, theirs = ({name: list(pair[side].scores.units.values()) for name, pair in both.items()}
-                            for side in (0, 1))  # fmt: skip
-            middle = interquartile_mean({name: _gaps(*pair) for name, pair in both.items()})
-            yield Overall(line, tuple(both), probability_of_improvement(ours, theirs), middle)
 
 
 def _again(runs: Sequence[RunRecord]) -> list[Group]:

@@ -3,16 +3,14 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from statistics import median
 from typing import Any
 
 from rade.experiment.table import Published
 from rade.report.cells import CellResult
 from rade.report.judge import WORDS, Verdict
 from rade.report.runs import Group
-from rade.report.runs import late as late_score
 from rade.report.tables import Report, Table
-from rade.statistics import Pair, Spread, many, number, paired_scores, spread
+from rade.statistics import Spread, many, number
 from rade.train.record import NEUTRAL, RunRecord
 
 # Commands that differ by the number of their run only are one command, with R in its place.
@@ -137,40 +135,6 @@ def _path(group: Group, name: str, form: str) -> str:
     curves = [run.history[name] for run in group.runs if name in run.history]
     low, high = (f"{end(values[-1] for values in curves):{form}}" for end in (min, max))
     return f"{curves[0][0]:{form}}, {low if low == high else f'{low}–{high}'}"
-
-
-def late(report: Report) -> Iterator[tuple[str, ...]]:
-    """What is left of validation scores when training goes on, beside those of the best epoch.
-
-    One line per cell of the tables that set RADE beside baselines, by data set, in the first table that has it.
-    """
-    places: dict[tuple[str, str], dict[str, tuple[str, ...]]] = {}
-    for table in report.tables:
-        if table.is_score and any(cell.is_baseline for cell in table.filled):
-            for cell in table.filled:
-                group = cell.filled.group if cell.filled else None
-                runs = [run for run in group.runs if late_score(run) is not None] if group else []
-                if group and runs and group.name not in places.get(group.place, {}):
-                    epochs = f"{median(run.best_epoch for run in runs):.0f}, {median(run.epochs for run in runs):.0f}"
-                    means = (spread([run.val for run in runs]).mean, spread(list(_late(group).values())).mean)
-                    best, last = (number(100 * mean) for mean in means)
-                    line = (*group.place, cell.row.name, str(len(runs)), epochs, best, last, late_gain(table, cell))
-                    places.setdefault(group.place, {})[group.name] = line
-    return (line for lines in places.values() for line in lines.values())
-
-
-def late_gain(table: Table, cell: CellResult) -> str:
-    """The mean of the last epochs minus plain training's, paired, with its 95 % interval; empty where there is none."""
-    against = table.against(cell)
-    if against is None or cell.filled is None or against.reference.filled is None:
-        return ""
-    folds = cell.filled.scores.folds
-    return str(paired_scores(_late(cell.filled.group), _late(against.reference.filled.group), folds) or "")
-
-
-def _late(group: Group) -> dict[Pair, float]:
-    scores = {run.pair: late_score(run) for run in group.runs}
-    return {pair: score for pair, score in scores.items() if score is not None}
 
 
 def environment(runs: Sequence[RunRecord]) -> dict[str, Counted]:
