@@ -82,7 +82,7 @@ def trained(store: Store, inference: Sequence[str], told: Sequence[str], corrupt
                 n = len(rows)
                 found = [shown(gains(store, key, corruption, way), n) for way in ways]
                 body.append([key[0], corruption, str(n), shown(accuracy(rows), n, ""), *found])
-    names = {"known": "share known", "found": "--noise auto", "estimated": "estimated"}
+    names = {"known": "share known", "found": "found by training", "estimated": "estimated"}
     names |= {what: NAMES[what] for what in (*INFERENCE[1:], "half", "double")}
     head = [f"{when}: {names[what]}" for when, some in (("inference", inference), ("trained", told)) for what in some]
     return lines_of(["data set", "graph", "n", "plain", *head], body)

@@ -151,19 +151,6 @@ class NoiseEstimate:
         gain, error = paired_gain(best.right, none.right)
         return best if gain > error else none
 
-    @property
-    def worth_training(self) -> tuple[Guess, ...]:
-        """The best guess but "no noise" with all edges alike, that by features, and what features tell.
-
-        A model that has learned from spurious edges is no judge of them; what labels do not tell is not led astray.
-        """
-        noisy = [guess for guess in self.guesses if not guess.is_none]
-        alike = [guess for guess in noisy if guess.evidence is None]
-        by_features = [guess for guess in noisy if guess.evidence is not None]
-        best = [max(found, key=lambda guess: guess.score) for found in (alike, by_features) if found]
-        told = [guess for guess in by_features if guess.evidence and guess.share == guess.evidence.told]
-        return tuple(dict.fromkeys([*best, *told]))
-
     @cached_property
     def inference(self) -> Denoised:
         """How to predict on this graph."""

@@ -21,8 +21,8 @@ def predict(
     noise: Annotated[
         str | None,
         typer.Option(
-            help="P,Q: rates of missing and of spurious edges to undo; P,Q,KIND also says by what edges are "
-            "trusted: features; auto: by the validation labels."
+            help="P,Q: rates of missing and of spurious edges to undo; P,Q,features: edges are trusted by their ends' "
+            "features; auto: estimated by the validation labels."
         ),
     ] = None,
     corrupt: Annotated[

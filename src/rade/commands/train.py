@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # at run time where they are needed: help and bad options do 
     from rade.data import Dataset
     from rade.train.record import RunRecord
     from rade.train.run import Keeping
-    from rade.train.settings import Order, Settings
+    from rade.train.settings import Order
 
 Results = dict[str, list["RunRecord"]]  # by method
 _METHODS = (
@@ -57,8 +57,8 @@ def train(
     noise: Annotated[
         str | None,
         typer.Option(
-            help="P,Q: rates at which the graph has lost real edges and gained spurious ones; P,Q,KIND also "
-            "says by what edges are trusted: features; auto finds out by validation."
+            help="P,Q: rates at which the graph has lost real edges and gained spurious ones; P,Q,features: edges are "
+            "trusted by their ends' features. rade predict RUN --noise auto estimates the rates."
         ),
     ] = None,
     corrupt: Annotated[
@@ -98,7 +98,7 @@ def train(
 
         rade train --dataset cora --method rade-of --p 0.3 --rho 0.5 --fixed-rates
 
-        rade train --dataset csbm --corrupt 0,1 --method none,rade-of --noise auto
+        rade train --dataset csbm --corrupt 0,1 --method none,rade-of --noise 0,0.003
 
         torchrun --nproc-per-node 2 -m rade train --dataset ogbg-molhiv --method rade-of
     """
@@ -136,17 +136,13 @@ def _execute(
     from rade.train.settings import make_order
     from rade.train.stages import corrupted
 
-    order = make_order(asked | ({} if noise in (None, "auto") else parse_noise(noise or "")))
+    order = make_order(asked | ({} if noise is None else parse_noise(noise)))
     first = order.settings[0]
     suffix = "" if order.protocol == PROTOCOLS[0] else f"-{order.protocol}"
     out = out or Path("runs") / f"{first.dataset}-{first.backbone}{suffix}"
     with processes(), stop_on_signal() as stop_asked:
         display = Display(quiet=json or rank() > 0)
         dataset = corrupted(load(first.dataset, data_root), first)
-        if noise is not None:
-            _check_knows_noise(order)
-        if noise == "auto":
-            order = make_order(asked | _estimated(dataset, first))
         for settings in order.settings:
             check_noise(dataset, settings)
         display.plan(order, dataset, out)
@@ -189,33 +185,6 @@ def _train_all(dataset: Dataset, order: Order, out: Path, existing: str, keeping
             results[settings.method].append(result)
             display.end(result)
     return results
-
-
-def _check_knows_noise(order: Order) -> None:
-    """Refuse noise where no method could be told of it, before anything is trained."""
-    from rade.errors import SettingsError
-    from rade.train.methods import find_method
-
-    names = [settings.method for settings in order.settings]
-    if not any("noise_q" in find_method(name).value.options for name in names):
-        raise SettingsError(
-            f"{', '.join(names)} cannot undo noise in training: take --method rade-of, or rade-of-fixed --p 0 --rho 0 "
-            "for noise alone; rade predict --noise undoes it for any method"
-        )
-
-
-def _estimated(dataset: Dataset, settings: Settings) -> dict[str, Any]:
-    """The noise by a few models, trained first."""
-    from rade.train.denoising import check_estimable, pilot
-    from rade.train.process import rank
-
-    check_estimable(dataset, settings)
-    if rank() == 0:
-        typer.echo("noise: up to four models are trained first, one of them plainly", err=True)
-    found = pilot(dataset, settings)
-    if rank() == 0:
-        typer.echo(f"noise: {found}", err=True)
-    return found.options
 
 
 def _report(order: Order, results: Results, out: Path, json: bool) -> None:
