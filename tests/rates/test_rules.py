@@ -10,6 +10,7 @@ import torch
 from rates_problem import DATA_NORM, DENSITY, PENALTY, Problem
 
 from own_rule import Slow
+from rade.rates.rate_step import move
 from rade.rates.rules import LARGEST_P, GradNorm, Logits, NoiseRatio, Rule, Seen
 from rade.rates.state import RateState
 from zoo import NORMALISED
@@ -20,7 +21,7 @@ every_aggregator = pytest.mark.parametrize("aggregator", NORMALISED)
 def stepped(rule: Rule | RateState, problem: Problem, data_norm: float, steps: int) -> RateState:
     state = rule if isinstance(rule, RateState) else RateState(rule, DENSITY)
     for _ in range(steps):
-        state.step(Seen(problem.regulariser(), torch.tensor(data_norm)))
+        move(state, Seen(problem.regulariser(), torch.tensor(data_norm)))
         assert 0.0 <= float(state.p) <= LARGEST_P
         assert 0.0 <= float(state.rho) <= 1.0 / DENSITY
     return state
@@ -33,7 +34,7 @@ def test_steps_are_those_of_adam_with_projection():
     p, rho = (torch.tensor(value, dtype=torch.double, requires_grad=True) for value in (0.3, 0.05))
     adam = torch.optim.Adam([p, rho], lr=1e-2)
     for _ in range(30):
-        state.step(Seen(problem.regulariser(), weak))
+        move(state, Seen(problem.regulariser(), weak))
         at = [rate.detach().clamp(min=1e-8).requires_grad_() for rate in (p, rho)]
         p.grad, rho.grad = torch.autograd.grad(problem.objective(*at, weak), at)
         adam.step()
@@ -80,10 +81,10 @@ def test_the_drop_rate_stays_below_its_bound(aggregator, max_p, lr, steps):
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_steps_that_are_not_finite_are_skipped_and_counted(bad):
     problem, state = Problem("sum", "path"), RateState(GradNorm(0.3, 0.4), DENSITY)
-    before = {name: value.clone() for name, value in state.state.items()}
+    before = {name: state.get_buffer(name).clone() for name in state.names}
     stepped(state, problem, bad, 3)
     assert int(state.skipped) == 3
-    assert all(torch.equal(value, before[name]) for name, value in state.state.items() if name != "skipped")
+    assert all(torch.equal(state.get_buffer(name), before[name]) for name in before if name != "skipped")
     stepped(state, problem, 1e6, 1)
     assert int(state.steps) == 1
 
@@ -100,7 +101,7 @@ def test_noise_over_signal_ends_at_nu(start, nu):
     """Where noise is the odds of p, as it is for drops, the odds end at ν from every start, without overshoot."""
     state, path = RateState(NoiseRatio(start, start, nu=nu), density=0.1), []
     for _ in range(600):
-        state.step(measured(noise=float(state.p / (1.0 - state.p)), signal=1.0))
+        move(state, measured(noise=float(state.p / (1.0 - state.p)), signal=1.0))
         path.append(float(state.p))
     end = nu / (1.0 + nu)
     assert path[-1] == pytest.approx(end, abs=0.005)
@@ -119,12 +120,12 @@ def test_a_rule_of_ones_own_decides_the_rates():
     state, average = RateState(Slow(0.3), DENSITY), 0.0
     own = state.average
     for norm in (1.0, 0.5, 2.0):
-        state.step(Seen(data_norm=torch.tensor(norm)))
+        move(state, Seen(data_norm=torch.tensor(norm)))
         average = 0.5 * average + 0.5 * norm
         assert state.rates.p == pytest.approx(average / (1 + average))
     assert state.average is own  # written in place: references to it stay live
     state = RateState(broken(step=lambda *_: {"p": 0.25, "rho": 0.25, "average": 1}), DENSITY)
-    state.step(Seen())  # numbers are as good as tensors
+    move(state, Seen())  # numbers are as good as tensors
     assert state.rates.p == 0.25
 
 
@@ -143,11 +144,11 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
 def test_rules_that_break_their_word_get_a_sentence(name):
     methods, sentence = BROKEN[name]
     with pytest.raises(ValueError, match=sentence):
-        RateState(broken(**methods), DENSITY).step(Seen(data_norm=DATA_NORM))
+        move(RateState(broken(**methods), DENSITY), Seen(data_norm=DATA_NORM))
 
 
 def test_a_refused_step_changes_nothing():
     state = RateState(broken(step=lambda self, state, *_: state | {"average": 7.0, "p": 2.0}), DENSITY)
     with pytest.raises(ValueError, match="drop rate p"):
-        state.step(Seen())
+        move(state, Seen())
     assert float(state.average) == 0.0

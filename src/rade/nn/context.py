@@ -79,6 +79,7 @@ class Pass:
         self.last: tuple[Hashable, Graph] | None = None  # the edge_index that a layer got last, and its graph
         self.alive: Tensor | None = None  # that edge_index, lest another takes its place in memory
         self.targets: Tensor | None = None  # the nodes that the last layer was asked for, all if None
+        self.logits: Tensor | None = None  # that a training call returned, detached
         self.views: dict[Hashable, View] = {}
         self.between: dict[Hashable, tuple[Tensor, Between]] = {}
         self.of_relation: dict[Hashable, View | Between] = {}  # for their reverses

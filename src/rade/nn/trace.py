@@ -41,10 +41,6 @@ class Aggregated:
             return Messages(*(_through(matrix, part) for part in (self.messages.nodes, self.messages.edges)))
         return _through(matrix, self.messages)
 
-    def detached(self) -> Aggregated:
-        """Without derivatives."""
-        return replace(self, coefficients=self.coefficients.detached(), messages=self.messages.detach())
-
 
 def _through(matrix: Tensor | None, messages: Tensor) -> Tensor:
     if matrix is None:
@@ -133,7 +129,13 @@ class Trace:
 @contextmanager
 def following(model: Module, trace: Trace) -> Iterator[None]:
     """Note the linear layers and batch norms that the last convolution reaches."""
-    passing, hooks, inside = _passing(trace), [], set()
+
+    def passing(layer: Module, args: tuple[object, ...], output: Tensor) -> None:
+        if trace.reaches(output):
+            trace.after.append(layer)
+
+    setattr(passing, LOOKS_ON, True)
+    hooks, inside = [], set()
     for module in model.modules():  # one walk: a rate step on small graphs takes a few milliseconds
         if isinstance(module, MessagePassing | JumpingKnowledge):
             # Jumping knowledge may weigh the layers by linear maps of its own; they are not on the way to the logits.
@@ -148,24 +150,17 @@ def following(model: Module, trace: Trace) -> Iterator[None]:
             hook.remove()
 
 
-def _passing(trace: Trace) -> Callable[[Module, tuple[object, ...], Tensor], None]:
-    def hook(layer: Module, args: tuple[object, ...], output: Tensor) -> None:
-        if trace.reaches(output):
-            trace.after.append(layer)
-
-    setattr(hook, LOOKS_ON, True)
-    return hook
-
-
-def head_matrix(model: Module, trace: Trace, classes: int, head: Module | None) -> Tensor | None:
+def head_matrix(model: Module, trace: Trace, classes: int, path: str | None) -> Tensor | None:
     """The linear map [C, F] from the last convolution to the logits; None where its output is the logits.
 
-    Given ``head``, its linear part; else the linear layers and batch norms that the last convolution reaches, if they
-    form a chain that ends at the logits (activations between them are dropped, the paper's linear assumption).
+    Given the ``path`` of a head, its linear part; else the linear layers and batch norms that the last convolution
+    reaches, if they form a chain that ends at the logits (activations between them are dropped, the paper's linear
+    assumption).
     """
     assert trace.output is not None
     width = trace.output.shape[-1]
-    if head is not None:
+    if path is not None:
+        head = model.get_submodule(path)
         matrix = linear_part(None, head)
         if matrix is None:
             raise ValueError(f"head must be or contain linear layers, got {type(head).__name__}")
@@ -234,19 +229,18 @@ def evaluating(model: Module) -> Iterator[None]:
             module.training = training
 
 
-def logits_of(output: object) -> Tensor:
+def logits_in(output: object) -> Tensor | None:
     """The logits among what a forward pass returned: a tensor, or the first one of a tuple or list."""
-    if isinstance(output, Tensor):
-        return output
-    if isinstance(output, tuple | list) and output and isinstance(output[0], Tensor):
-        return output[0]
-    raise ValueError(
-        f"expected logits, or a tuple whose first entry they are, from the model, got {type(output).__name__}; to "
-        "adapt rates, return them so, or keep the rates, rule=rade.Constant()"
-    )
-
-
-def has_logits(output: object) -> bool:
-    """Whether logits can be found."""
     first = output[0] if isinstance(output, tuple | list) and output else output
-    return isinstance(first, Tensor)
+    return first if isinstance(first, Tensor) else None
+
+
+def logits_of(output: object) -> Tensor:
+    """The same; refuses what has none."""
+    found = logits_in(output)
+    if found is None:
+        raise ValueError(
+            f"expected logits, or a tuple whose first entry they are, from the model, got {type(output).__name__}; to "
+            "adapt rates, return them so, or keep the rates, rule=rade.Constant()"
+        )
+    return found

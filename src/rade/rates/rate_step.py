@@ -2,96 +2,152 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Protocol
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import cast
 
 import torch
 from torch import Tensor
-from torch.nn import Parameter
+from torch.nn import Module
 
-from rade.distribution import Distribution
+from rade.distribution import Rates
 from rade.graph.graph import Graph
+from rade.nn.context import Context, Mode, Pass
+from rade.nn.trace import Trace, following, head_matrix, logits_of
 from rade.rates.readout import Labelled, Readout
 from rade.rates.regulariser import CleanPass, clean_gradient_norm, gradient_norm, regulariser
 from rade.rates.rules import Logits, Seen
 from rade.rates.state import RateState
+from rade.rates.variance import LogitMessages
 
 
-class Passes(Protocol):
-    """The passes of a model that a rate step may ask for; none is made unless the rule reads what it gives.
-
-    Attributes:
-        nodes: [k] of the rows of the logits, where not every node has one; known after a pass.
-    """
-
-    nodes: Tensor | None
-
-    def clean(self, labelled: Labelled) -> CleanPass:
-        """Over the input graph, in evaluation mode, with gradients, and with what its last convolution sends."""
-
-    def prediction(self) -> Tensor:
-        """The logits of the same, without gradients."""
-
-    def mean(self) -> Tensor:
-        """The logits on the mean over views, without gradients; the prediction but for RADE-OFS."""
-
-    def trained(self, graph: Graph) -> Tensor | None:
-        """The logits of the training step that has just been on a graph, row by row like those of these passes."""
-
-
-def rate_step(
-    state: RateState,
-    readout: Readout,
-    labelled: Labelled,
-    distribution: Distribution,
-    parameters: Sequence[Parameter],
-    passes: Passes,
-    generator: torch.Generator | None = None,
-) -> Tensor:
+def rate_step(state: RateState, call: Repeated, labelled: Labelled, last: Pass | None = None) -> Tensor:
     """Move the rates by what the rule reads of the training step that has just been; returns the clean logits.
 
     Args:
         state: the rates and whatever else the rule keeps; changed in place.
-        readout, labelled: how logits are judged, and the rows that the loss was taken over.
-        distribution: of the views at the present rates.
-        parameters: of the model, with the gradients that the training step left.
-        passes: of the model.
-        generator: for the random signs that `Readout(loss=...)` is differentiated with; it is not advanced.
+        call: of the model, whose parameters have the gradients that the training step left. Nothing is computed but
+            what the rule reads.
+        labelled: the rows that the loss was taken over.
+        last: the pass of the last training call, if there was one.
     """
-    rule, trained_on = state.rule, distribution.graph
+    rule, readout, context = state.rule, call.readout, call.context
     reads = rule.reads if rule.adapts else ()
+    learning = [parameter for parameter in call.model.parameters() if parameter.requires_grad]
     on_clean = "data_norm" in reads and rule.data_gradient == "clean"
-    clean = passes.clean(labelled) if "regulariser" in reads or on_clean else None
-    plain = passes.prediction() if clean is None else clean.logits.detach()
-    if not rule.adapts:
-        return plain
-    if clean is not None and clean.graph is not distribution.graph:  # a model that changes its edges at random
-        distribution = replace(distribution, graph=clean.graph)
     balance = norm = logits = None
-    if clean is not None and "regulariser" in reads:  # from what the last layer sends, by way of the variance
-        balance = regulariser(clean, readout, labelled, distribution, parameters, generator)
-    if clean is not None and on_clean:
-        norm = clean_gradient_norm(clean.logits, labelled, parameters)
-    elif "data_norm" in reads:
-        norm = gradient_norm(parameters)
+    if "regulariser" in reads or on_clean:
+        clean = call.clean(labelled)
+        plain, nodes = clean.logits.detach(), clean.nodes
+        if "regulariser" in reads:
+            distribution = None if last is None else last.distributions.get(clean.graph)
+            if distribution is None:
+                state.see(clean.graph)
+                distribution = context.distribution(clean.graph, training=True)
+            balance = regulariser(clean, readout, labelled, distribution, learning, context.generator)
+        if on_clean:
+            norm = clean_gradient_norm(clean.logits, labelled, learning)
+    else:
+        plain, nodes = call.prediction()
+    if "data_norm" in reads and not on_clean:
+        norm = gradient_norm(learning)
     if "logits" in reads:
-        mean = passes.mean() if distribution.variant.keeps_additions else plain
-        scores = readout.scores(mean, distribution.graph, passes.nodes)
-        rows = labelled.chosen(scores.shape[0], scores.device)
-        trained = _matching(passes.trained(trained_on), scores)
-        logits = Logits(readout.contrasts(trained[rows]), readout.contrasts(scores[rows]))
-    state.step(Seen(balance, norm, logits))
+        mean = call.prediction(mode="mean")[0] if context.setting.variant.keeps_additions else plain
+        logits = _with_and_without_noise(last, mean, call.graph(), nodes, readout, labelled)
+    if rule.adapts:
+        move(state, Seen(balance, norm, logits))
     return plain
 
 
-def _matching(trained: Tensor | None, scores: Tensor) -> Tensor:
-    """The logits of the training step as a matrix, if they are of the same rows."""
-    found = trained if trained is None or trained.dim() == 2 else trained[:, None]
-    if found is None or found.shape != scores.shape:
+@dataclass(eq=False)
+class Repeated:
+    """A call of a model that is made again; by whoever has put it into evaluation mode, in a pass of the context."""
+
+    context: Context
+    model: Module
+    run: partial[object]
+    readout: Readout
+    known: Graph | None = None  # its graph
+
+    def clean(self, labelled: Labelled = Labelled()) -> CleanPass:  # noqa: B008 - a frozen value
+        """Over the input graph: the logits with gradients, and what the last layer sends to them.
+
+        Where the curvature of the loss is constant, Var(δ) is all that the regulariser depends on: messages then have
+        gradients, too. Labelled rows that are computed apart leave all others without.
+        """
+        trace, flat = Trace(), self.readout.is_flat
+        apart = None if flat else labelled.apart
+        with (
+            torch.set_grad_enabled(apart is None),
+            self.context.using(trace, mode="clean"),
+            following(self.model, trace),
+        ):
+            logits = logits_of(self.run())
+        if apart is not None:
+            with torch.enable_grad(), self.context.using(mode="clean"):
+                logits = logits.index_copy(0, labelled.chosen(len(logits), logits.device), apart())
+        with torch.set_grad_enabled(flat):
+            last, head = trace.last, cast("str | None", self.readout.head)  # `RADE` knows the head by its path
+            classes = logits.shape[1] if logits.dim() == 2 else 1
+            messages = last.pushed(head_matrix(self.model, trace, classes, head))
+            sent = LogitMessages(last.coefficients, messages)
+            if not flat:
+                sent = LogitMessages(last.coefficients.detached(), messages.detach())
+        return CleanPass(logits, last.adjacency.graph, sent, last.adjacency.targets)
+
+    def prediction(self, mode: Mode = "clean") -> tuple[Tensor, Tensor | None]:
+        """Its logits without gradients, and the nodes of their rows, where not every node has one."""
+        with torch.no_grad(), self.context.using(mode=mode):
+            logits = logits_of(self.run())
+        return logits, None if self.context.current is None else self.context.current.targets
+
+    def graph(self) -> Graph:
+        """The one that is known, or that it is given as an argument, or that of its last convolution with moments."""
+        for value in (self.known, *self.run.args, *self.run.keywords.values()):
+            if isinstance(value, Graph):
+                return value
+        trace = Trace()
+        with torch.no_grad(), self.context.using(trace, mode="clean"):
+            self.run()
+        return trace.graph
+
+
+def _with_and_without_noise(
+    last: Pass | None, mean: Tensor, graph: Graph, nodes: Tensor | None, readout: Readout, labelled: Labelled
+) -> Logits:
+    """The labelled rows of the last training call's logits, and of those on the mean over views."""
+    scores, trained = readout.scores(mean, graph, nodes), None
+    if last is not None and last.graph is graph and last.logits is not None:
+        trained = last.logits if last.logits.dim() == 2 else last.logits[:, None]
+        if nodes is not None and last.targets is not None:  # it may have asked for other rows: in the order of these
+            place = torch.full((graph.num_nodes,), -1, device=nodes.device)
+            place[last.targets] = torch.arange(len(last.targets), device=nodes.device)
+            at = place[nodes]
+            trained = torch.where((at >= 0)[:, None], trained[at.clamp(min=0)], torch.nan)
+    if trained is None or trained.shape != scores.shape:
         raise RuntimeError(
             "this rule compares with the logits of the last training call: call adapt() after one and with the "
             f"arguments of that call; expected logits {list(scores.shape)}, "
-            f"got {'none' if found is None else list(found.shape)}"
+            f"got {'none' if trained is None else list(trained.shape)}"
         )
-    return found
+    rows = labelled.chosen(scores.shape[0], scores.device)
+    return Logits(readout.contrasts(trained[rows]), readout.contrasts(scores[rows]))
+
+
+def move(state: RateState, seen: Seen) -> None:
+    """One step of the rule; buffers are written in place, so that references to them stay live."""
+    rule, names = state.rule, state.names
+    after, own = rule.step({name: state.get_buffer(name) for name in names}, state.density, seen), type(rule).__name__
+    if not isinstance(after, Mapping):
+        raise ValueError(f"{own}.step must return a dict of the next {', '.join(names)}; got {after!r}")
+    if set(after) != set(names):
+        raise ValueError(f"{own}.step must return the names of init, {', '.join(names)}; got {', '.join(after)}")
+    values = {name: torch.as_tensor(value).detach() for name, value in after.items()}
+    p, rho = torch.stack([values["p"].double(), values["rho"].double()]).tolist()
+    Rates(p, 0.0)  # refuses what is none
+    if not 0.0 <= rho < math.inf:
+        raise ValueError(f"{own}.step must return a finite rho of at least 0, got {rho}")
+    for name, value in values.items():
+        state.get_buffer(name).copy_(value)

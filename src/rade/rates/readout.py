@@ -125,31 +125,42 @@ class Readout:
             return variance(sent, distribution, rows)
         return pooled_variance(sent, distribution, self.pool == "mean", self.pooling_rule == "exact", rows)
 
-    def doubt(self, logits: Tensor | None, gradient: Tensor | None, step: int) -> str | None:
-        """What to warn of where ``gradient``, that of the loss in the logits [k, C], is none of class scores.
+    def doubt(self, logits: Tensor, gradient: Tensor | None, step: int) -> str:
+        """What to warn of in a rate step, by the training's logits and its loss's gradient in them; "" for nothing."""
+        guessed = self.task == "auto" and self.loss is None and step < FIRST_STEPS
+        if guessed and gradient is not None and _is_no_softmax(logits, gradient):
+            return (
+                "the loss does not treat the model's outputs as class logits (its gradient changes under a common "
+                "shift), and the rates adapt as if it did: say what they are, readout=rade.Readout("
+                "task='multiclass'|'binary'|'multilabel'|'regression') or Readout(loss=...), or keep the rates, "
+                "rule=rade.Constant()"
+            )
+        # Outputs of a sigmoid stay between 0 and 1, where logits may all lie before training.
+        sigmoid = self.task in ("binary", "multilabel") and step == FIRST_STEPS and logits.numel() >= 32
+        if sigmoid and bool(((logits >= 0) & (logits <= 1)).all()):
+            return (
+                "all outputs lie between 0 and 1, as after a sigmoid; rate control takes them for logits: return "
+                "logits (binary_cross_entropy_with_logits), or keep the rates, rule=rade.Constant()"
+            )
+        return ""
 
-        Asked only where the task was not said, and in the first rate steps. A softmax does not change when all logits
-        of a row shift, so every loss of it has gradients that sum to 0 over classes; log-probabilities are seen by
-        their values. Regression, embeddings and sigmoids are neither. Rows that are certain of their class, as far as
-        the precision of the logits can tell, are left out: nothing but rounding is left of their gradients.
-        """
-        if self.task != "auto" or self.loss is not None or step >= FIRST_STEPS or logits is None or gradient is None:
-            return None
-        if gradient.dim() != 2 or len(gradient) == 0 or gradient.shape[1] == 1:  # no classes: `scores` says so
-            return None
-        rounding = gradient.shape[1] * torch.finfo(logits.dtype).eps
-        bound = max(SHIFT_FREE, rounding)
-        logits, gradient = logits.detach().double(), gradient.double()
-        uncertain = logits.softmax(1).amax(1) < 1.0 - rounding / bound
-        size, shift = gradient.abs().sum(1)[uncertain].sum(), gradient.sum(1).abs()[uncertain].sum()
-        if bool(logits.logsumexp(1).abs().max() < bound) or not bool(shift > bound * size):
-            return None
-        return (
-            "the loss does not treat the model's outputs as class logits (its gradient changes under a common shift), "
-            "and the rates adapt as if it did: say what they are, "
-            "readout=rade.Readout(task='multiclass'|'binary'|'multilabel'|'regression') or Readout(loss=...), or keep "
-            "the rates, rule=rade.Constant()"
-        )
+
+def _is_no_softmax(logits: Tensor, gradient: Tensor) -> bool:
+    """Whether the gradient of a loss in the logits [k, C] is none of class scores.
+
+    A softmax does not change when all logits of a row shift, so every loss of it has gradients that sum to 0 over
+    classes; log-probabilities are seen by their values. Regression, embeddings and sigmoids are neither. Rows that are
+    certain of their class, as far as the precision of the logits can tell, are left out: nothing but rounding is left
+    of their gradients.
+    """
+    if gradient.dim() != 2 or len(gradient) == 0 or gradient.shape[1] == 1:  # no classes: `scores` says so
+        return False
+    rounding = gradient.shape[1] * torch.finfo(logits.dtype).eps
+    bound = max(SHIFT_FREE, rounding)
+    logits, gradient = logits.detach().double(), gradient.double()
+    uncertain = logits.softmax(1).amax(1) < 1.0 - rounding / bound
+    size, shift = gradient.abs().sum(1)[uncertain].sum(), gradient.sum(1).abs()[uncertain].sum()
+    return bool(logits.logsumexp(1).abs().max() >= bound) and bool(shift > bound * size)
 
 
 def _refuse_no_classes(scores: Tensor) -> None:

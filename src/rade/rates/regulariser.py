@@ -143,12 +143,12 @@ class NoGradient(RuntimeError):
 
 def gradient_norm(parameters: Sequence[Parameter]) -> Tensor:
     """‖∇θL‖ of the gradients that ``loss.backward()`` left."""
-    found = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    if not found:
+    norms = [parameter.grad.detach().double().norm() for parameter in parameters if parameter.grad is not None]
+    if not norms:
         raise NoGradient(
             "adapt() needs the gradients of the training step: call it after loss.backward() and before zero_grad()"
         )
-    norm: Tensor = torch.stack([gradient.detach().double().norm() for gradient in found]).norm()
+    norm: Tensor = torch.stack(norms).norm()
     if bool(norm == 0):
         warnings.warn(
             "all gradients that adapt() found are zero: it must be called after loss.backward() and before "

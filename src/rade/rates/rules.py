@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, ClassVar, Literal, get_args
 
 import torch
@@ -164,23 +163,22 @@ class GradNorm(Rule):
         _, slope = self.objective(state, density, seen)
         if not bool(torch.isfinite(slope).all()):
             return state | {"skipped": state["skipped"] + 1}
-        return self._adam(state, density, slope * slope.new_tensor(self._active))
+        # The rule's own p and ρ tell which rates are on, not the state, which may reach 0 and come back.
+        return self._adam(state, density, slope * slope.new_tensor([self.p > 0.0, self.rho > 0.0]))
 
     def objective(self, state: State, density: Tensor, seen: Seen) -> tuple[Tensor, Tensor]:
         """J and dJ/d(p, ρ) [2] at the rates of a state."""
-        p, rho = _leaf(state["p"], self._active[0]), _leaf(state["rho"], self._active[1])
-        q = (rho.detach() * density).clamp(max=1.0).requires_grad_(self._active[1])
-        norm, along = seen.regulariser.norm(Rates(p, q))
-        rho, along = rho.detach(), along * torch.stack([torch.ones_like(p), density])
+        p, rho = state["p"].detach(), state["rho"].detach()
+        if self.p > 0.0:
+            p = p.clamp(min=JUST_INSIDE).requires_grad_()
+        if self.rho > 0.0:
+            rho = rho.clamp(min=JUST_INSIDE)
+        norm, along = seen.regulariser.norm(Rates(p, (rho * density).clamp(max=1.0).requires_grad_(self.rho > 0.0)))
+        along = along * torch.stack([torch.ones_like(p), density])
         ratio = torch.log((norm + EPSILON) / (seen.data_norm.double() + EPSILON))
         slope = 2.0 * ratio / (norm + EPSILON) * along
         slope = slope + slope.new_tensor([0.0, 2.0 * self.penalty]) * rho
         return ratio.square() + self.penalty * rho.square(), slope
-
-    @cached_property
-    def _active(self) -> tuple[bool, bool]:
-        """Which rates are on: the rule's own p and ρ tell, not the state, which may reach 0 and come back."""
-        return self.p > 0.0, self.rho > 0.0
 
     def _adam(self, state: State, density: Tensor, slope: Tensor) -> State:
         steps = state["steps"] + 1
@@ -277,8 +275,3 @@ def _require_below(p: float, max_p: float) -> None:
 
 def _log_odds(p: float) -> float:
     return math.log(p / (1.0 - p))
-
-
-def _leaf(value: Tensor, active: bool) -> Tensor:
-    inside = value.detach().clamp(min=JUST_INSIDE) if active else value.detach()
-    return inside.clone().requires_grad_(active)

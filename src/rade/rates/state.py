@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from torch.nn import Module
 
 from rade.distribution import Rates
 from rade.graph.graph import Graph
-from rade.rates.rules import Rule, Seen, State, double
+from rade.rates.rules import Rule, double
 from rade.runtime import average
 
 
@@ -49,11 +49,6 @@ class RateState(Module):
         first = {**self.rule.init(), "density": density, "nodes": math.nan, "calls": 0.0}
         for name, value in first.items():
             self.get_buffer(name).copy_(torch.as_tensor(value, dtype=torch.double))
-
-    @property
-    def state(self) -> State:
-        """The rule's tensors by name."""
-        return {name: self.get_buffer(name) for name in self.names}
 
     @property
     def rates(self) -> Rates:
@@ -105,23 +100,6 @@ class RateState(Module):
         mean = torch.nan_to_num(self.nodes, nan=float(graph.num_nodes))
         mean = mean + (graph.num_nodes - mean) / self.calls
         self.nodes.copy_(torch.where(self.calls.isinf(), math.nan, mean))  # by tensors: nothing waits for a GPU
-
-    def step(self, seen: Seen) -> None:
-        """One step of the rule; buffers are written in place, so that references to them stay live."""
-        after, own = self.rule.step(self.state, self.density, seen), type(self.rule).__name__
-        if not isinstance(after, Mapping):
-            raise ValueError(f"{own}.step must return a dict of the next {', '.join(self.names)}; got {after!r}")
-        if set(after) != set(self.names):
-            raise ValueError(
-                f"{own}.step must return the names of init, {', '.join(self.names)}; got {', '.join(after)}"
-            )
-        values = {name: torch.as_tensor(value).detach() for name, value in after.items()}
-        p, rho = torch.stack([values["p"].double(), values["rho"].double()]).tolist()
-        Rates(p, 0.0)  # refuses what is none
-        if not 0.0 <= rho < math.inf:
-            raise ValueError(f"{own}.step must return a finite rho of at least 0, got {rho}")
-        for name, value in values.items():
-            self.get_buffer(name).copy_(value)
 
     def _read(self) -> tuple[float, float, float]:
         """p, ρ and D as numbers; in training converted once for each change of them, since that makes a GPU wait.

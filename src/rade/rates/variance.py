@@ -81,7 +81,7 @@ class _Corrected:
     messages: Tensor | Messages  # [n, H, C]
     heads: bool  # whether coefficients have a head axis
     factor: Tensor  # [E, H]
-    mean: Tensor  # [E, H], E[α'] on edges
+    mean: Tensor  # [E] or [E, H], E[α'] on edges
     away: Tensor  # [n, H, C]: messages of non-edges, for RADE-OF relative to the graph's mean
     centre: Tensor  # [k, H, C]: μ_i, in the same way; zero for RADE-OFS and uncorrected views
     targets: Tensor | None  # [k] nodes whose variance is wanted, all if None
@@ -101,7 +101,7 @@ def _corrected(sent: LogitMessages, distribution: Distribution, targets: Tensor 
     """What the last convolution sends, as it varies: at every node, or at some."""
     graph, messages = distribution.graph, with_heads(sent.messages)
     m, found = to_anybody(messages), factors(sent.coefficients, distribution)
-    heads, factor, mean = found.edges.dim() == 2, _per_head(found.edges), _per_head(found.mean.edges)
+    heads, factor, mean = found.edges.dim() == 2, _per_head(found.edges), found.mean.edges
     if not distribution.variant.centres:
         centre = torch.zeros_like(m if targets is None else m[: targets.numel()])
         return _Corrected(graph, messages, heads, factor, mean, m, centre, targets)
@@ -210,18 +210,15 @@ def _nonedge_cross(corrected: _Corrected, covariance: Sums) -> Tensor:
 def _mean_along_edges(corrected: _Corrected) -> Tensor:
     """F E[α'] m, [E, H, C]."""
     along = along_edges(corrected.messages, corrected.graph.pattern)
-    return (corrected.factor * corrected.mean)[..., None] * along
+    return (corrected.factor * _per_head(corrected.mean))[..., None] * along
 
 
 def with_heads(messages: Tensor | Messages) -> Tensor | Messages:
     """Messages with a head axis, [n, H, C]."""
-    if to_anybody(messages).dim() == 3:
-        return messages
-    return (
-        messages[:, None]
-        if isinstance(messages, Tensor)
-        else Messages(messages.nodes[:, None], messages.edges[:, None])
-    )
+    if isinstance(messages, Messages):
+        nodes, edges = messages.nodes, messages.edges
+        return messages if nodes.dim() == 3 else Messages(nodes[:, None], edges[:, None])
+    return messages if messages.dim() == 3 else messages[:, None]
 
 
 def _per_head(values: Tensor) -> Tensor:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any, cast
 
 import torch
@@ -14,7 +13,7 @@ from torch.nn import Module
 
 from rade.nn.base import convolutions
 from rade.nn.context import Pass
-from rade.nn.trace import Trace, evaluating, has_logits, logits_of
+from rade.nn.trace import Trace, logits_in
 from rade.rates.readout import Labelled
 from rade.rates.rules import GradNorm
 from rade.wrapper.conversion import convert
@@ -128,9 +127,10 @@ def _same(net: Module, model: RADE, args: tuple[object, ...], kwargs: dict[str, 
             torch.manual_seed(0)  # for whatever else is random in it
             with model._context.using(trace, mode="clean"):
                 outputs.append(run(*args, **kwargs))
-    if not all(has_logits(output) for output in outputs):
+    plain, found = (logits_in(output) for output in outputs)
+    if plain is None or found is None:
         return []
-    plain, found = (logits_of(output).float() for output in outputs)
+    plain, found = plain.float(), found.float()
     scale = 1.0 + (float(plain.nan_to_num().abs().max()) if plain.numel() else 0.0)
     if plain.shape == found.shape and torch.allclose(found, plain, rtol=0.0, atol=SAME * scale, equal_nan=True):
         return []
@@ -174,26 +174,25 @@ def _labels(model: RADE, nodes: int, labelled: Tensor) -> Finding:
 
 def _adaptation(model: RADE, args: tuple[object, ...], kwargs: dict[str, object]) -> list[Finding]:
     """Whether the rule finds all that it asks for."""
-    rule, readout, context = model.rade.rule, model.rade.readout, model._context
-    run = partial(model.wrapped, *args, **kwargs)
-    with torch.no_grad(), evaluating(model.wrapped), context.using(mode="clean"):
-        output = run()
-    if not has_logits(output):
-        return [Finding("output", f"{type(output).__name__}: no logits found", not rule.adapts)]
-    task: str = readout.task if isinstance(readout.task, str) else "a curvature of your own"
-    task = "a softmax, if the loss agrees at the first step" if task == "auto" else task
-    shares = _are_probabilities(logits_of(output))
-    doubt = "; rows are probabilities, which sum to one: losses here take logits, before a softmax" if shares else ""
-    told = f"{list(logits_of(output).shape)}, task: {task}, pool: {readout.pool or 'none'}{doubt}"
-    lines = [Finding("output", told, doubtful=shares)]
-    if not rule.adapts:
-        return [*lines, Finding("rates", f"{type(rule).__name__}: they stay as they are")]
-    try:
-        with model._repeating(args, kwargs) as call:
-            graph = call.clean().graph
-        readout.scores(logits_of(output), graph)
-    except ValueError as refusal:
-        return [*lines, Finding("rates", _first(refusal), False)]
+    rule, readout = model.rade.rule, model.rade.readout
+    with model._repeating(args, kwargs) as call:
+        with torch.no_grad(), call.context.using(mode="clean"):
+            output = call.run()
+        logits = logits_in(output)
+        if logits is None:
+            return [Finding("output", f"{type(output).__name__}: no logits found", not rule.adapts)]
+        task: str = readout.task if isinstance(readout.task, str) else "a curvature of your own"
+        task = "a softmax, if the loss agrees at the first step" if task == "auto" else task
+        shares = _are_probabilities(logits)
+        doubt = "; rows are probabilities, which sum to one: losses here take logits, before a softmax" * shares
+        told = f"{list(logits.shape)}, task: {task}, pool: {readout.pool or 'none'}{doubt}"
+        lines = [Finding("output", told, doubtful=shares)]
+        if not rule.adapts:
+            return [*lines, Finding("rates", f"{type(rule).__name__}: they stay as they are")]
+        try:
+            readout.scores(logits, call.clean().graph)
+        except ValueError as refusal:
+            return [*lines, Finding("rates", _first(refusal), False)]
     cost = "one clean pass" + (", one backward and one double-backward pass" if "regulariser" in rule.reads else "")
     return [*lines, Finding("rates", f"{type(rule).__name__} adapts them; a step costs {cost} more")]
 

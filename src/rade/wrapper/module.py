@@ -27,7 +27,7 @@ from rade.graph.sparse import without_autocast
 from rade.nn.base import convolutions
 from rade.nn.context import Batch, Context, Pass, Setting
 from rade.nn.trace import evaluating, path_of
-from rade.rates.rate_step import rate_step
+from rade.rates.rate_step import Repeated, rate_step
 from rade.rates.readout import Labelled, Readout
 from rade.rates.regulariser import NoGradient
 from rade.rates.rules import DEFAULT, Rule
@@ -36,7 +36,6 @@ from rade.runtime import Recall, distributed, ordinary_tensors
 from rade.views import branch_off, packed, unpack
 from rade.wrapper.conversion import attach, convert, revert
 from rade.wrapper.inference import Denoised, Expected, Inference
-from rade.wrapper.passes import RateCall, Repeated
 from rade.wrapper.reports import LayerReport, NoiseReport, Uncertainty, explain_layers, noise_report, uncertainty
 from rade.wrapper.warn import Warnings
 
@@ -113,7 +112,6 @@ class RADE(Module):
         self.rade = Settings(variant, rule, views, correction, readout, inference, observed)
         self.rate_state = RateState(rule, density)
         self._latest: LastCall | None = None
-        self._looked = False  # at the labels of a training call
         self._meeting = _Meeting(self.rate_state, variant.keeps_additions)
         setting = Setting(variant, correction, views, observed.noise, observed.trust)
         meeting = self._meeting
@@ -178,8 +176,7 @@ class RADE(Module):
             if self.rade.rule.adapts:
                 told.follows(same, self.rade.rule)
             nodes = None if present.graph is None else present.graph.num_nodes
-            if same and not self._looked and len(latest.reached) == nodes:
-                self._looked = True
+            if same and not told.looked and len(latest.reached) == nodes:
                 told.labels(latest.reached, self.rates)
         self.__dict__["_latest"] = LastCall(run, present, output, self._context)  # the wrapped model has no say in it
 
@@ -191,47 +188,48 @@ class RADE(Module):
             labelled: rows of the logits that the loss was taken over (int64 ids or a bool mask), or a `rade.Labelled`
                 that says more. By default all; without other arguments, those that the loss has reached.
         """
-        last, told, model = self._latest, self._meeting.warnings, self.wrapped
+        if torch.is_inference_mode_enabled():
+            with ordinary_tensors():
+                return self.adapt(*args, labelled=labelled, **kwargs)
+        model, last, state, told = self.wrapped, self._latest, self._meeting.state, self._meeting.warnings
         if args or kwargs:
             run, batch = partial(model, *args, **kwargs), _batch_of(model, args, kwargs)
+            graph = None if last is None else last.graph_of(run)
         elif last is None:
             raise RuntimeError("adapt() without arguments repeats the last training call, but there was none")
         else:
-            run, batch = last.run, last.present.batch
+            run, batch, graph = last.run, last.present.batch, last.present.graph
         # Also where the caller has autocast or no gradients; and layers that are computed again, for the gradient of a
         # clean pass with activation checkpointing, must do what they did in it.
-        device, context = self.rate_state.p.device, self._context
         with (
-            ordinary_tensors(), torch.enable_grad(), without_autocast(device),
-            context.running(batch) as present, evaluating(model), context.using(mode="clean"),
+            torch.enable_grad(), without_autocast(state.p.device),
+            self._context.running(batch), evaluating(model), self._context.using(mode="clean"),
         ):  # fmt: skip
-            call = RateCall(context, model, run, self.rade.readout, present, last)
+            call = Repeated(self._context, model, run, self.rade.readout, graph)
             try:
                 by_loss = labelled is None and last is not None and run is last.run
                 rows = last.labelled() if by_loss and last is not None else Labelled.of(labelled)
-                logits = self._rate_step(call, rows)
-                told.stepped()
+                if last is not None and state.rule.adapts:
+                    self._doubt(last)
+                logits = rate_step(state, call, rows, None if last is None else last.present)
+                told.steps, told.unfollowed = told.steps + 1, 0
             except (ValueError, NoGradient) as refusal:
                 if told.steps == 0 or distributed():  # other ranks would wait for this one
                     raise
                 told.left_out(refusal)
-                logits = call.prediction()
+                logits, _ = call.prediction()
         self.__dict__["_latest"] = None  # one training call, one rate step; and nothing of it is kept alive
         return logits
 
-    def _rate_step(self, call: RateCall, labelled: Labelled) -> Tensor:
-        rule, readout, last, told = self.rade.rule, self.rade.readout, self._latest, self._meeting.warnings
-        graph, state = call.graph(), self.rate_state
-        state.see(graph)
-        if rule.adapts and last is not None and last.logits is not None:
-            told.say("classes", readout.doubt(last.logits, last.gradient, told.steps))
-            if last.reached is not None and not self._looked:
-                self._looked = True
-                told.labels(last.reached, state.rates)
-            told.outputs(last.logits, readout)
-        distribution = self._context.distribution(graph, training=True)
-        learning = [parameter for parameter in call.model.parameters() if parameter.requires_grad]
-        return rate_step(state, readout, labelled, distribution, learning, call, self._context.generator)
+    def _doubt(self, last: LastCall) -> None:
+        """Warn of what a training call tells before the rates move by it."""
+        logits, told = last.present.logits, self._meeting.warnings
+        if logits is None:
+            return
+        if doubt := self.rade.readout.doubt(logits, last.gradient, told.steps):
+            told.say("classes", doubt)
+        if last.reached is not None and not told.looked:
+            told.labels(last.reached, self.rates)
 
     def follow(self, optimizer: Optimizer) -> RADE:
         """Adapt the rates after every step of ``optimizer``, so that a training loop needs no other line; returns self.
@@ -258,9 +256,10 @@ class RADE(Module):
 
     @contextmanager
     def _repeating(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Iterator[Repeated]:
-        """A call that is made once or more often inside, as one pass."""
-        with ordinary_tensors(), self._context.running(_batch_of(self.wrapped, args, kwargs)):
-            yield Repeated(self._context, self.wrapped, partial(self.wrapped, *args, **kwargs), self.rade.readout)
+        """A call that is made once or more often inside, in evaluation mode, as one pass."""
+        model, context = self.wrapped, self._context
+        with ordinary_tensors(), evaluating(model), context.running(_batch_of(model, args, kwargs)):
+            yield Repeated(context, model, partial(model, *args, **kwargs), self.rade.readout)
 
     def by(self, inference: Inference) -> Callable[..., Any]:
         """Evaluation in another way, e.g. ``model.by(rade.Denoised(noise=...))(x, edge_index)``."""
@@ -268,8 +267,8 @@ class RADE(Module):
         def evaluate(*args: object, **kwargs: object) -> Any:
             if self.training:
                 raise RuntimeError("model.by(inference) is for evaluation: call model.eval() first")
-            with self._repeating(args, kwargs) as call:
-                return inference(call.context, call.run)
+            with ordinary_tensors(), self._context.running(_batch_of(self.wrapped, args, kwargs)):
+                return inference(self._context, partial(self.wrapped, *args, **kwargs))
 
         return evaluate
 
@@ -409,12 +408,12 @@ class _Meeting:
 
 
 class LastCall:
-    """The last training call of a model: how to repeat it, its logits, and the rows that its loss reached."""
+    """The last training call of a model: how to repeat it, and the rows that its loss reached."""
 
     def __init__(self, run: partial[object], present: Pass, output: object, context: Context) -> None:
         self.run, self.present, self.context = run, present, context
         logits = output[0] if isinstance(output, tuple | list) and output else output
-        self.logits = logits.detach() if isinstance(logits, Tensor) else None
+        present.logits = logits.detach() if isinstance(logits, Tensor) else None
         self.gradient: Tensor | None = None
         self.reached: Tensor | None = None  # rows that received a gradient, over all backward passes
         for part in tree_leaves(output):
@@ -430,6 +429,12 @@ class LastCall:
             rows = (gradient != 0).reshape(len(gradient), math.prod(gradient.shape[1:])).any(1)
             self.reached = rows if self.reached is None else self.reached | rows
             self.gradient = gradient.detach()
+
+    def graph_of(self, run: partial[object]) -> Graph | None:
+        """The graph of a call, if it is this one: the same function with the same objects."""
+        before, now = ([each.func, *each.args, *each.keywords.values()] for each in (self.run, run))
+        same = len(before) == len(now) and all(a is b for a, b in zip(before, now))
+        return self.present.graph if same else None
 
     def labelled(self) -> Labelled:
         """The rows that the loss was taken over."""

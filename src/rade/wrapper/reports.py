@@ -11,14 +11,14 @@ from torch.nn import Module
 from rade.correction import factors
 from rade.distribution import Distribution, Rates
 from rade.nn.base import convolutions
-from rade.nn.trace import Aggregated, Trace, evaluating, logits_of
+from rade.nn.trace import Aggregated, Trace, logits_of
 from rade.rates.all_layers import AllLayers
+from rade.rates.rate_step import Repeated
 from rade.rates.readout import Labelled, Readout
 from rade.rates.regulariser import regulariser
 from rade.rates.variance import LogitMessages, variance
 from rade.views import returning
-from rade.wrapper.inference import Inference
-from rade.wrapper.passes import Repeated
+from rade.wrapper.inference import Inference, sampled
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 OFTEN = 0.25
@@ -67,7 +67,7 @@ class LayerReport(Rounded):
 def explain_layers(call: Repeated) -> list[LayerReport]:
     """A report for every convolution with moments that a clean forward pass called, in order."""
     trace, context = Trace(), call.context
-    with torch.no_grad(), evaluating(call.model):
+    with torch.no_grad():
         with context.using(trace, mode="clean"):
             call.run()
         paths = {id(conv): path for path, conv in convolutions(call.model).items()}
@@ -137,7 +137,7 @@ def noise_report(call: Repeated, labelled: Labelled, views: int, signs: int) -> 
     if views < 8:
         raise ValueError(f"a variance needs at least 8 views, got {views}")
     context, readout, mean = call.context, call.readout, Trace(with_gradients=True)
-    with evaluating(call.model), torch.enable_grad(), returning(context.generator):
+    with torch.enable_grad(), returning(context.generator):
         with context.using(mean, mode="mean"):
             logits = logits_of(call.run())
         distribution = context.distribution(mean.graph, training=True)
@@ -147,16 +147,16 @@ def noise_report(call: Repeated, labelled: Labelled, views: int, signs: int) -> 
         modelled = []
         for _ in range(signs):
             training = Trace()  # with gradients, as the mean: whether a layer maps before it sums depends on them
-            call.on_views(trace=training)
+            sampled(context, call.run, trace=training)
             coin = torch.randint(2, weight.shape, generator=context.generator, device=weight.device)
             form = weight.sqrt() * (2 * coin - 1)
             drop, add = AllLayers(scores[rows], mean.sums, training.sums).variance(distribution, form)
             modelled.append(float(drop + add) / (2 * len(rows)))
         with torch.no_grad():
-            drawn = [readout.scores(call.on_views(), distribution.graph)[rows] for _ in range(views)]
-        sampled, error, bias = _regulariser_of(torch.stack(drawn), weight, scores[rows].detach())
+            drawn = [_matrix(logits_of(sampled(context, call.run)))[rows] for _ in range(views)]
+        found, error, bias = _regulariser_of(torch.stack(drawn), weight, scores[rows].detach())
         last = _last_layer(call, labelled, distribution)
-        return NoiseReport(sampled, error, sum(modelled) / signs, last, bias)
+        return NoiseReport(found, error, sum(modelled) / signs, last, bias)
 
 
 def _regulariser_of(seen: Tensor, weight: Tensor, mean: Tensor) -> tuple[float, float, float]:
@@ -219,7 +219,7 @@ def uncertainty(call: Repeated, inference: Inference, views: int, rates: Rates |
     """In evaluation mode, so that only views are random; the generator goes on as if nothing had been drawn."""
     if views < 2:
         raise ValueError(f"a standard deviation needs at least 2 views, got views = {views}")
-    with evaluating(call.model), torch.no_grad(), returning(call.context.generator):
+    with torch.no_grad(), returning(call.context.generator):
         mean = _matrix(logits_of(inference(call.context, call.run)))
         flips, deviation = _sampled_decisions(call, mean, views, rates)
         closed, note = _closed_form(call, rates)
@@ -232,7 +232,7 @@ def _sampled_decisions(call: Repeated, mean: Tensor, views: int, rates: Rates | 
     changed = torch.zeros_like(decided[:, 0], dtype=torch.double)
     total, squares = torch.zeros_like(mean, dtype=torch.double), torch.zeros_like(mean, dtype=torch.double)
     for _ in range(views):
-        seen = _matrix(call.on_views(rates))
+        seen = _matrix(logits_of(sampled(call.context, call.run, rates)))
         changed += (_decisions(seen, call.readout) != decided).any(1)
         away = (seen - mean).double()  # relative to inference, lest large logits cancel
         total += away

@@ -10,12 +10,10 @@ from torch import Tensor
 from rade.distribution import Rates
 from rade.errors import outside
 from rade.graph.graph import Graph
-from rade.rates.readout import Readout
 from rade.rates.rules import Rule
 
 BLOCKS, SMALLEST = 3, 3  # fewer blocks, or smaller ones, are common in one graph
 UNFOLLOWED = 50  # more than anybody accumulates gradients over
-INSIDE = 10  # rate steps
 MUCH = 10.0  # times what was asked for
 LONG_EPOCH = 5_000  # batches; rates may adapt once in an epoch
 FEW = 0.1  # share of labelled rows under which additions were seen to hurt long training (docs/rates.md)
@@ -26,8 +24,8 @@ class Warnings:
 
     def __init__(self) -> None:
         self._said: set[str] = set()
-        self._unfollowed = 0  # training calls since the last rate step
-        self._inside = 0  # rate steps with all outputs between 0 and 1
+        self.looked = False  # at which rows are labelled
+        self.unfollowed = 0  # training calls since the last rate step
         self.steps = 0  # rate steps that went well: what a later one refuses must not stop the training
 
     def say(self, what: str, sentence: str | None) -> None:
@@ -35,11 +33,6 @@ class Warnings:
         if sentence and what not in self._said:
             self._said.add(what)
             warnings.warn(sentence, stacklevel=outside())
-
-    def stepped(self) -> None:
-        """A rate step went well."""
-        self.steps += 1
-        self._unfollowed = 0
 
     def batch(self, graph: Graph, given: bool) -> None:
         """A batch of graphs without its batch vector: edges would be added between different graphs."""
@@ -92,33 +85,18 @@ class Warnings:
 
     def follows(self, same_graph: bool, rule: Rule) -> None:
         """Rates that should adapt, and many training calls without a rate step: on batches a whole epoch of them."""
-        self._unfollowed += 1
-        if self._unfollowed == (UNFOLLOWED if same_graph else LONG_EPOCH):
+        self.unfollowed += 1
+        if self.unfollowed == (UNFOLLOWED if same_graph else LONG_EPOCH):
             self.say(
                 "follow",
-                f"{self._unfollowed:,} training calls and no rate step: {type(rule).__name__} moves the rates in "
+                f"{self.unfollowed:,} training calls and no rate step: {type(rule).__name__} moves the rates in "
                 "model.adapt() after every step, or by itself after model.follow(optimizer)",
             )
 
     def labels(self, reached: Tensor, rates: Rates) -> None:
         """Few labelled rows and additions: accuracy was seen to fall when training goes on."""
-        if "labels" not in self._said:
-            self.say("labels", few_labels(int(reached.sum()), len(reached), float(rates.q)))
-
-    def outputs(self, scores: Tensor, readout: Readout) -> None:
-        """Probabilities where logits are wanted: they stay between 0 and 1, where untrained logits may all lie."""
-        if "outputs" in self._said or readout.task not in ("binary", "multilabel") or scores.numel() < 32:
-            return
-        if not bool(((scores >= 0) & (scores <= 1)).all()):
-            self._said.add("outputs")  # they are logits: nothing to look at any more
-            return
-        self._inside += 1
-        if self._inside == INSIDE:
-            self.say(
-                "outputs",
-                "all outputs lie between 0 and 1, as after a sigmoid; rate control takes them for logits: return "
-                "logits (binary_cross_entropy_with_logits), or keep the rates, rule=rade.Constant()",
-            )
+        self.looked = True
+        self.say("labels", few_labels(int(reached.sum()), len(reached), float(rates.q)))
 
     def __reduce__(self) -> tuple[type[Warnings], tuple[()]]:
         return type(self), ()
