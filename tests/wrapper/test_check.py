@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch_geometric.nn import EdgeConv, SAGEConv, TransformerConv
+from torch_geometric.nn import EdgeConv, GCNConv, GPSConv, SAGEConv, TransformerConv
 
 import rade
 from zoo import EDGES, LAYERS, Ends, Net, X, normal, random_edges
@@ -41,11 +41,18 @@ TOLD: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any], str | None, str]] = 
         lambda: EdgeConv(torch.nn.Linear(16, 3)), (X, EDGES), {"options": {"variant": "ofs"}}, "!!", "use RADE-OF, "
     ),
     "adapts": (gcn, (X, EDGES), {"options": {"rule": rade.GradNorm()}}, "ok", "GradNorm adapts them; a step costs"),
+    "fused attention": (
+        lambda: GPSConv(8, GCNConv(8, 8), heads=2), (X, EDGES), {}, "ok", "with rade.GradNorm(): GradNorm adapts them"
+    ),
+    "differentiated once": (
+        lambda: Ends(lambda z: torch.cdist(z, z[:3], p=1.0)), (X, EDGES), {}, "ok", "is not implemented"
+    ),
     "no moments": (lambda: EdgeConv(torch.nn.Linear(16, 3)), (X, EDGES), {}, "ok", "they stay as they are; with"),
 }  # fmt: skip
 
 
-FIXED = ("a list", "probabilities", "gate", "repeated", "asked", "max", "RADE-OFS", "no moments")  # rates cannot adapt
+# Rates cannot adapt.
+FIXED = ("a list", "probabilities", "gate", "repeated", "asked", "max", "RADE-OFS", "differentiated once", "no moments")
 
 
 @pytest.mark.parametrize("name", TOLD)

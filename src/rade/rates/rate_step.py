@@ -11,6 +11,7 @@ from typing import cast
 import torch
 from torch import Tensor
 from torch.nn import Module
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from rade.distribution import Rates
 from rade.graph.graph import Graph
@@ -81,12 +82,13 @@ class Repeated:
         apart = None if flat else labelled.apart
         with (
             torch.set_grad_enabled(apart is None),
+            sdpa_kernel(SDPBackend.MATH),  # fused attention is differentiated only once
             self.context.using(trace, mode="clean"),
             following(self.model, trace),
         ):
             logits = logits_of(self.run())
         if apart is not None:
-            with torch.enable_grad(), self.context.using(mode="clean"):
+            with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), self.context.using(mode="clean"):
                 logits = logits.index_copy(0, labelled.chosen(len(logits), logits.device), apart())
         with torch.set_grad_enabled(flat):
             last, head = trace.last, cast("str | None", self.readout.head)  # `RADE` knows the head by its path

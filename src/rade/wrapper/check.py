@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
+from rade.distribution import Rates
 from rade.nn.base import convolutions
 from rade.nn.context import Pass
 from rade.nn.trace import Trace, logits_in
 from rade.rates.readout import Labelled
+from rade.rates.regulariser import regulariser
 from rade.rates.rules import GradNorm
 from rade.wrapper.conversion import convert
 from rade.wrapper.module import RADE
@@ -190,8 +192,14 @@ def _adaptation(model: RADE, args: tuple[object, ...], kwargs: dict[str, object]
         if not rule.adapts:
             return [*lines, Finding("rates", f"{type(rule).__name__}: they stay as they are")]
         try:
-            readout.scores(logits, call.clean().graph)
-        except ValueError as refusal:
+            clean = call.clean()
+            readout.scores(logits, clean.graph)
+            if "regulariser" in rule.reads:  # not everything can be differentiated twice
+                p, q = (torch.tensor(rate, dtype=torch.double, requires_grad=True) for rate in model.rates.numbers)
+                learning = [parameter for parameter in model.wrapped.parameters() if parameter.requires_grad]
+                distribution = call.context.distribution(clean.graph, training=True)
+                regulariser(clean, readout, Labelled(), distribution, learning).norm(Rates(p, q))
+        except (ValueError, RuntimeError) as refusal:
             return [*lines, Finding("rates", _first(refusal), False)]
     cost = "one clean pass" + (", one backward and one double-backward pass" if "regulariser" in rule.reads else "")
     return [*lines, Finding("rates", f"{type(rule).__name__} adapts them; a step costs {cost} more")]
