@@ -355,10 +355,10 @@ def scale(asked: argparse.Namespace) -> Iterator[Row]:
 
 
 def citations(asked: argparse.Namespace) -> Iterator[Row]:
-    """ogbn-arxiv's real edges, random features and labels: whole, and in sampled neighborhoods."""
+    """ogbn-arxiv: whole, and in sampled neighborhoods."""
     from rade.data import NeighborLoader, load
 
-    dataset = load("arxiv-structure", root=asked.data_root)
+    dataset = load("ogbn-arxiv", root=asked.data_root)
     graph, rows = dataset.graphs[0], dataset.split(0).train
     data = {"graphs": [(graph.x, graph.edge_index, graph.y)], "level": "node", "classes": 40, "train": rows}
     whole, parts = Loop(data, "gcn", 256, "gradnorm"), Loop(data, "gcn", 256, "gradnorm")
@@ -402,7 +402,7 @@ def resident() -> float:
 
 def parallel(asked: argparse.Namespace) -> Iterator[Row]:
     """By the clock, one thread per process."""
-    name, options = ("csbm", {"hidden": 16, "batch-size": 64}) if asked.quick else ("arxiv-structure", {"hidden": 256})
+    name, options = ("csbm", {"hidden": 16, "batch-size": 64}) if asked.quick else ("ogbn-arxiv", {"hidden": 256})
     options = {"batch-size": 2_048, "dataset": name, "method": "rade-of", "layers": 2, "patience": 0} | options
     words = [word for key, value in options.items() for word in (f"--{key}", str(value))]
     words += [] if asked.data_root is None else ["--data-root", str(asked.data_root.resolve())]

@@ -8,7 +8,7 @@ from pathlib import Path
 import rade.data
 from rade.data.catalogue import catalogue
 from rade.data.fetching import _address
-from rade.data.files import raw_files, required_files
+from rade.data.files import raw_files
 
 
 def test_case_punctuation_and_aliases_do_not_matter_and_no_name_has_two_meanings():
@@ -31,10 +31,10 @@ def test_the_data_folder_is_the_argument_then_the_environment_then_the_cache(mon
 
 def test_every_real_data_set_has_files_and_a_source_and_pickles_have_checksums():
     for entry in catalogue().values():
-        assert bool(required_files(entry.name)) != entry.embedded
+        assert bool(raw_files(entry.name)) != entry.embedded
         for file in raw_files(entry.name):
             assert file.path.startswith(f"{entry.folder}/")
-            assert file.sha256 or not (file.pickled or file.repacked)
+            assert file.sha256 or file.path.endswith(".npy")
             assert _address(entry, file).startswith("https://")
             assert "{" not in _address(entry, file)
 
@@ -49,10 +49,10 @@ def test_no_public_name_is_hidden_by_a_module_of_the_package():
 def test_import_reports_what_is_missing_and_every_data_set_is_listed_with_its_state(gaps, tmp_path, rade):
     code, out, _ = rade("datasets", "import", gaps, "--data-root", tmp_path)
     assert code == 0
-    assert "cora: 8 imported, 0 already there\n" in out
-    assert "flickr: 3 imported, 0 already there; missing: Flickr/raw/feats.npy\n" in out
+    assert "cora: 8 new, 0 already there\n" in out
+    assert "flickr: 3 new, 0 already there; missing: Flickr/raw/feats.npy\n" in out
     again = rade("datasets", "--data-root", tmp_path, "import", gaps, "far-pair", "mutag")
-    assert again == (0, "far-pair: generated, needs no file\nmutag: 0 imported, 5 already there\n", "")
+    assert again == (0, "far-pair: generated, needs no file\nmutag: 0 new, 4 already there\n", "")
     code, _, err = rade("datasets", "--data-root", tmp_path, "import", gaps, "flickr")
     assert (code, "Flickr/raw/feats.npy is not in the mirror" in err) == (2, True)
     _, out, _ = rade("datasets", "--data-root", tmp_path)

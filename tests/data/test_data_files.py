@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import rade.data
 from rade.commands.datasets import app
 from rade.data import fetching
-from rade.data.files import RawFolder, raw_files, required_files
+from rade.data.files import RawFolder, raw_files
 from rade.data.readers import read_peptides
 
 
@@ -92,20 +92,24 @@ def test_another_packing_is_accepted_if_its_sizes_are_right(key, change, sentenc
     assert not Path("mark").exists()
 
 
+def states(results):
+    (found,) = results
+    return {name: sorted(paths) for name, paths in vars(found).items() if name != "dataset" and paths}
+
+
 def test_importing_twice_changes_nothing_and_altered_files_are_refused_or_replaced(mirror, tmp_path):
-    assert {r.state for r in rade.data.import_mirror(mirror, tmp_path, ["mutag"])} == {"imported"}
+    every, one = sorted(file.path for file in raw_files("mutag")), "MUTAG/raw/MUTAG_A.txt"
+    assert states(rade.data.import_mirror(mirror, tmp_path, ["mutag"])) == {"new": every}
     before = {path: (tmp_path / path).stat().st_ino for path in files_below(tmp_path)}
-    assert {r.state for r in rade.data.import_mirror(mirror, tmp_path, ["mutag"])} == {"present"}
+    assert states(rade.data.import_mirror(mirror, tmp_path, ["mutag"])) == {"present": every}
     assert {path: (tmp_path / path).stat().st_ino for path in files_below(tmp_path)} == before
     assert {(tmp_path / path).stat().st_mode & 0o777 for path in before} == {0o644}
-    flip(tmp_path / "MUTAG/raw/MUTAG_A.txt")
-    results = rade.data.import_mirror(mirror, tmp_path, ["mutag"])
-    assert [r.path for r in results if r.state == "imported"] == ["MUTAG/raw/MUTAG_A.txt"]
-    flip(tmp_path / "MUTAG/raw/MUTAG_A.txt")
-    found = {r.path: r for r in rade.data.import_mirror(tmp_path, tmp_path / "root", ["mutag"])}
-    assert found.pop("MUTAG/raw/MUTAG_A.txt").state == "refused"
-    assert {r.state for r in found.values()} == {"imported"}
-    assert not (tmp_path / "root/MUTAG/raw/MUTAG_A.txt").exists()
+    flip(tmp_path / one)
+    assert states(rade.data.import_mirror(mirror, tmp_path, ["mutag"]))["new"] == [one]
+    flip(tmp_path / one)
+    with pytest.raises(rade.data.DataError, match=rf"{one} in .* is altered"):
+        rade.data.import_mirror(tmp_path, tmp_path / "root", ["mutag"])
+    assert not (tmp_path / "root" / one).exists()
 
 
 def test_a_full_disk_leaves_nothing_half_written(mirror, tmp_path):
@@ -122,18 +126,15 @@ def test_a_full_disk_leaves_nothing_half_written(mirror, tmp_path):
 
 
 @pytest.fixture
-def serve(monkeypatch, tmp_path):
-    """Addresses answered from memory, through torch.hub as the real ones; returns what was asked for."""
+def serve(monkeypatch):
+    """Addresses answered from memory; returns what was asked for."""
 
     def install(answer):
-        asked, download = [], fetching._download
+        asked = []
 
-        def local(address, target, sha256):
-            if address not in asked:
-                asked.append(address)
-            place = tmp_path / "served"
-            place.write_bytes(answer(address))
-            download(place.as_uri(), target, sha256)
+        def local(address):
+            asked.append(address)
+            return io.BytesIO(answer(address))
 
         monkeypatch.setattr(fetching, "_download", local)
         return asked
@@ -156,25 +157,25 @@ def test_files_come_one_by_one_and_only_those_that_are_missing(mirror, tmp_path,
     asked.clear()
     (tmp_path / "root/Cora/raw/ind.cora.tx").unlink()
     called = CliRunner().invoke(app, ["download", "cora", "csbm", "--data-root", str(tmp_path / "root")])
-    assert called.output == "cora: 1 downloaded, 7 already there\ncsbm: generated, needs no file\n"
+    assert called.output == "cora: 1 new, 7 already there\ncsbm: generated, needs no file\n"
     assert asked == ["https://github.com/kimiyoung/planetoid/raw/master/data/ind.cora.tx"]
 
 
 def test_only_files_of_the_manifest_are_taken_out_of_an_archive(mirror, tmp_path, serve):
-    files = required_files("mutag")
+    files = raw_files("mutag")
     members = {f.path.replace("MUTAG/raw/", "MUTAG/"): (mirror / f.path).read_bytes() for f in files}
     serve(lambda url: zipped(members | {"MUTAG/processed/data.pt": b"a pickle", "../../escaped": b"x"}))
     assert len(rade.data.load("mutag", tmp_path / "root").graphs) == 188
-    assert files_below(tmp_path) == {"served", *(f"root/{file.path}" for file in files)}
+    assert files_below(tmp_path) == {f"root/{file.path}" for file in files}
 
 
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("cora", b"cos\nsystem\n(S'true'\ntR.", "invalid hash value"),
+        ("cora", b"cos\nsystem\n(S'true'\ntR.", r"Cora/raw/ind\.cora\.allx in 'the download' is truncated"),
         ("mutag", b"<html>sorry</html>", "not a zip file"),
         ("mutag", zipped({"other": b""}), "no item named"),
-        ("mutag", zipped({"MUTAG/MUTAG_A.txt": b"1, 2"}), "MUTAG_A.txt in 'https.*' is truncated"),
+        ("mutag", zipped({"MUTAG/MUTAG_A.txt": b"1, 2"}), "MUTAG_A.txt in 'the download' is truncated"),
         ("mutag", None, r"needs .*datasets import.*download failed: .*must not use the netw"),
     ],
 )
@@ -212,4 +213,3 @@ def test_a_silent_host_is_given_up(monkeypatch, tmp_path):
         monkeypatch.setattr(fetching, "_address", lambda *arguments: address)
         with pytest.raises(rade.data.DataError, match=r"download failed: .*timed out"):
             rade.data.load("cora", tmp_path)
-    assert socket.getdefaulttimeout() is None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from rade.data.fetching import Imported
+    from rade.data.fetching import Arrived
 
 app = typer.Typer(no_args_is_help=False)
 
@@ -54,19 +54,18 @@ def import_datasets(
 
         rade datasets import ../mirror cora mutag --data-root ~/data
     """
-    from rade.data import DataError, import_mirror, resolve
+    from rade.data import DataError, import_mirror
 
     before = context.obj
     results = import_mirror(folder, data_root or before[0], names or ())
     if json or before[1]:
         typer.echo(jsonlib.dumps([vars(result) for result in results], indent=1, ensure_ascii=False))
     else:
-        asked = [resolve(name).name for name in names or ()] or [result.dataset for result in results]
-        for name in dict.fromkeys(asked):
-            typer.echo(f"{name}: {_counted([result for result in results if result.dataset == name])}")
-    failed = [result for result in results if result.state == "refused" or (names and result.state == "missing")]
-    if failed:
-        raise DataError("; ".join(result.reason for result in failed))
+        for result in results:
+            typer.echo(_counted(result))
+    missing = [path for result in results if names for path in result.missing]
+    if missing:
+        raise DataError(f"{', '.join(missing)} is not in the mirror '{folder}'")
 
 
 @app.command("download")
@@ -86,37 +85,30 @@ def download_datasets(
     from rade.data import resolve
     from rade.data.fetching import fetch
     from rade.data.files import data_root as resolve_root
-    from rade.data.files import missing_files, required_files
 
     root = resolve_root(data_root or context.obj[0])
     for entry in [resolve(name) for name in names]:
-        missing, needed = missing_files(entry.name, root), required_files(entry.name)
-        if missing:
-            fetch(entry, root)
-        told = f"{len(missing)} downloaded, {len(needed) - len(missing)} already there"
-        typer.echo(f"{entry.name}: {told if needed else 'generated, needs no file'}")
+        typer.echo(_counted(fetch(entry, root)))
 
 
-def _counted(results: list["Imported"]) -> str:
+def _counted(came: "Arrived") -> str:
     """What became of the files of one data set."""
-    paths = {state: [result.path for result in results if result.state == state] for state in ("missing", "refused")}
-    there = sum(result.state == "present" for result in results)
-    done = len(results) - there - sum(map(len, paths.values()))
-    named = (f"; {state}: {', '.join(found)}" for state, found in paths.items() if found)
-    return f"{done} imported, {there} already there" + "".join(named) if results else "generated, needs no file"
+    missing = f"; missing: {', '.join(came.missing)}" if came.missing else ""
+    counts = f"{len(came.new)} new, {len(came.present)} already there{missing}"
+    return f"{came.dataset}: {counts if came.new or came.present or missing else 'generated, needs no file'}"
 
 
 def describe(data_root: Path | None) -> list[dict[str, Any]]:
     """One record per data set: the catalogue's facts and the state of its files."""
     from rade.data.catalogue import catalogue
     from rade.data.files import data_root as resolve_root
-    from rade.data.files import missing_files, required_files
+    from rade.data.files import missing_files, raw_files
 
     root = resolve_root(data_root)
     rows = []
     for entry in catalogue().values():
         missing = missing_files(entry.name, root)
-        absent = len(missing) == len(required_files(entry.name))
+        absent = len(missing) == len(raw_files(entry.name))
         state = "embedded" if entry.embedded else "ready" if not missing else "absent" if absent else "incomplete"
         facts = {key: value for key, value in vars(entry).items() if key not in ("family", "folder", "url")}
         folder = None if entry.embedded else str(root / entry.folder)

@@ -17,28 +17,30 @@ PIECE = 1 << 20  # bytes read at a time: a 357 MB file must not sit in memory to
 
 @dataclass(frozen=True)
 class RawFile:
-    """A raw file: its place below the data folder, its checksum where one is known, and what may be in it."""
+    """A raw file: its place below the data folder, and its checksum where one is known."""
 
     path: str
     sha256: str | None  # None: no trusted copy was ever available to take it from
     bytes: int | None
-    optional: bool = False  # read by PyG's or OGB's own classes, not by our reader
-    pickled: bool = False  # holds a pickle: never without a checksum
-    repacked: bool = False  # the public download holds the same arrays in other bytes
+    repacked: bool = False  # the public download holds the same arrays in other bytes: their sizes are checked
     url: str = ""  # where the data set's does not say it
+
+    def fits(self, place: Path) -> bool:
+        """Whether there is a file, with the right content."""
+        return place.is_file() and (self.repacked or self.sha256 in (None, sha256_of(place)))
 
     def require(self, content: Path, origin: object) -> str:
         """The sha256 of a copy of this file, which must be the manifest's; ``origin`` is named if it is not."""
         found = sha256_of(content)
-        if self.sha256 not in (None, found):
-            size = content.stat().st_size
-            kind = "truncated" if self.bytes is not None and size < self.bytes else "altered"
-            raise DataError(
-                f"{self.path} in '{origin}' is {kind}: expected {self.bytes} bytes with sha256 "
-                f"{str(self.sha256)[:12]}…, got {size} bytes with {found[:12]}…; it was not used, delete it and import "
-                "or download it again"
-            )
-        return found
+        if self.repacked or self.sha256 in (None, found):
+            return found
+        size = content.stat().st_size
+        kind = "truncated" if self.bytes is not None and size < self.bytes else "altered"
+        raise DataError(
+            f"{self.path} in '{origin}' is {kind}: expected {self.bytes} bytes with sha256 "
+            f"{str(self.sha256)[:12]}…, got {size} bytes with {found[:12]}…; it was not used, delete it and import "
+            "or download it again"
+        )
 
 
 def data_root(root: str | os.PathLike[str] | None = None) -> Path:
@@ -58,14 +60,9 @@ def raw_files(name: str) -> tuple[RawFile, ...]:
     return tuple(RawFile(path, **fact) for path, fact in manifest.get(name, {}).items())
 
 
-def required_files(name: str) -> tuple[RawFile, ...]:
-    """The raw files without which the data set cannot be read."""
-    return tuple(file for file in raw_files(name) if not file.optional)
-
-
 def missing_files(name: str, root: Path) -> tuple[RawFile, ...]:
-    """The required raw files that are absent below ``root``."""
-    return tuple(file for file in required_files(name) if not (root / file.path).is_file())
+    """The raw files that are absent below ``root``."""
+    return tuple(file for file in raw_files(name) if not (root / file.path).is_file())
 
 
 @dataclass(frozen=True)
@@ -82,18 +79,18 @@ class RawFolder:
     @property
     def only(self) -> str:
         """The one file of a data set that has one."""
-        (file,) = required_files(self.entry.name)
+        (file,) = raw_files(self.entry.name)
         return file.path.removeprefix(f"{self.entry.folder}/")
 
     def has(self, path: str) -> bool:
         """Whether the data set has such a file for a reader."""
-        return any(file.path == f"{self.entry.folder}/{path}" for file in required_files(self.entry.name))
+        return any(file.path == f"{self.entry.folder}/{path}" for file in raw_files(self.entry.name))
 
     def checked(self, path: str) -> Path:
         """The place of a file that is the right one."""
         file = next(file for file in raw_files(self.entry.name) if file.path == f"{self.entry.folder}/{path}")
         place = self.root / file.path
-        self.seen[file.path] = sha256_of(place) if file.repacked else file.require(place, self.root)
+        self.seen[file.path] = file.require(place, self.root)
         return place
 
 

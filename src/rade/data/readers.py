@@ -3,7 +3,6 @@
 import gzip
 import io
 import json
-import pickle
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping
@@ -14,45 +13,31 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch_geometric.io import read_planetoid_data
 
 from rade.data.files import RawFolder
 from rade.data.tensors import Parts, Tables, choose_layout, clean_edges, edge_slices, one_graph, pointer, row_normalised
 
 CSR = ("data", "indices", "indptr")
 MASKS = ("train_masks", "val_masks", "test_masks")
-PLANETOID = ("x", "tx", "allx", "y", "ty", "ally", "graph")
-VALIDATION = 500  # the public split of Planetoid takes the 500 nodes after the labelled ones
+PLANETOID = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 PEPTIDES = ("x", "edge", "num_nodes", "num_edges", "y", "train", "val", "test")
-STRUCTURE_SEED = 0
 
 
 def read_planetoid(raw: RawFolder) -> Tables:
-    """Cora, CiteSeer and PubMed: raw features, the citation graph and the public split."""
-    prefix = f"raw/ind.{raw.entry.folder.lower()}"
-    _, tx, allx, y, ty, ally, graph = (_pickled(raw, f"{prefix}.{part}") for part in PLANETOID)
-    test = np.array(raw.checked(f"{prefix}.test.index").read_bytes().split(), dtype=np.int64)
-    # Row k of tx describes node test[k]. CiteSeer's test range has gaps: nodes without features or label, class 0.
-    count = int(test.max()) + 1
-    first, second = allx.tocoo(), tx.tocoo()
-    rows = np.concatenate([first.row, test[second.row]])
-    columns = np.concatenate([first.col, second.col])
-    x = sp.csr_matrix((np.concatenate([first.data, second.data]), (rows, columns)), shape=(count, allx.shape[1]))
-    labels = np.zeros(count, dtype=np.int64)
-    labels[: len(ally)] = ally.argmax(axis=1)
-    labels[test] = ty.argmax(axis=1)
-    source = np.repeat(np.fromiter(graph, np.int64), [len(links) for links in graph.values()])
-    target = np.concatenate([np.asarray(links, dtype=np.int64) for links in graph.values()])
-    train, val = torch.arange(len(y)), torch.arange(len(y), len(y) + VALIDATION)
-    split = (train, val, torch.from_numpy(np.sort(test)))
-    return one_graph(choose_layout(x), clean_edges(source, target, count), torch.from_numpy(labels), split)
+    """Cora, CiteSeer and PubMed as PyG reads them: raw features, the citation graph and the public split.
 
-
-def _pickled(raw: RawFolder, path: str) -> Any:
-    """The one place where a pickle is opened: its checksum matched, and the manifest has no pickle without one."""
-    content = raw.checked(path).read_bytes()
+    The only pickles that are opened, and only after their checksums matched.
+    """
+    prefix = raw.entry.folder.lower()
+    places = [raw.checked(f"raw/ind.{prefix}.{part}") for part in PLANETOID]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # these files name modules of NumPy and SciPy as they were in 2016
-        return pickle.loads(content, encoding="latin1")
+        data: Any = read_planetoid_data(str(places[0].parent), prefix)
+    x = choose_layout(sp.csr_matrix(data.x.numpy()))
+    train, val, test = (data[f"{part}_mask"].nonzero().squeeze(1) for part in ("train", "val", "test"))
+    source, target = data.edge_index.numpy()
+    return one_graph(x, clean_edges(source, target, data.y.numel()), data.y, (train, val, test))
 
 
 def read_npz(raw: RawFolder) -> Tables:
@@ -100,18 +85,10 @@ def read_flickr(raw: RawFolder) -> Tables:
     return one_graph(choose_layout(row_normalised(x)), edge_index, y, (train, val, test))
 
 
-def read_structure(raw: RawFolder) -> Tables:
-    """A real graph for measuring speed: features are standard normal and labels uniform, from a fixed seed."""
-    count, pairs = _ogb_pairs(raw)
-    generator = torch.Generator().manual_seed(STRUCTURE_SEED)
-    y = torch.randint(raw.entry.classes, (raw.entry.nodes,), generator=generator)
-    x = torch.randn(raw.entry.nodes, raw.entry.features, generator=generator)
-    return one_graph(x, clean_edges(pairs[:, 0], pairs[:, 1], count), y)
-
-
 def read_ogb_nodes(raw: RawFolder) -> Tables:
     """ogbn-arxiv: raw features, citations in both directions, the split by year."""
-    count, pairs = _ogb_pairs(raw)
+    count, links = (int(_table(raw, f"raw/num-{kind}-list.csv.gz", 1)[0, 0]) for kind in ("node", "edge"))
+    pairs = _table(raw, "raw/edge.csv.gz", 2).reshape(links, 2)
     x = _table(raw, "raw/node-feat.csv.gz", raw.entry.features, np.float32)
     y = _table(raw, "raw/node-label.csv.gz", 1)
     edge_index = clean_edges(pairs[:, 0], pairs[:, 1], count)
@@ -128,12 +105,6 @@ def read_ogb_graphs(raw: RawFolder) -> Tables:
     edge_index, edge_ptr = _union_edges(pairs, bonds, node_ptr)
     features = torch.from_numpy(x).to(torch.uint8)
     return Tables(features, edge_index, torch.from_numpy(y), node_ptr, edge_ptr, (_ogb_split(raw, "scaffold"),))
-
-
-def _ogb_pairs(raw: RawFolder) -> tuple[int, NDArray[np.int64]]:
-    """Number of nodes, and edges [E, 2], of which there are as many as stated."""
-    count, links = (int(_table(raw, f"raw/num-{kind}-list.csv.gz", 1)[0, 0]) for kind in ("node", "edge"))
-    return count, _table(raw, "raw/edge.csv.gz", 2).reshape(links, 2)
 
 
 def _ogb_split(raw: RawFolder, kind: str) -> Parts:
@@ -181,7 +152,6 @@ READERS: Mapping[str, Callable[[RawFolder], Tables]] = {
     "tu": read_tu,
     "peptides": read_peptides,
     "heterophilous": read_heterophilous,
-    "structure": read_structure,
 }
 
 
@@ -203,9 +173,6 @@ def repack_peptides(archive: zipfile.ZipFile, out: IO[bytes]) -> None:
         y=torch.cat([y.view(1, -1) for _, _, _, y in graphs]).to(torch.uint8).numpy(),
         **split,
     )
-
-
-REPACK: Mapping[str, Callable[[zipfile.ZipFile, IO[bytes]], None]] = {"peptides": repack_peptides}
 
 
 def _table(raw: RawFolder, path: str, columns: int, dtype: type = np.int64) -> NDArray[Any]:
