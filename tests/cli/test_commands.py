@@ -31,11 +31,11 @@ def test_options_reach_the_settings(rade, tmp_path):
     (tmp_path / "file.toml").write_text('backbone = "gin"\nmethod = "rade-of"\nepochs = 9\np = 0.1\n')
     options = ("--config", "file.toml", "--epochs", 2, "--hidden", 4, "--layers", 3, "--lr", 0.1, "--rho", 0.2)
     more = ("--fixed-rates", "--set", "share_view=false", "--runs", 1, "--seed", 5, "--out", "here", "--json")
-    (settings,) = json.loads(rade("train", *options, *more)[1])["settings"]
-    expected = {"backbone": "gin", "epochs": 2, "hidden": 4, "layers": 3, "lr": 0.1, "seed": 5}
+    (settings,) = json.loads(rade("train", *options, *more)[1])["settings"]  # whose method has fixed rates
+    expected = {"backbone": "gin", "method": "rade-of-fixed", "epochs": 2, "hidden": 4, "layers": 3, "lr": 0.1}
     assert settings.items() >= expected.items()
-    assert settings["options"].items() >= {"p": 0.1, "rho": 0.2, "adaptive": False, "share_view": False}.items()
-    assert json.loads((tmp_path / "here/rade-of/run-0/result.json").read_text())["seed"] == 5
+    assert settings["options"].items() >= {"p": 0.1, "rho": 0.2, "share_view": False}.items()
+    assert json.loads((tmp_path / "here/rade-of-fixed/run-0/result.json").read_text())["seed"] == 5
 
 
 def test_the_command_in_a_result_repeats_it(rade, tmp_path):

@@ -89,11 +89,11 @@ def test_a_piece_of_a_graph_is_the_largest():
 
 
 def test_a_run_is_measured_at_its_own_rates_and_kept(rade):
-    rade("train", "--dataset", "csbm", "--method", "rade-ofs", "--runs", 1, "--epochs", 2, "--hidden", 4, "--out", "r",
-         "--fixed-rates", "--p", 0.25)  # fmt: skip
-    code, out, err = rade("diagnose", "r/rade-ofs/run-0", "--out", "store")
+    rade("train", "--dataset", "csbm", "--method", "rade-ofs-fixed", "--runs", 1, "--epochs", 2, "--hidden", 4,
+         "--out", "r", "--p", 0.25)  # fmt: skip
+    code, out, err = rade("diagnose", "r/rade-ofs-fixed/run-0", "--out", "store")
     assert code == 0, err
     assert "p = 0.25" in out
-    assert "gcn, rade-ofs, 2 layers, at most 2 epochs" in out
+    assert "gcn, rade-ofs-fixed, 2 layers, at most 2 epochs" in out
     (kept,) = Path("store/studies/diagnoses").glob("csbm-*.json")
     assert json.loads(kept.read_text())["p"] == 0.25

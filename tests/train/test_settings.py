@@ -52,7 +52,7 @@ def test_the_released_protocol_is_the_default():
     assert (order.protocol, order.settings[0].dataset) == ("released", "csbm")
     assert [settings.method for settings in order.settings] == ["none", "dropout", "drop-edge", "rade-of", "rade-ofs"]
     assert resolve("flickr", "gcn", "none", layers=4).fanouts == (15, 10, 10, 10)  # the last fan-out repeats
-    assert "--set nu=0.2" in resolve("csbm", method="rade-of", rule="noise-ratio", nu=0.2).command(0, 1)
+    assert "--set nu=0.2" in resolve("csbm", method="rade-of-noise", nu=0.2).command(0, 1)
 
 
 def test_an_option_reaches_the_methods_that_have_it():
@@ -63,10 +63,9 @@ def test_an_option_reaches_the_methods_that_have_it():
 
 
 def test_assignments_have_the_kind_of_their_value():
-    assert parse_assignment("adaptive=False") == {"adaptive": False}
+    assert parse_assignment("share_view=False") == {"share_view": False}
     assert parse_assignment("rate-lr=0.01") == {"rate_lr": 0.01}
-    order = make_order({"method": "rade-of,", "inference": "ensemble", **parse_assignment("views=3")})
-    assert type(order.settings[0].options["views"]) is int
+    assert type(make_order({"method": "none,", **parse_assignment("layers=3")}).settings[0].layers) is int
 
 
 OWN = """

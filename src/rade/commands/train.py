@@ -111,7 +111,7 @@ def train(
     for text in set_ or []:
         asked |= parse_assignment(text)
     asked |= {name: context.params[name] for name in _SETTINGS if context.params[name] not in (None, ())}
-    asked |= {"adaptive": False} if fixed_rates else {}
+    asked |= {"fixed_rates": True} if fixed_rates else {}
     existing = "resume" if resume else "overwrite" if overwrite else "refuse"
     _execute(asked, noise, data_root, out, existing, checkpoint_every, json)
 

@@ -61,6 +61,11 @@ class Method(ABC):
         """The settings and their present values."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
+    @property
+    def named(self) -> dict[str, Any]:
+        """What the names of runs say of it: its settings, and what else decides their numbers."""
+        return self.options
+
     def configured(self, options: Mapping[str, Any]) -> Method:
         """The same method with other settings."""
         return replace(self, **options)

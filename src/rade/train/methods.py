@@ -8,37 +8,46 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib import import_module
 from typing import Any, get_args
 
 from torch import nn
 
-from rade import (
-    RADE,
-    Constant,
-    Correction,
-    Denoised,
-    Expected,
-    GradNorm,
-    Inference,
-    Rates,
-    Readout,
-    Rule,
-    Variant,
-    Views,
-)
+from rade import RADE, Constant, Correction, Denoised, GradNorm, NoiseRatio, Rates, Readout, Rule, Variant, Views
 from rade.distribution import NO_NOISE, variant_of
 from rade.errors import SettingsError, choose, unknown
 from rade.train.backbones import Backbone
 from rade.train.baselines import DropEdge, DropMessage, DropNode, Dropout, Plain, VirtualNode
 from rade.train.learner import Cadence, Context, Method
-from rade.train.options import FLAT, KINDS, fields_of, flat, from_flat
 
-# What the task decides, and what means nothing where the rates are constant.
-OF_THE_TASK = ("task", "pool", "head")
-OF_ADAPTATION = ("data_gradient", "pooling_rule", "adapt_every")
+# What a configuration file or a command line can say: flat name → (argument of `RADE`, field of its value)
+FLAT: dict[str, tuple[str, str]] = {
+    "p": ("rule", "p"),
+    "rho": ("rule", "rho"),
+    "penalty": ("rule", "penalty"),
+    "rate_lr": ("rule", "lr"),
+    "max_p": ("rule", "max_p"),
+    "nu": ("rule", "nu"),
+    "horizon": ("rule", "horizon"),
+    "tied": ("rule", "tied"),
+    "data_gradient": ("rule", "data_gradient"),
+    "moments": ("correction", "moments"),
+    "max_correction": ("correction", "cap"),
+    "share_view": ("views", "shared"),
+    "sampling": ("views", "sampling"),
+    "pooling_rule": ("readout", "pooling_rule"),
+    "noise_p": ("noise", "p"),
+    "noise_q": ("noise", "q"),
+}
+OF_ADAPTATION = ("data_gradient", "pooling_rule", "adapt_every")  # mean nothing where the rates are constant
+# Which rule it is, as the names of stored runs say it.
+RULES: dict[type[Rule], dict[str, Any]] = {
+    GradNorm: {"adaptive": True, "rule": "grad-norm"},
+    Constant: {"adaptive": False, "rule": "constant"},
+    NoiseRatio: {"rule": "noise-ratio"},
+}
 TRUSTED_BY = ("", "features")
 
 
@@ -46,7 +55,7 @@ TRUSTED_BY = ("", "features")
 class RandomAddDrop(Method):
     """Random Add-Drop Edge: the values of `rade.RADE`, and after which steps the rates adapt.
 
-    Its settings have the flat names of `rade.train.options`; those that the chosen values lack are not offered.
+    Its settings have flat names; those that the chosen values lack are not offered.
     """
 
     variant: Variant | str = Variant.OF
@@ -54,7 +63,6 @@ class RandomAddDrop(Method):
     views: Views = Views()  # noqa: RUF009
     correction: Correction = Correction()  # noqa: RUF009
     readout: Readout = Readout()  # noqa: RUF009
-    inference: Inference = Expected()  # noqa: RUF009
     noise: Rates | Denoised = NO_NOISE  # of the data's own graph
     noise_trust: str = ""  # the similarity by which its edges are trusted; empty: all alike
     adapt_every: Cadence = "batch"
@@ -67,16 +75,30 @@ class RandomAddDrop(Method):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The flat settings and their present values."""
-        own = {"variant": variant_of(self.variant).value, "adapt_every": self.adapt_every}
-        found = {**own, "noise_trust": self.noise_trust, **flat(vars(self))}
-        hidden = OF_THE_TASK if self.rule.adapts else OF_THE_TASK + OF_ADAPTATION
-        return {name: value for name, value in found.items() if name not in hidden}
+        """The flat settings and their present values.
+
+        >>> RandomAddDrop(rule=Constant(p=0.2, rho=0.1)).options["rho"], "penalty" in RandomAddDrop().options
+        (0.1, True)
+        """
+        values = vars(self)
+        found = {"adapt_every": self.adapt_every, "noise_trust": self.noise_trust}
+        for name, (argument, field) in FLAT.items():
+            if field in {one.name for one in fields(values[argument])}:
+                found[name] = getattr(values[argument], field)
+        return {name: value for name, value in found.items() if self.rule.adapts or name not in OF_ADAPTATION}
+
+    @property
+    def named(self) -> dict[str, Any]:
+        return {"variant": variant_of(self.variant).value, **RULES.get(type(self.rule), {}), **self.options}
 
     def configured(self, options: Mapping[str, Any]) -> RandomAddDrop:
         """The same method with other flat settings."""
-        own = {name: value for name, value in options.items() if name not in FLAT and name not in KINDS}
-        return RandomAddDrop(**from_flat(vars(self), options) | own)
+        changed = {name: value for name, value in options.items() if name not in FLAT}
+        parts: dict[str, dict[str, Any]] = {}
+        for name in FLAT.keys() & options.keys():
+            argument, field = FLAT[name]
+            parts.setdefault(argument, {})[field] = options[name]
+        return replace(self, **changed, **{name: replace(vars(self)[name], **mine) for name, mine in parts.items()})
 
     @property
     def cadence(self) -> Cadence:
@@ -97,7 +119,6 @@ class RandomAddDrop(Method):
             views=self.views,
             correction=self.correction,
             readout=replace(self.readout, task=task, pool=pool, head=head),
-            inference=self.inference,
             noise=noise,
             density=context.density,
             generator=context.generator,
@@ -114,21 +135,14 @@ class NamedMethod:
     @property
     def options(self) -> frozenset[str]:
         """The settings that a user may give."""
-        return self.offered({})
-
-    def offered(self, asked: Mapping[str, Any]) -> frozenset[str]:
-        """The settings that a user may give beside those asked for: the kind of rule decides which others there are."""
-        choices = self.value.options.keys() & KINDS.keys() - set(self.fixed)
-        chosen = self.value.configured({name: asked[name] for name in KINDS if name in choices and name in asked})
-        return frozenset(chosen.options) - set(self.fixed)
+        return frozenset(self.value.options) - set(self.fixed)
 
 
-def _rade(**fixed: Any) -> NamedMethod:
-    names = {"adaptive", "rule"} if {"adaptive", "rule"} & set(fixed) else set()  # two words for the kind of rule
-    return NamedMethod(RandomAddDrop().configured(fixed), (*fixed, *sorted(names - set(fixed))))
+def _rade(variant: str, rule: Rule = GradNorm(), **fixed: Any) -> NamedMethod:  # noqa: B008 - a frozen value
+    return NamedMethod(RandomAddDrop(variant, rule).configured(fixed), tuple(fixed))
 
 
-_DEFAULT = {"variant": "of", "adaptive": False, "p": Constant().p, "rho": Constant().rho, "share_view": Views().shared}
+FIXED = Constant(GradNorm().p, GradNorm().rho)  # where adaptation starts
 METHODS: dict[str, NamedMethod] = {
     "none": NamedMethod(Plain()),
     "dropout": NamedMethod(Dropout()),
@@ -136,47 +150,46 @@ METHODS: dict[str, NamedMethod] = {
     "drop-node": NamedMethod(DropNode()),
     "drop-message": NamedMethod(DropMessage()),
     "virtual-node": NamedMethod(VirtualNode()),
-    "rade": _rade(**_DEFAULT),
-    "rade-of": _rade(variant="of"),
-    "rade-ofs": _rade(variant="ofs"),
-    "rade-of-fixed": _rade(variant="of", adaptive=False),
-    "rade-ofs-fixed": _rade(variant="ofs", adaptive=False),
-    "rade-ofs-expected": _rade(variant="ofs", adaptive=False, sampling="expected"),
-    "rade-of-noise": _rade(variant="of", rule="noise-ratio"),
-    "rade-ofs-noise": _rade(variant="ofs", rule="noise-ratio"),
-    "rade-of-uncorrected": _rade(variant="none", adaptive=False),
-    "rade-of-drop": _rade(variant="of", rho=0.0),
-    "rade-of-add": _rade(variant="of", p=0.0),
-    "rade-of-delta": _rade(variant="of", moments="delta"),
-    "rade-ofs-delta": _rade(variant="ofs", moments="delta"),
-    "rade-of-layered": _rade(variant="of", share_view=False),
-    "rade-ofs-layered": _rade(variant="ofs", share_view=False),
+    "rade": NamedMethod(RandomAddDrop("of", Constant()), ("p", "rho", "share_view")),
+    "rade-of": _rade("of"),
+    "rade-ofs": _rade("ofs"),
+    "rade-of-fixed": _rade("of", FIXED),
+    "rade-ofs-fixed": _rade("ofs", FIXED),
+    "rade-ofs-expected": _rade("ofs", FIXED, sampling="expected"),
+    "rade-of-noise": _rade("of", NoiseRatio()),
+    "rade-ofs-noise": _rade("ofs", NoiseRatio()),
+    "rade-of-uncorrected": _rade("none", FIXED),
+    "rade-of-drop": _rade("of", rho=0.0),
+    "rade-of-add": _rade("of", p=0.0),
+    "rade-of-delta": _rade("of", moments="delta"),
+    "rade-ofs-delta": _rade("ofs", moments="delta"),
+    "rade-of-layered": _rade("of", share_view=False),
+    "rade-ofs-layered": _rade("ofs", share_view=False),
 }
 
 
 @cache
 def known_options() -> frozenset[str]:
-    """The settings of all named methods, whatever their kinds."""
-    choices = [{}, *({name: word} for name, (_, words) in KINDS.items() for word in words)]
-    return frozenset(name for entry in METHODS.values() for choice in choices for name in entry.offered(choice))
+    """The settings of all named methods."""
+    return frozenset().union(*(entry.options for entry in METHODS.values()))
 
 
-def no_such_option(name: str, methods: Sequence[str], asked: Mapping[str, Any]) -> SettingsError:
-    """The error for an option that none of the methods has beside what was asked, and where it would mean something."""
-    what = "fixed_rates" if name == "adaptive" else name
-    if any(name in find_method(method).options for method in methods):
-        kinds = [f"{kind} = {asked[kind]!r}" for kind in KINDS if kind in asked]
-        words = " and ".join(kinds).replace("adaptive = False", "fixed rates")
-        return SettingsError(f"{words} and {what} contradict each other; leave one of them out")
+def no_such_option(name: str, methods: Sequence[str]) -> SettingsError:
+    """The error for an option that none of the methods has, and where it would mean something."""
     owners = [method for method, entry in METHODS.items() if name in entry.options]
-    if name in FLAT and not owners:
-        argument, field = FLAT[name]
-        for kind, (at, values) in KINDS.items():
-            having = [word for word, value in values.items() if at == argument and field in fields_of(value)]
-            owners += [f"RADE with {kind} = {word!r}" for word in having]
-    if not owners:
-        return SettingsError(f"{', '.join(methods)} has no option {name}")
-    return SettingsError(f"{what} is no option of {', '.join(methods)}; it belongs to {', '.join(owners)}")
+    belongs = f"; it belongs to {', '.join(owners)}" if owners else ""
+    return SettingsError(f"{name} is no option of {', '.join(methods)}{belongs}")
+
+
+def with_fixed_rates(methods: Sequence[str]) -> list[str]:
+    """The methods whose rates adapt in their form with constant rates, `rade-of-fixed` for `rade-of`."""
+    adapting = [name for name in methods if "adapt_every" in find_method(name).options]
+    if not adapting:
+        raise SettingsError(f"the rates of {', '.join(methods)} are fixed already, or there are none")
+    for name in adapting:
+        if f"{name}-fixed" not in METHODS:
+            raise SettingsError(f"{name} has no form with fixed rates, which rade-of and rade-ofs have")
+    return [f"{name}-fixed" if name in adapting else name for name in methods]
 
 
 def find_method(name: str) -> NamedMethod:
@@ -205,10 +218,9 @@ def find_method(name: str) -> NamedMethod:
 def make(name: str, **options: Any) -> Method:
     """The method called `name` with the given settings; a setting that the name fixes or lacks is an error."""
     entry = find_method(name)
-    offered = entry.offered(options)
     for option, value in options.items():
-        if option not in offered:
-            raise no_such_option(option, [name], options)
+        if option not in entry.options:
+            raise no_such_option(option, [name])
         _check_kind(option, value, entry.value.options.get(option))
     return entry.value.configured(options)
 

@@ -34,7 +34,8 @@ NEUTRAL = frozenset({"seed", "threads", "device"})  # no other experiment: which
 # Settings that came after the first runs were stored: at these values they decide nothing and leave keys as they were.
 LATER = {"test_corrupt": "", "labels_per_class": 0, "train_items": 0, "train_share": 0.0}
 LATER_OPTIONS = {"noise_trust": ""}  # the same for options of methods
-GONE_OPTIONS = {"complement": "exact", "samples": 256}  # of RADE when the first runs were stored: keys still have them
+# Options of RADE when the first runs were stored: keys still have them.
+GONE_OPTIONS = {"complement": "exact", "samples": 256, "inference": "expected"}
 Curves = dict[str, list[FiniteFloat]]
 
 

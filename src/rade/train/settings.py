@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from rade.data import resolve as resolve_dataset
 from rade.errors import SettingsError, unknown
 from rade.train.backbones import BACKBONES
-from rade.train.methods import METHODS, find_method, known_options, make, no_such_option
+from rade.train.methods import METHODS, find_method, known_options, make, no_such_option, with_fixed_rates
 from rade.train.protocol import PROTOCOLS, defaults, toml
 from rade.train.stages import Corruption
 
@@ -120,7 +120,7 @@ class Settings(Plan):
         """
         default = find_method(self.method).value.options
         floats = {name for name, value in default.items() if type(value) is float}
-        chosen = make(self.method, **self.options).options
+        chosen = make(self.method, **self.options).named
         return {name: float(value) if name in floats else value for name, value in chosen.items()}
 
     def command(self, run: int, threads: int) -> str:
@@ -161,7 +161,7 @@ def resolve(
     if backbone not in BACKBONES:
         raise unknown("backbone", backbone, BACKBONES)
     check_options(overrides, [method])
-    values, offered = defaults(dataset, backbone, method, protocol) | overrides, offered_by(method, overrides)
+    values, offered = defaults(dataset, backbone, method, protocol) | overrides, find_method(method).options
     if "fanouts" not in overrides and isinstance(values["layers"], int) and 1 <= values["layers"] <= LAYERS:
         fanouts = values["fanouts"]  # for any depth: the last one repeats
         values["fanouts"] = (fanouts + fanouts[-1:] * values["layers"])[: values["layers"]]
@@ -169,14 +169,6 @@ def resolve(
     options = {name: value for name, value in values.items() if name in offered}
     names = {"dataset": dataset, "backbone": backbone, "method": method, "protocol": protocol}
     return _validated({**fields, **names, "options": options})
-
-
-def offered_by(method: str, asked: Mapping[str, Any]) -> frozenset[str]:
-    """The options of a method beside what was asked for."""
-    try:
-        return find_method(method).offered(asked)
-    except ValueError as error:
-        raise SettingsError(str(error)) from None
 
 
 def _validated(values: dict[str, Any]) -> Settings:
@@ -226,6 +218,7 @@ def make_order(asked: Mapping[str, Any]) -> Order:
     dataset = resolve_dataset(asked.pop("dataset", "csbm")).name
     backbone = asked.pop("backbone", "gcn")
     methods = _names(asked.pop("method", COMPARED))
+    methods = with_fixed_rates(methods) if asked.pop("fixed_rates", False) else methods
     source = asked.pop("protocol", PROTOCOLS[0])
     first, runs = _which_runs(asked, defaults(dataset, backbone, methods[0], source)["runs"])
     check_options(asked, methods)
@@ -290,17 +283,17 @@ def _names(methods: Any) -> list[str]:
 
 def meant_for(method: str, asked: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that every run has, and those of this method."""
-    allowed = set(Settings.model_fields) | offered_by(method, asked)
+    allowed = set(Settings.model_fields) | find_method(method).options
     return {name: value for name, value in asked.items() if name in allowed}
 
 
 def check_options(asked: Mapping[str, Any], methods: Sequence[str]) -> None:
     """Refuse options that no chosen method has, that do not exist, or that contradict each other."""
     fields = set(Settings.model_fields) - {"options", "protocol"}
-    offered = fields.union(*(offered_by(method, asked) for method in methods))
+    offered = fields.union(*(find_method(method).options for method in methods))
     for name in asked:
         if name in known_options() - offered:
-            raise no_such_option(name, methods, asked)
+            raise no_such_option(name, methods)
         if name not in offered:
             raise unknown("setting", name, sorted(offered | known_options() | {"run", "runs", "protocol"}))
     if "fanouts" in asked and asked.get("batch_size") == 0:
