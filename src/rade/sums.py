@@ -275,12 +275,3 @@ def over_nonedges(graph: Graph, left: Tensor, right: Tensor) -> Sums:
     pattern = graph.pattern
     edges = (left.index_select(0, pattern.target) * right.index_select(0, pattern.source)).sum(-1)
     return Sums(graph, -edges, -(left * right).sum(-1), everyone=(LowRank(graph, left, right),))
-
-
-def over_nonedges_by_degree(graph: Graph, left: Tensor, right: Tensor) -> Sums:
-    """The same with factors of degree classes, [U] or [U, R]: those of pairs of classes are found once and gathered."""
-    of_node, edges = graph.degree_classes[2], graph.at_edges(left, right)
-    left, right = left.view(len(left), -1).index_select(0, of_node), right.view(len(right), -1).index_select(0, of_node)
-    own = left * right
-    loop = own.squeeze(1) if own.shape[1] == 1 else own.sum(-1)
-    return Sums(graph, -edges, -loop, everyone=(LowRank(graph, left, right),))

@@ -8,18 +8,10 @@ import torch
 from scipy.stats import binom
 from torch import Tensor
 
-from rade import Rates
-from rade.distribution import Distribution
 from rade.moments.degrees import RandomDegree
-from rade.testing import GRAPHS
 
 POWERS = (0.5, 1.0, 2.0)
 DEGREES = (1, 2, 3, 10, 100, 1_000, 10_000)
-BATCH = GRAPHS["batch"]
-
-
-def at(p: float | Tensor, q: float | Tensor) -> Distribution:
-    return Distribution(BATCH, Rates(p, q))
 
 
 def random_degree(c: float, a: Tensor, b: Tensor) -> RandomDegree:
@@ -55,7 +47,7 @@ def test_exact_moments_are_the_exact_sum(n, p, rho):
         q = rho * mean_degree / (n - 1)
         for c in (1.0, 2.0):
             a = torch.tensor(DEGREES)
-            found = random_degree(c, a, n - 1 - a).exact(at(p, q), POWERS)
+            found = random_degree(c, a, n - 1 - a).moments("exact", p, q, POWERS)
             for k, degree in enumerate(DEGREES):
                 for value, expected in zip(found, summed(c, degree, n - 1 - degree, p, q)):
                     worst = max(worst, abs(float(value[0, k]) / expected - 1))
@@ -68,6 +60,6 @@ def test_delta_moments_err_as_stated():
     degree = random_degree(2.0, a, 2707 - 1 - a)
     off = [
         float((other / one - 1).abs().max())
-        for one, other in zip(degree.exact(at(0.5, q), POWERS), degree.delta(at(0.5, q), POWERS))
+        for one, other in zip(*(degree.moments(how, 0.5, q, POWERS) for how in ("exact", "delta")))
     ]
     assert off == pytest.approx([0.003, 0.013, 0.07], rel=0.3)

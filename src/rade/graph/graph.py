@@ -14,7 +14,6 @@ from rade.graph.pairs import pattern_of_pairs
 from rade.graph.sparse import Pattern, entries_of_rows, paired, places, row_pointer, stable_order
 from rade.runtime import by_fields
 
-SMALL = 2**14  # entries
 HALF = 31  # bits of a graph's size, beside those of a degree
 
 
@@ -195,29 +194,6 @@ class Graph:
         """Distinct (degree, graph size) pairs and the class of each node: degrees [U], sizes [U], class [n]."""
         key, index = torch.unique((self.degree << HALF) + self.size, return_inverse=True)
         return key >> HALF, key & (2**HALF - 1), index
-
-    @cached_property
-    def edge_classes(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Pairs of degree classes joined by edges: class of target [K], of source [K], pair of each edge [E].
-
-        What depends on the two degrees alone is computed for these pairs and gathered once. In a small graph each edge
-        is a pair of its own (None): to find equal ones would take longer.
-        """
-        degrees, _, index = self.degree_classes
-        target, source = index.index_select(0, self.pattern.target), index.index_select(0, self.pattern.source)
-        if self.pattern.size < SMALL:
-            return target, source, None
-        count = degrees.numel()
-        pairs, pair_of_edge = torch.unique(target * count + source, return_inverse=True)
-        return pairs // count, pairs % count, pair_of_edge
-
-    def at_edges(self, left: Tensor, right: Tensor) -> Tensor:
-        """left_i right_j on every edge, [E], by factors of degree classes, [U]; or their sum over r, [U, R]."""
-        target, source, pair = self.edge_classes
-        # index_select, whose derivative is three times as fast as that of [ ]
-        found = left.index_select(0, target) * right.index_select(0, source)
-        found = found if left.dim() == 1 else found.sum(-1)
-        return found if pair is None else found.index_select(0, pair)
 
     @cached_property
     def entry_ptr(self) -> Tensor:

@@ -14,10 +14,10 @@ from rade.graph.graph import Graph
 from rade.moments.base import Coefficients, Moments, RateFactors, Slopes, Weights
 from rade.moments.degrees import EDGE, LOOP, NONEDGE, degree_moments, degree_tables, one_more
 from rade.moments.denoise import Observed, signed_pairs
-from rade.sums import LowRank, Sums, over_nonedges_by_degree
+from rade.sums import LowRank, Sums, over_nonedges
 from rade.views import View
 
-Powers = tuple[Tensor, Tensor]  # f = E[d'^−a] and u = E[d'^−2a], [U] each
+Powers = tuple[Tensor, Tensor]  # f = E[d'^−a] and u = E[d'^−2a], [n] each
 
 
 class Given(NamedTuple):
@@ -97,9 +97,9 @@ class Normalised(Coefficients):
             return self._alike(1.0 - p, q)
         given = self.once(distribution, "degrees", partial(self._given, distribution))
         (target, _), (source, _) = given.edge
-        edges = self.graph.at_edges((1.0 - p) * target, source)
+        edges = self._ends((1.0 - p) * target, source)
         (target, _), (source, _) = given.nonedge
-        return Moments(edges, given.loop, over_nonedges_by_degree(self.graph, q * target, source))
+        return Moments(edges, given.loop, over_nonedges(self.graph, (q * target)[:, None], source[:, None]))
 
     def variance(self, distribution: Distribution) -> Moments:
         """π [v_i u_j + f_i² (v_j + (1−π) f_j²)] with v = u − f²: no difference of nearly equal numbers."""
@@ -108,19 +108,18 @@ class Normalised(Coefficients):
             return self._alike(p * (1.0 - p), q * (1.0 - q))
         given = self.once(distribution, "degrees", partial(self._given, distribution))
         left, right = second_moment(*given.edge, p)
-        edges = self.graph.at_edges((1.0 - p) * left, right)
+        edges = self._ends((1.0 - p) * left, right).sum(-1)
         left, right = second_moment(*given.nonedge, 1.0 - q)
-        return Moments(edges, self.no_loop(), over_nonedges_by_degree(self.graph, q * left, right))
+        return Moments(edges, self.no_loop(), over_nonedges(self.graph, q * left, right))
 
     def ratio(self, distribution: Distribution) -> tuple[Tensor, Tensor]:
-        """c_i c_j / (1−p) with c = d^−a/f, per pair of degrees."""
+        """c_i c_j / (1−p) with c = d^−a/f."""
         if self.a == self.b == 0.0:
             return self.everywhere(1.0 / (1.0 - distribution.rates.p), self.graph.pattern.size), self.no_loop()
         given = self.once(distribution, "degrees", partial(self._given, distribution))
-        (target, source, _), ((f, _), (fs, _)) = self._of_classes, given.edge
-        left = target / (f * (1.0 - distribution.rates.p))
-        loop = self._at_nodes[2] / torch.where(given.loop != 0, given.loop, 1.0)
-        return self.graph.at_edges(left, source / torch.where(fs > 0, fs, 1.0)), loop
+        (target, source, loop), ((f, _), (fs, _)) = self._at_nodes, given.edge
+        edges = self._ends(target / (f * (1.0 - distribution.rates.p)), source / torch.where(fs > 0, fs, 1.0))
+        return edges, loop / torch.where(given.loop != 0, given.loop, 1.0)
 
     def denoised(self, observed: Observed) -> Sums:
         """Signed pairs, normalised by estimated clean degrees; a plain sum needs none and is unbiased."""
@@ -135,7 +134,7 @@ class Normalised(Coefficients):
             return self.varying(distribution)
         given = self.once(distribution, "degrees", partial(self._given, distribution))
         q, (f, _) = distribution.rates.q, given.nonedge[0]
-        nonedges = over_nonedges_by_degree(self.graph, q * (1.0 - q) * f, f)
+        nonedges = over_nonedges(self.graph, (q * (1.0 - q) * f)[:, None], f[:, None])
         return Moments(super().covariance(distribution).edges, self.no_loop(), nonedges)
 
     def response(self, view: View, slopes: Slopes) -> tuple[Tensor, Tensor]:
@@ -174,8 +173,8 @@ class Normalised(Coefficients):
         return Moments(self.everywhere(edges, graph.pattern.size), self.no_loop(), sums)
 
     def _given(self, distribution: Distribution) -> Given:
-        """E[d'^−s] of every degree class for all powers s: given an edge, a non-edge, or the loop alone."""
-        ones = torch.ones_like(self.graph.degree_classes[0], dtype=self.dtype)
+        """E[d'^−s] of every node for all powers s: given an edge, a non-edge, or the loop alone."""
+        ones = self.everywhere(1.0, self.graph.num_nodes)
         powers = tuple(sorted({self.a, 2 * self.a, self.b, 2 * self.b, self.a + self.b} - {0.0}))
         counted = [(self.loop + 1.0, EDGE), (self.loop + 1.0, NONEDGE)]
         if self.loop > 0.0:
@@ -185,8 +184,7 @@ class Normalised(Coefficients):
             alone = [tuple(degree_moments(distribution, 0.0, LOOP, powers, self.dtype))]
         loop = self.no_loop()
         if self.loop > 0.0:
-            mean = alone[0][powers.index(self.a + self.b)]
-            loop = self.gain * self.loop * mean.index_select(0, self.graph.degree_classes[2])
+            loop = self.gain * self.loop * alone[0][powers.index(self.a + self.b)]
 
         def ends(found: Sequence[Tensor]) -> tuple[Powers, Powers]:
             target = {0.0: ones, **dict(zip(powers, found))}
@@ -203,29 +201,23 @@ class Normalised(Coefficients):
         First of a message that is received, whose own pair is present and counted; then of one that is sent, whose
         pair counts here only if both directions are one.
         """
-        of_node = self.graph.degree_classes[2]
 
         def change(counted: int, power: float) -> Tensor:
             if power == 0.0:
                 return self.no_loop()
             given = (spent[0] + counted, spent[1])
-            found = one_more(distribution, self.loop + counted, given, power, present)
-            return found.to(self.dtype).index_select(0, of_node)
+            return one_more(distribution, self.loop + counted, given, power, present).to(self.dtype)
 
         to, by = change(1, self.a), change(self.graph.ends - 1, self.b)
         if self.loop == 0.0:
             return to, by, self.no_loop()
         power = (self.a + self.b,)
         without, including = (degree_moments(distribution, self.loop + k, spent, power, self.dtype)[0] for k in (0, 1))
-        return to, by, self.gain * self.loop * (including - without).index_select(0, of_node)
+        return to, by, self.gain * self.loop * (including - without)
 
     @cached_property
     def _at_nodes(self) -> tuple[Tensor, Tensor, Tensor]:
         return self._of_degrees(self.graph.degree)
-
-    @cached_property
-    def _of_classes(self) -> tuple[Tensor, Tensor, Tensor]:
-        return self._of_degrees(self.graph.degree_classes[0])
 
     def _of_degrees(self, degree: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """d^−a, d^−b and the loop's coefficient; 0 for a node without edges and loop."""
@@ -248,7 +240,7 @@ def _inverse(degree: Tensor, power: float) -> Tensor:
 
 
 def second_moment(target: Sequence[Tensor], source: Sequence[Tensor], absent: float | Tensor) -> tuple[Tensor, Tensor]:
-    """Factors [U, 2] of v_i u_j + f_i² (v_j + (1−π) f_j²), the variance given a chance π = 1 − ``absent``, over π."""
+    """Factors [n, 2] of v_i u_j + f_i² (v_j + (1−π) f_j²), the variance given a chance π = 1 − ``absent``, over π."""
     (f, u), (fs, us) = target, source
     square, at_source = f.square(), fs.square()
     return torch.stack([u - square, square], 1), torch.stack([us, us - at_source + absent * at_source], 1)

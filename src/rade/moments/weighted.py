@@ -14,7 +14,7 @@ from rade.moments.base import Coefficients, Moments, RateFactors, Slopes, Weight
 from rade.moments.degrees import relative_change
 from rade.moments.denoise import Observed
 from rade.moments.normalised import second_moment
-from rade.moments.weighted_degrees import Condition, DegreeMoments, WeightedDegrees
+from rade.moments.weighted_degrees import Condition, Found, WeightedDegrees, inverse_moments
 from rade.sums import Sums, over_nonedges
 from rade.views import View
 
@@ -147,42 +147,31 @@ class WeightedSymmetric(Coefficients):
         left = (q * self.added.square())[:, None] * left
         return Moments(each, self.no_loop(), over_nonedges(self.graph, left, right))
 
-    def _at_target(self, distribution: Distribution) -> list[list[Tensor]]:
+    def _at_target(self, distribution: Distribution) -> Found:
         """E[d'^−½], E[d'^−1] of targets given each edge, [E], of nodes given an addition; E[d'^−1] given nothing."""
-        return self.once(distribution, "targets", lambda: self._cast(self._given_pair.under(distribution)))
+        degrees, powers = self._degrees, (0.5, 1.0)
+        by_edge = Condition(self.loop + degrees.weight, powers, by_entry=True)
+        by_addition = Condition(self.loop + degrees.added, powers, joined=1.0)
+        alone = Condition(self._own_loop + 0.0 * degrees.added, (1.0,))
+        return self.once(distribution, "targets", lambda: self._found(distribution, [by_edge, by_addition, alone]))
 
-    def _at_source(self, distribution: Distribution) -> list[list[Tensor]]:
+    def _at_source(self, distribution: Distribution) -> Found:
         """E[d'^−½], E[d'^−1] of sources given each edge, [E], and of nodes that send along an addition, [n]."""
         if not self.graph.directed:
             edges, nonedges, _ = self._at_target(distribution)
             return [[self._back(moment) for moment in edges], nonedges]
-        alone = self.once(distribution, "sources", lambda: self._cast([self._alone(distribution)])[0])
+        alone = self.once(distribution, "sources", lambda: self._alone(distribution))
         return [[moment.index_select(0, self.graph.pattern.source) for moment in alone], alone]
-
-    @cached_property
-    def _given_pair(self) -> DegreeMoments:
-        degrees, powers = self._degrees, (0.5, 1.0)
-        by_edge = Condition(self.loop + degrees.weight, powers, by_entry=True)
-        by_addition = Condition(self.loop + degrees.added, powers, joined=1.0)
-        return DegreeMoments(degrees, [by_edge, by_addition, Condition(self._own_loop + 0.0 * degrees.added, (1.0,))])
-
-    @cached_property
-    def _given_nothing(self) -> DegreeMoments:
-        """Of nodes, with a loop; without one of X beside an edge and beside an addition, one power higher."""
-        degrees, higher = self._degrees, (1.5, 2.0)
-        if self.loop > 0.0:
-            return DegreeMoments(degrees, [Condition(self.loop + 0.0 * degrees.added, (0.5, 1.0))])
-        by_edge = Condition(degrees.weight, higher, by_entry=True)
-        return DegreeMoments(degrees, [by_edge, Condition(degrees.added, higher, joined=1.0)])
 
     def _alone(self, distribution: Distribution) -> list[Tensor]:
         """E[d'^−½; d' > 0], E[d'^−1; d' > 0] given nothing, [n]; without loop as `degree_moments` has them."""
-        found, (p, q) = self._given_nothing.under(distribution), (distribution.rates.p, distribution.rates.q)
+        degrees, rates, higher = self._degrees, distribution.rates, (1.5, 2.0)
         if self.loop > 0.0:
-            return found[0]
-        degrees = self._degrees
-        others = q * degrees.nonneighbors * degrees.added
-        return [degrees.row_sum((1.0 - p) * degrees.weight * edge) + others * other for edge, other in zip(*found)]
+            return self._found(distribution, [Condition(self.loop + 0.0 * degrees.added, (0.5, 1.0))])[0]
+        by_edge = Condition(degrees.weight, higher, by_entry=True)
+        found = inverse_moments(degrees, distribution, [by_edge, Condition(degrees.added, higher, joined=1.0)])
+        edges, others = (1.0 - rates.p) * degrees.weight, rates.q * degrees.nonneighbors * degrees.added
+        return [(degrees.row_sum(edges * edge) + others * other).to(self.dtype) for edge, other in zip(*found)]
 
     def _one_more(self, distribution: Distribution) -> list[tuple[Tensor, Tensor, Tensor]]:
         """Relative changes of d'^−½ by a pair, and change of loop/d'; by edges [E], additions [n].
@@ -190,30 +179,26 @@ class WeightedSymmetric(Coefficients):
         First of a message that is received, whose own pair is counted beside; then of one that is sent, whose pair
         counts only if both directions are one. Without loops it is counted, too: next to nothing, all is change.
         """
-        changes = []
-        for moments, present in zip(self._given_one_more, (1.0 - distribution.rates.p, distribution.rates.q)):
-            found = self._cast(moments.under(distribution))
-            to = relative_change(found[0][0], found[1][0], present)
-            by = relative_change(found[2][1], found[3][1], present) if len(found[2]) > 1 else to
-            changes.append((to, by, self.loop * (found[3][0] - found[2][0])))
-        return changes
-
-    @cached_property
-    def _given_one_more(self) -> list[DegreeMoments]:
-        """Of roots without and with the pair, of loops the same; for edges and for additions."""
         degrees, degree = self._degrees, self.graph.degree.double()
-        e, w = degrees.weight, degrees.added
+        e, w, p, q = degrees.weight, degrees.added, distribution.rates.p, distribution.rates.q
         typical = torch.where(degree > 0, degrees.row_sum(e) / degree.clamp(min=1), w)
         # The one beside is one of the others: of a−1 at an edge, of a at an addition.
         at_edge, at_addition = (((a - 1.0) / a.clamp(min=1)).clamp(min=0) for a in (degree - 1.0, degree))
-        powers, found = (1.0, 0.5) if self.loop > 0.0 and self.graph.directed else (1.0,), []
-        beside_edge = typical[self.graph.pattern.target]
-        for own, beside, by_entry, share in ((e, beside_edge, True, at_edge), (w, typical, False, at_addition)):
+        powers, changes = (1.0, 0.5) if self.loop > 0.0 and self.graph.directed else (1.0,), []
+        edge, addition = (e, typical[self.graph.pattern.target], at_edge), (w, typical, at_addition)
+        for (own, beside, share), by_entry, present in ((edge, True, 1.0 - p), (addition, False, q)):
             joined = 0.0 if by_entry else 1.0
             roots = [Condition(self.loop + beside + k * own, (0.5,), by_entry, joined, share) for k in (0, 1)]
             loops = [Condition(self._own_loop + k * own, powers, by_entry, joined) for k in (0, 1)]
-            found.append(DegreeMoments(degrees, [*roots, *loops]))
-        return found
+            found = self._found(distribution, [*roots, *loops])
+            to = relative_change(found[0][0], found[1][0], present)
+            by = relative_change(found[2][1], found[3][1], present) if len(powers) > 1 else to
+            changes.append((to, by, self.loop * (found[3][0] - found[2][0])))
+        return changes
+
+    def _found(self, distribution: Distribution, wanted: list[Condition]) -> Found:
+        found = inverse_moments(self._degrees, distribution, wanted)
+        return [[value.to(self.dtype) for value in row] for row in found]
 
     @cached_property
     def _degrees(self) -> WeightedDegrees:
@@ -222,9 +207,6 @@ class WeightedSymmetric(Coefficients):
     @property
     def _own_loop(self) -> float:
         return self.loop if self.loop > 0.0 else 1.0  # without loops nobody asks what becomes of them
-
-    def _cast(self, found: list[list[Tensor]]) -> list[list[Tensor]]:
-        return [[value.to(self.dtype) for value in row] for row in found]
 
     def _back(self, values: Tensor) -> Tensor:
         """Values of the opposite entries, [E]."""

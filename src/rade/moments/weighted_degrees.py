@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from rade.distribution import Distribution, Rates, number
+from rade.distribution import Distribution
 from rade.graph.graph import Graph
-from rade.moments.degrees import KEPT, TO, expansion, points
+from rade.moments.degrees import TO, expansion, points
 
-CACHED = 2**17  # numbers per temporary of constant weights, which are gone through at the speed of the cache
-BUDGET = 2**22  # the same where derivatives are recorded; more are computed again in the backward pass
+BUDGET = 2**20  # numbers per temporary; where derivatives are recorded more are computed again in the backward pass
 SILENT = -37.0  # e^−37 is lost beside 1 in double precision
 FARTHEST = 700.0  # the last v with a finite exp(v)
 NEVER = 1e-150  # least E[e^(−tAe)] told from 0; its square is still a number
@@ -55,11 +54,6 @@ class WeightedDegrees:
         """Of all nodes of a graph."""
         return WeightedDegrees(graph.pattern.target, weight, added, graph.nonneighbors.double())
 
-    @property
-    def constant(self) -> bool:
-        """Whether the weights have no derivative."""
-        return not (self.weight.requires_grad or self.added.requires_grad)
-
     def over(self, condition: Condition, of_edges: Tensor, of_others: Tensor) -> Tensor:
         """Σ over the random edges of every row: of_edges [E, ...] of edges, of_others [n, ...] of each non-neighbor."""
         total, own = self.row_sum(of_edges), of_edges
@@ -82,7 +76,7 @@ class WeightedDegrees:
         """Values of nodes [n, ...] for every row."""
         return values.index_select(0, self.target) if condition.by_entry else values
 
-    def scale(self, p: float, q: float, wanted: Sequence[Condition]) -> Tensor:
+    def scale(self, p: Tensor, q: Tensor, wanted: Sequence[Condition]) -> Tensor:
         """[n], not below the mean of any row of a node: what is far above its scale is integrated badly."""
         mean = (1.0 - p) * self.row_sum(self.weight.detach()) + q * self.nonneighbors * self.added.detach()
         top = torch.zeros_like(mean)
@@ -108,7 +102,7 @@ class WeightedDegrees:
         return block, found
 
     def blocks(self, most: int) -> Iterator[tuple[slice, slice]]:
-        """Consecutive nodes and their entries, at most so many entries or about as many as the next node has."""
+        """Consecutive nodes and their entries, about so many of both."""
         counts = torch.bincount(self.target, minlength=len(self.added))
         load = (counts + 1).cumsum(0)
         turns = (torch.div(load, most, rounding_mode="floor").diff() > 0).nonzero().squeeze(1) + 1
@@ -120,165 +114,73 @@ class WeightedDegrees:
 Found = list[list[Tensor]]  # E[X^−s] of every row, for each condition and each of its powers
 
 
-class Integral:
-    """E[X^−s] = 1/Γ(s) ∫ t^(s−1) E[e^(−tX)] dt, as in `degrees`, over independent edges of different weight.
+def inverse_moments(degrees: WeightedDegrees, distribution: Distribution, wanted: Sequence[Condition]) -> Found:
+    """As ``distribution.correction.moments`` says; differentiable in the rates and the weights, to any order."""
+    rates, device = distribution.rates, degrees.weight.device
+    p, q = (torch.as_tensor(rate, dtype=torch.double, device=device) for rate in (rates.p, rates.q))
+    if distribution.correction.moments == "delta":
+        return [_expanded(degrees, condition, p, q) for condition in wanted]
+    scale = degrees.scale(p.detach(), q.detach(), wanted)
+    x, steps = _reach(degrees, p, q, wanted, scale)
 
-    The smallest X of a hub may be far below its mean, so the rule goes on until the transform of every row has
-    vanished. Nodes of the rule are t = x/scale_i with the same x for all i.
+    def part(nodes: slice, entries: slice, p: Tensor, q: Tensor) -> Found:
+        block, here = degrees.block(wanted, nodes, entries)
+        exponents = _log_laplace(block, p, q, here, x / scale[nodes, None])
+        return [_sums(block, c, e.exp(), x, steps, scale[nodes]) for c, e in zip(here, exponents)]
+
+    blocks = list(degrees.blocks(max(1, BUDGET // len(x))))
+    if len(blocks) == 1:
+        return part(*blocks[0], p, q)
+    found = [cast(Found, checkpoint(part, *block, p, q, use_reentrant=False)) for block in blocks]
+    return [[torch.cat(values) for values in zip(*rows)] for rows in zip(*found)]
+
+
+@torch.no_grad()
+def _reach(
+    degrees: WeightedDegrees, p: Tensor, q: Tensor, wanted: Sequence[Condition], scale: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Nodes x of the rule, of which t = x/scale_i, and their steps.
+
+    The smallest X of a hub may be far below its mean: the rule goes on until the transform of every row has vanished.
     """
-
-    def __init__(self, degrees: WeightedDegrees, rates: Rates, wanted: Sequence[Condition]) -> None:
-        self.degrees, self.wanted, to, (p, q) = degrees, wanted, TO, (number(rates.p), number(rates.q))
-        self.scale, one = degrees.scale(p, q, wanted), degrees.added.new_ones(1)
-        while to < FARTHEST and not self._vanished(p, q, points(one, to)[0][0, -1]):
-            to += 1.0
-        (self.x,), self.steps = points(one, to)
-
-    def values(self, rates: Rates) -> Found:
-        """By autograd: differentiable in the rates and the weights, to any order."""
-        blocks = list(self.degrees.blocks(max(1, BUDGET // len(self.x))))
-
-        def part(nodes: slice, entries: slice, p: Any, q: Any) -> Found:
-            block, wanted, t = self._block(nodes, entries)
-            exponents, _ = _log_laplace(block, p, q, wanted, t)
-            return [
-                self._sums(block, condition, exponent.exp(), nodes) for condition, exponent in zip(wanted, exponents)
-            ]
-
-        each = [
-            part(*block, rates.p, rates.q)
-            if len(blocks) == 1
-            else cast(Found, checkpoint(part, *block, rates.p, rates.q, use_reentrant=False))
-            for block in blocks
-        ]
-        return _joined(each)
-
-    @torch.no_grad()
-    def with_slopes(self, p: float, q: float) -> list[Found]:
-        """Values, and their derivatives in p and in q, from the same exponentials; weights are constants here."""
-        each: list[tuple[Found, Found, Found]] = []
-        for nodes, entries in self.degrees.blocks(max(1, CACHED // len(self.x))):
-            block, wanted, t = self._block(nodes, entries)
-            exponents, (in_p, in_q) = _log_laplace(block, p, q, wanted, t, slopes=True)
-            found: tuple[Found, Found, Found] = ([], [], [])
-            for condition, exponent in zip(wanted, exponents):
-                density = exponent.exp_()
-                by_edges = block.over(condition, in_p, t.new_zeros(len(t), 1))
-                by_others = block.rows(condition, block.others(condition)[:, None] * in_q)
-                for kind, weight in zip(found, (density, by_edges.mul_(density), by_others * density)):
-                    kind.append(self._sums(block, condition, weight, nodes))
-            each.append(found)
-        return [_joined(kind) for kind in zip(*each)]
-
-    def _block(self, nodes: slice, entries: slice) -> tuple[WeightedDegrees, list[Condition], Tensor]:
-        block, wanted = self.degrees.block(self.wanted, nodes, entries)
-        return block, wanted, self.x / self.scale[nodes, None]
-
-    def _sums(self, block: WeightedDegrees, condition: Condition, density: Tensor, nodes: slice) -> list[Tensor]:
-        """Σ density · t^s dt/t / Γ(s) for each power."""
-        powers = [self.x.pow(s) * (self.steps / math.gamma(s)) for s in condition.powers]
-        sums = (density @ torch.stack(powers, 1)).unbind(1)
-        scale = block.rows(condition, self.scale[nodes])
-        return [value * scale.pow(-s) for value, s in zip(sums, condition.powers)]
-
-    @torch.no_grad()
-    def _vanished(self, p: float, q: float, x: Tensor) -> bool:
-        exponents, _ = _log_laplace(self.degrees, p, q, self.wanted, x / self.scale[:, None])
-        rows = torch.cat(exponents)
-        return rows.numel() == 0 or float(rows.max()) <= SILENT
-
-
-class _InverseMoments(torch.autograd.Function):
-    """Moments with known slopes in p and q; slopes of slopes by autograd."""
-
-    @staticmethod
-    def forward(ctx: Any, p: Tensor, q: Tensor, integral: Integral, known: list[Found]) -> tuple[Tensor, ...]:
-        ctx.integral, ctx.known = integral, known
-        ctx.save_for_backward(p, q)
-        return tuple(value.clone() for row in known[0] for value in row)  # what is kept has no derivatives
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        p, q = ctx.saved_tensors
-        if torch.is_grad_enabled() and (p.requires_grad or q.requires_grad):
-            values = [value for row in ctx.integral.values(Rates(p, q)) for value in row]
-            in_p, in_q = torch.autograd.grad(values, (p, q), gradients, create_graph=True)
-            return in_p, in_q, None, None
-        in_p, in_q = (
-            torch.stack([(slope * g).sum() for slope, g in zip((s for row in found for s in row), gradients)]).sum()
-            for found in ctx.known[1:]
-        )
-        return in_p, in_q, None, None
+    to, one = TO, scale.new_ones(1)
+    while True:
+        (x,), steps = points(one, to)
+        rows = torch.cat(_log_laplace(degrees, p, q, wanted, x[-1:] / scale[:, None]))
+        if to >= FARTHEST or rows.numel() == 0 or float(rows.max()) <= SILENT:
+            return x, steps
+        to += 1.0
 
 
 def _log_laplace(
-    degrees: WeightedDegrees, p: Any, q: Any, wanted: Sequence[Condition], t: Tensor, slopes: bool = False
-) -> tuple[list[Tensor], tuple[Tensor, Tensor]]:
-    """log E[e^(−tX)] at t [n, nodes] for every row, [rows, nodes]; and what one edge, one other adds to it.
-
-    With ``slopes`` the latter are derivatives, in p of each edge's part and in q of each other's.
-    """
-    u = torch.exp(t.index_select(0, degrees.target) * -degrees.weight[:, None])
-    kept, y = (p + (1.0 - p) * u).clamp(min=NEVER), t * degrees.added[:, None]
-    log, joined = kept.log(), log_mixture(q, y)
-    exponents = [degrees.over(c, log, joined) - c.certain[:, None] * degrees.rows(c, t) for c in wanted]
-    if not slopes:
-        return exponents, (log, joined)
-    mixture = ((1.0 - q) + q * torch.exp(-y)).clamp(min=NEVER)
-    return exponents, ((1.0 - u) / kept, torch.expm1(-y) / mixture)
+    degrees: WeightedDegrees, p: Tensor, q: Tensor, wanted: Sequence[Condition], t: Tensor
+) -> list[Tensor]:
+    """log E[e^(−tX)] at t [n, nodes] for every row, [rows, nodes]."""
+    gone = torch.exp(t.index_select(0, degrees.target) * -degrees.weight[:, None])
+    edge = (p + (1.0 - p) * gone).clamp(min=NEVER).log()
+    # Non-neighbors may count a million times: to the last digit for small y = tw, too.
+    y = t * degrees.added[:, None]
+    far = ((1.0 - q) + q * torch.exp(-y.clamp(min=1.0))).clamp(min=NEVER).log()
+    other = torch.where(y < 1.0, torch.log1p(q * torch.expm1(-y.clamp(max=1.0))), far)
+    return [degrees.over(c, edge, other) - c.certain[:, None] * degrees.rows(c, t) for c in wanted]
 
 
-def log_mixture(rate: float | Tensor, y: Tensor) -> Tensor:
-    """log(1 − π + π e^(−y)), to the last digit for small y, since it may count a million times, and for large y."""
-    near, far = y.clamp(max=1.0), y.clamp(min=1.0)
-    small = torch.log1p(rate * torch.expm1(-near))
-    large = ((1.0 - rate) + rate * torch.exp(-far)).clamp(min=NEVER).log()
-    return torch.where(y < 1.0, small, large)
+def _sums(
+    degrees: WeightedDegrees, condition: Condition, density: Tensor, x: Tensor, steps: Tensor, scale: Tensor
+) -> list[Tensor]:
+    """1/Γ(s) ∫ t^(s−1) E[e^(−tX)] dt of every row, for each power, from E[e^(−tX)] at the nodes of the rule."""
+    powers = [x.pow(s) * (steps / math.gamma(s)) for s in condition.powers]
+    sums = (density @ torch.stack(powers, 1)).unbind(1)
+    scale = degrees.rows(condition, scale)
+    return [value * scale.pow(-s) for value, s in zip(sums, condition.powers)]
 
 
-class DegreeMoments:
-    """E[X^−s] of every row under some conditions, one list of powers for each; those of the latest rates are kept."""
-
-    def __init__(self, degrees: WeightedDegrees, wanted: Sequence[Condition]) -> None:
-        self.degrees, self.wanted = degrees, wanted
-        self._known: dict[tuple[float, float], tuple[Integral, list[Found]]] = {}
-
-    def under(self, distribution: Distribution) -> Found:
-        """As ``distribution.correction.moments`` says; differentiable in the rates and the weights."""
-        rates = distribution.rates
-        if distribution.correction.moments == "delta":
-            return self._expanded(rates)
-        if not self.degrees.constant:
-            return Integral(self.degrees, rates, self.wanted).values(rates)
-        integral, known = self._at(number(rates.p), number(rates.q))
-        if not isinstance(rates.p, Tensor) and not isinstance(rates.q, Tensor):
-            return known[0]
-        p, q = (torch.as_tensor(rate).to(integral.x) for rate in (rates.p, rates.q))
-        flat = iter(_InverseMoments.apply(p, q, integral, known))  # type: ignore[no-untyped-call]
-        return [[next(flat) for _ in condition.powers] for condition in self.wanted]
-
-    def _at(self, p: float, q: float) -> tuple[Integral, list[Found]]:
-        if (p, q) not in self._known:
-            integral = Integral(self.degrees, Rates(p, q), self.wanted)
-            self._known[p, q] = integral, integral.with_slopes(p, q)
-            if len(self._known) > KEPT:
-                del self._known[next(iter(self._known))]
-        return self._known[p, q]
-
-    def _expanded(self, rates: Rates) -> Found:
-        """By the paper's expansion."""
-        (p, q), e, w = (rates.p, rates.q), self.degrees.weight, self.degrees.added
-        found = []
-        for condition in self.wanted:
-            mean = condition.certain + self.degrees.over(condition, (1.0 - p) * e, q * w)
-            variance = self.degrees.over(condition, p * (1.0 - p) * e.square(), q * (1.0 - q) * w.square())
-            found.append([expansion(mean, variance, s) for s in condition.powers])
-        return found
-
-
-def _joined(blocks: Sequence[Found]) -> Found:
-    """The rows of all blocks."""
-    return [[torch.cat(values) for values in zip(*rows)] for rows in zip(*blocks)]
+def _expanded(degrees: WeightedDegrees, condition: Condition, p: Tensor, q: Tensor) -> list[Tensor]:
+    """By the paper's expansion."""
+    e, w = degrees.weight, degrees.added
+    mean = condition.certain + degrees.over(condition, (1.0 - p) * e, q * w)
+    variance = degrees.over(condition, p * (1.0 - p) * e.square(), q * (1.0 - q) * w.square())
+    return [expansion(mean, variance, s) for s in condition.powers]
 
 
 def _along(values: Tensor, like: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from rade.moments.base import Coefficients
-from rade.moments.degrees import EDGE, LOOP, NONEDGE, Integral, expansion
+from rade.moments.degrees import EDGE, LOOP, NONEDGE, RandomDegree
 from rade.moments.normalised import Normalised
 from rade.nn.context import Arguments, Context, Mode
 from rade.sums import Messages
@@ -183,9 +183,8 @@ class PlainGraph:
         if c == 0.0:
             stays, joins = (self._inverse(1.0, one, power + 1.0) for one in (EDGE, NONEDGE))
             return a * (1.0 - p) * stays + b * q * joins
-        if self.context.setting.correction.moments == "delta":
-            return expansion(c + a * (1.0 - p) + b * q, a * p * (1.0 - p) + b * q * (1.0 - q), power)
-        return Integral(a[None], b[None], torch.full_like(a[None], c), p, q).values((power,))[0][0]
+        degree = RandomDegree(torch.full_like(a[None], c), a[None], b[None])
+        return degree.moments(self.context.setting.correction.moments, p, q, (power,))[0][0]
 
     def _neighbors(self, x: Tensor) -> Tensor:
         sent = x.index_select(0, self.source) * self._is_edge[:, None].to(x.dtype)
