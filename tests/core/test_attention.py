@@ -16,16 +16,14 @@ from rade import RADE, Variant
 from rade.correction import factors
 from rade.distribution import Correction, Distribution, Rates
 from rade.graph.graph import Graph
-from rade.moments import Attention, ScoredAttention
+from rade.moments import Attention
 from rade.moments.attention import attention as module
 from rade.moments.attention import delta as expansion
 from rade.moments.attention import exact as lattice
 from rade.moments.attention.exact import lattice_for
-from rade.moments.attention.scores import Attributes, FeatureScores
 from rade.testing import GRAPHS
 from rade.testing.aggregators import normal
 from rade.testing.oracle import nonedges
-from rade.views import draw
 
 MANY = mixed([random_graph(n, m, seed=n) for n, m in ((60, 150), (1, 0), (2, 0), (90, 100))])
 
@@ -170,23 +168,6 @@ def test_factors_stay_below_the_cap(moments, cap, bound):
     assert coefficients.cap(distribution) == bound
     assert float(found.edges.max()) <= bound
     assert bool(found.clipped.any()) == (float(found.edges.max()) == bound)
-
-
-def test_scores_of_many_pairs_have_coefficients_but_no_moments():
-    """600 nodes: 359,400 pairs are too many to list. Views and the clean graph are summed over all the same."""
-    graph, (query, key) = random_graph(600, 1200), normal(2, 600, 1, 3)
-    scores = FeatureScores(graph, query, key, lambda q, k: (q * k).sum(-1), True, Attributes())
-    attention, distribution = ScoredAttention(scores, torch.double), Distribution(graph, Rates(0.5, 0.001))
-    assert not attention.has_moments
-    assert not attention.is_exact(distribution)
-    weights = attention.on(draw(distribution, torch.Generator().manual_seed(0)))
-    assert bool((graph.pattern.row_sum(weights.edges) <= 1.0 + 1e-12).all())
-    with pytest.raises(
-        ValueError, match="have no moments on 600 nodes, where sums over all non-neighbors have no closed"
-    ):
-        attention.mean(distribution)
-    few = FeatureScores(GRAPHS["star"], query[:5], key[:5], lambda q, k: (q * k).sum(-1), True, Attributes())
-    assert ScoredAttention(few, torch.double).has_moments
 
 
 def test_scores_that_underflow_together_agree_with_pyg():

@@ -90,10 +90,10 @@ class Coefficients(ABC):
       and π = q on non-edges, independently of all others.
     - ``over_nonedges(graph, left, right)``: Σ_{j∉N(i), j≠i} Σ_r left_ir right_jr x_j for factors [n, R]. Non-edges are
       never a list.
-    - ``degree_moments(distribution, c, spent, powers, dtype)``: E[X^−s] for every s of ``powers``, a list of values
-      for classes of nodes; ``[graph.degree_classes[2]]`` makes them [n]. X is c plus the degree on a view. ``spent`` is
-      what c has counted of it already: `EDGE` or `NONEDGE`, one such pair at the node, which is present (hence the 1
-      in c), or `LOOP`, nothing. On a directed graph (``graph.directed``) a pair counts in its target's degree alone.
+    - ``degree_moments(distribution, c, spent, powers, dtype)``: E[X^−s] of every node, [n], for each s of ``powers``. X
+      is c plus the degree on a view. ``spent`` is what c has counted of it already: `EDGE` or `NONEDGE`, one such pair
+      at the node, which is present (hence a 1 in c), or `LOOP`, nothing. On a directed graph (``graph.directed``) a
+      pair counts in its target's degree alone.
     """
 
     def __init__(self, graph: Graph, dtype: torch.dtype) -> None:
@@ -125,10 +125,6 @@ class Coefficients(ABC):
         clean, mean = self.clean(), self.expected(distribution)
         edges = clean.edges / torch.where(mean.edges != 0, mean.edges, 1.0)
         return edges, clean.loop / torch.where(mean.loop != 0, mean.loop, 1.0)
-
-    def is_exact(self, distribution: Distribution) -> bool:
-        """Whether moments are those of the distribution, to rounding, and no expansion."""
-        return distribution.correction.moments == "exact"
 
     def covariance(self, distribution: Distribution) -> Moments:
         """Cov[α'_ij, α'_ji], for pooling: both ends of an edge reach the graph logit.

@@ -95,7 +95,7 @@ def _layer_report(path: str, layer: Module, last: Aggregated, distribution: Dist
         expected_added=q * graph.num_nonedges,
         factor_quantiles=_quantiles(corrected.edges),
         clipped_share=float(corrected.clipped.double().mean()) if corrected.clipped.numel() else 0.0,
-        exact=last.coefficients.is_exact(distribution),
+        exact=distribution.correction.moments == "exact",
         drop_variance_share=drop / (drop + add) if drop + add > 0 else 0.0,
         add_variance_share=add / (drop + add) if drop + add > 0 else 0.0,
         interchange=_interchange(compared.drop.sum(-1), compared.add.sum(-1)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 
 import torch
@@ -12,8 +13,8 @@ from rade.distribution import Distribution
 from rade.graph.graph import Graph
 from rade.moments.attention.delta import ExpandedDenominator, all_others
 from rade.moments.attention.exact import Denominator, DenominatorByPairs, lattice_for, listing_is_cheaper
-from rade.moments.attention.exact_grid import DenominatorByGrid
-from rade.moments.attention.scores import PairScores, Scores
+from rade.moments.attention.exact_grid import DenominatorByList, DenominatorOfAll
+from rade.moments.attention.scores import PairScores, Scores, ordered_pairs
 from rade.moments.base import Coefficients, Moments, Slopes, Weights
 from rade.moments.denoise import Observed
 from rade.sums import Sums
@@ -92,21 +93,10 @@ class Attention(Coefficients):
         """Numerator and denominator without spurious edges in the mean."""
         return _denoised(self.scores, observed, self.dtype)
 
-    @property
-    def has_moments(self) -> bool:
-        """Not where pairs of features have scores and are too many to be listed."""
-        return isinstance(self.scores, Scores) or listing_is_cheaper(self.scores)
-
-    def is_exact(self, distribution: Distribution) -> bool:
-        """Not where pairs of features have scores and are too many to be listed."""
-        return super().is_exact(distribution) and self.has_moments
-
     def cap(self, distribution: Distribution) -> float | Tensor:
         """3/(1−p) for the expansion: above every legitimate factor of a node of degree one, below its excesses."""
         correction = distribution.correction
-        if self.is_exact(distribution):
-            return correction.limit()
-        return correction.limit(auto=3.0 / (1.0 - distribution.rates.p))
+        return correction.limit(math.inf if correction.moments == "exact" else 3.0 / (1.0 - distribution.rates.p))
 
     def no_loop(self) -> Tensor:
         """[n, H] zeros."""
@@ -126,14 +116,15 @@ class Attention(Coefficients):
     def _denominator(self, distribution: Distribution) -> Denominator:
         def build() -> Denominator:
             scores, rates = self.scores, distribution.rates
-            if not self.is_exact(distribution):
+            if distribution.correction.moments == "delta":
                 return ExpandedDenominator(scores, rates)
             lattice = lattice_for(distribution.correction.tolerance)
             if listing_is_cheaper(scores):
                 return DenominatorByPairs(scores, rates, lattice)
             assert isinstance(scores, Scores)
             single = self.dtype == torch.float32 and distribution.correction.tolerance >= 1e-3
-            return DenominatorByGrid(scores, rates, lattice, torch.float32 if single else torch.double)
+            by = DenominatorByList if ordered_pairs(self.graph) * scores.heads <= lattice.listed else DenominatorOfAll
+            return by(scores, rates, lattice, torch.float32 if single else torch.double)
 
         return self.once(distribution, "denominator", build)
 

@@ -35,9 +35,8 @@ from rade.sums import Sums
 
 LARGEST = 5.52  # log y is cut here: e^−y is then 1e-109, and products of it are not denormal, which would be slow
 BUDGET = 2**18  # numbers per temporary; more go in groups of targets, recomputed in the backward pass
-MOST_LEVELS = 4096  # of a row; beyond it the gaps between its weights are narrowed
+FARTHEST = 2000.0  # log of a weight relative to M, either way; what lies further away counts as that
 HUGE = 300.0  # pairs that much lighter or heavier than M are faint on no level that counts
-GAP = 40.0  # weights e^40 apart cannot be told from weights further apart in double precision
 MOST_PAIRS = 2**27  # a list beyond this does not fit into memory
 
 
@@ -197,12 +196,10 @@ def _groups(scores: PairScores, rates: Rates, pairs: ListedPairs, lattice: Latti
     nodes, heads = scores.own.shape
     is_edge = torch.zeros_like(pairs.target, dtype=torch.double).index_fill(0, pairs.edge, 1.0)
     rate = is_edge * (1.0 - rates.p) + (1.0 - is_edge) * rates.q
-    beta = scores.listed(pairs) - scores.largest.index_select(0, pairs.target)
+    beta = (scores.listed(pairs) - scores.largest.index_select(0, pairs.target)).clamp(-FARTHEST, FARTHEST)
     own = scores.own - scores.largest
+    own = torch.where(own > -torch.inf, own.clamp(min=-FARTHEST), own)
     first, last = _ends(beta, own, rate, pairs.target, lattice)
-    if bool((last - first > MOST_LEVELS).any()):
-        beta, own = _narrowed(beta, own, pairs.target)
-        first, last = _ends(beta, own, rate, pairs.target, lattice)
     levels = last - first + 1
     load = torch.maximum(pairs.rowptr.diff() * lattice.band, levels.amax(1).long()) * heads
     turns = (torch.div(load.cumsum(0), BUDGET, rounding_mode="floor").diff() > 0).nonzero().squeeze(1) + 1
@@ -223,23 +220,6 @@ def _ends(beta: Tensor, own: Tensor, rate: Tensor, target: Tensor, lattice: Latt
     lowest = torch.where(own > -torch.inf, own, lowest)
     top, lowest = (torch.where(end.isfinite(), end, 0.0) for end in (top, lowest))  # a row without anybody
     return lattice.first_level(top + expected.log()), lattice.last_level(lowest)
-
-
-def _narrowed(beta: Tensor, own: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """The same log weights with gaps between neighbors in a row of at most GAP; M, at zero, stays."""
-    heads = torch.arange(own.shape[1], device=own.device)
-    row = torch.cat([target, torch.arange(len(own), device=own.device)])[:, None] * len(heads) + heads
-    value, row = torch.cat([beta, own]).detach().flatten(), row.flatten()
-    order = value.argsort()
-    order = order[row[order].argsort(stable=True)]
-    ordered, rows = value[order], row[order]
-    wide = (ordered.diff() - GAP).clamp(min=0).nan_to_num(0.0, posinf=0.0) * (rows.diff() == 0)  # ∞: there is no loop
-    excess = pad(wide.cumsum(0), (1, 0))
-    anchor = excess.new_full((own.numel(),), -torch.inf)
-    anchor = anchor.scatter_reduce(0, rows, torch.where(ordered <= 0, excess, -torch.inf), "amax")
-    anchor = torch.where(anchor > -torch.inf, anchor, 0.0)
-    shift = torch.empty_like(excess).index_copy_(0, order, excess - anchor[rows]).view(-1, own.shape[1])
-    return beta - shift[: len(beta)], own - shift[len(beta) :]
 
 
 def _moments(

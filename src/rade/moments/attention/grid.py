@@ -163,34 +163,26 @@ class Blocks:
         return blocks.flatten(0, 1).index_select(0, self.slot)
 
 
-class HeadKernel(Everyone):
-    """Weights of all pairs with a head axis: they are scaled by what multiplies their sums."""
+class RowKernel(Everyone):
+    """factor_i (K_ij + floor_i) of all pairs, loops included, with a head axis.
 
-    def scaled(self, factor: Tensor) -> Everyone:
-        return _Scaled(self, factor)
+    ``sums`` gives Σ_j K_ij x_j of rows x [R, F]; weights are scaled by what multiplies their sums.
+    """
 
-
-class _Scaled(Everyone):
-    def __init__(self, kernel: HeadKernel, factor: Tensor) -> None:
-        self.kernel, self.factor = kernel, factor  # [n, H]
-
-    def apply(self, x: Tensor) -> Tensor:
-        return self.factor.unsqueeze(-1) * self.kernel.apply(x)
-
-    def scaled(self, factor: Tensor) -> Everyone:
-        return _Scaled(self.kernel, factor * self.factor)
-
-
-class RowKernel(HeadKernel):
-    """K_ij + floor_i of all pairs, loops included: ``sums`` gives Σ_j K_ij x_j of rows x [R, F]."""
-
-    def __init__(self, graph: Graph, sums: Callable[[Tensor], Tensor], floor: Tensor) -> None:
-        self.graph, self.sums, self.floor = graph, sums, floor  # [n, H]
+    def __init__(
+        self, graph: Graph, sums: Callable[[Tensor], Tensor], floor: Tensor, factor: Tensor | None = None
+    ) -> None:
+        self.graph, self.sums, self.floor, self.factor = graph, sums, floor, factor  # [n, H]
 
     def apply(self, x: Tensor) -> Tensor:
         """Σ_j over all j of i's graph, j = i included, [n, H, F]."""
         found = self.sums(x.flatten(0, 1)).view_as(x).to(x)
-        return found + self.floor.to(x)[..., None] * self.graph.per_node(self.graph.pool(x))
+        found = found + self.floor.to(x)[..., None] * self.graph.per_node(self.graph.pool(x))
+        return found if self.factor is None else self.factor.unsqueeze(-1) * found
+
+    def scaled(self, factor: Tensor) -> RowKernel:
+        factor = factor if self.factor is None else factor * self.factor
+        return RowKernel(self.graph, self.sums, self.floor, factor)
 
 
 def over_nonedges(
