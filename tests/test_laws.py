@@ -31,7 +31,7 @@ class Sum(Normalised):
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("aggregator", ALL, ids=str)
 def test_promise(aggregator, check):
-    """Over the eleven cases of ``rade.testing.CASES``, and all views of each."""
+    """Over all cases of ``rade.testing.CASES``, and all views of each."""
     CHECKS[check](aggregator)
 
 
@@ -82,16 +82,12 @@ def unpaired(self: Coefficients) -> Weights:
 
 BROKEN = {
     "moments_are_those_of_all_views": {"mean": keeps_its_mean},
-    "both_directions_covary_as_stated": {"covariance": twice},
     "corrected_mean_is_what_inference_computes": {"mean": keeps_its_mean},
     "denoised_mean_is_what_inference_computes": {"mean": keeps_its_mean},
     "views_are_aggregated_as_the_paper_writes": {"clean": unpaired},
-    "without_dropping_and_adding_all_is_clean": {"on": by_number},
     "variance_is_that_of_all_views": {"variance": keeps_its_mean},
     "pooled_variance_lets_both_ends_meet": {"covariance": twice},
-    "edges_may_send_messages_of_their_own": {"mean": keeps_its_mean},
     "nodes_may_be_numbered_otherwise": {"on": by_number},
-    "edges_may_be_listed_in_any_order": {"clean": unpaired},
     "a_batch_is_its_graphs": {"clean": by_size},
     "single_precision_is_near_double": {"clean": coarse},
     "moments_follow_the_rates": {"variance": jumping},
@@ -106,12 +102,10 @@ def test_every_check_finds_a_broken_promise(check):
         CHECKS[check](broken("Broken", Sum, **BROKEN[check]))
 
 
-@pytest.mark.parametrize("check", ["both_directions_covary_as_stated", "pooled_variance_lets_both_ends_meet"])
-def test_a_forgotten_covariance_is_found(check):
+def test_a_forgotten_covariance_is_found():
     """The default knows edges only; sums share their edge on non-edges as well."""
-    words = "nothing is said of non-edges, but they do covary: give `covariance` their part"
-    with pytest.raises(AssertionError, match=words if check.startswith("both") else "pooled variance"):
-        CHECKS[check](broken("Forgetful", Sum, covariance=Coefficients.covariance))
+    with pytest.raises(AssertionError, match="nothing is said of non-edges, but they do covary: give `covariance`"):
+        CHECKS["pooled_variance_lets_both_ends_meet"](broken("Forgetful", Sum, covariance=Coefficients.covariance))
 
 
 def test_a_subclass_must_make_its_own_promise():

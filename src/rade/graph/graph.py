@@ -261,7 +261,7 @@ class Graph:
     @cached_property
     def members(self) -> Members:
         """Which graph each node is of."""
-        return Members(self.batch, self.num_graphs, self.by_graph, self.ptr)
+        return Members(self.batch, self.num_graphs)
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         return by_fields(self)
@@ -276,28 +276,24 @@ class Graph:
 class Members:
     """Which graph of a batch each of some nodes is of, and sums over those of each."""
 
-    def __init__(self, graph: Tensor, count: int, order: Tensor | None = None, ptr: Tensor | None = None) -> None:
+    def __init__(self, graph: Tensor, count: int) -> None:
         self.graph, self.count = graph, count  # [k], number of graphs
-        self._order, self._ptr = order, ptr  # nodes graph by graph, None where they come so; first of each [B + 1]
 
     def at(self, nodes: Tensor) -> Members:
         """Those of some nodes [k]."""
         return Members(self.graph[nodes], self.count)
 
     @cached_property
-    def _rows(self) -> tuple[Tensor, Tensor]:
-        """A row of nodes for each graph, as a CSR matrix has them."""
-        if self._ptr is None:
-            self._order = torch.argsort(self.graph, stable=True)
-            self._ptr = row_pointer(self.graph[self._order], self.count)
-        order = torch.arange(self.graph.numel(), device=self.graph.device) if self._order is None else self._order
-        return self._ptr.int(), order.int()
+    def _rows(self) -> tuple[Tensor, Tensor, Tensor]:
+        """A row of nodes for each graph, as a CSR matrix has them; and the nodes in that order."""
+        order = stable_order(self.graph, self.count)
+        return row_pointer(self.graph[order], self.count).int(), order.int(), order
 
     def sums(self, weights: Tensor, x: Tensor) -> Tensor:
         """Σ over each graph of weights [k, 1] times x [k, F], as one sparse product, [B, F]."""
-        pointer, nodes = self._rows
-        values = (weights if self._order is None else weights[self._order]).squeeze(1)
-        matrix = torch.sparse_csr_tensor(pointer, nodes, values, (self.count, x.shape[0]), check_invariants=False)
+        pointer, nodes, order = self._rows
+        shape = (self.count, x.shape[0])
+        matrix = torch.sparse_csr_tensor(pointer, nodes, weights[order].squeeze(1), shape, check_invariants=False)
         out = x.new_empty(self.count, x.shape[1])
         return torch.addmm(out, matrix, x, beta=0.0, out=out)
 

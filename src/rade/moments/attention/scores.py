@@ -43,13 +43,9 @@ def few_pairs(graph: Graph, heads: int) -> bool:
 
 def list_pairs(graph: Graph) -> ListedPairs:
     """All pairs of every graph, in O(Σ n_g²); found once."""
-    if "all pairs" not in graph.cache:
-        graph.cache["all pairs"] = _listed(graph)
-    found: ListedPairs = graph.cache["all pairs"]
-    return found
-
-
-def _listed(graph: Graph) -> ListedPairs:
+    known: ListedPairs | None = graph.cache.get("all pairs")
+    if known is not None:
+        return known
     target = torch.repeat_interleave(graph.size - 1)
     rowptr = row_pointer(target, graph.num_nodes)
     nodes = torch.arange(graph.num_nodes, device=graph.device)
@@ -61,7 +57,8 @@ def _listed(graph: Graph) -> ListedPairs:
     edge = torch.searchsorted(target * n + source, edges.target * n + edges.source)
     other = torch.ones_like(target, dtype=torch.bool).index_fill(0, edge, False).nonzero().squeeze(1)
     pattern = Pattern.general(row_pointer(target[other], n), source[other], n)
-    return ListedPairs(target, source, rowptr, edge, other, pattern)
+    found = graph.cache["all pairs"] = ListedPairs(target, source, rowptr, edge, other, pattern)
+    return found
 
 
 class PairScores(ABC):
@@ -127,10 +124,6 @@ class Scores(PairScores):
         """β at the given pairs, [P, H]."""
         return leaky_relu(self.s.index_select(0, source) + self.t.index_select(0, target), self.slope)
 
-    def listed(self, pairs: ListedPairs) -> Tensor:
-        """Edges are pairs like others."""
-        return self.at(pairs.target, pairs.source)
-
     def heaviest(self) -> Tensor:
         """From the largest s of the graph."""
         s, graph = self.s.detach(), self.graph
@@ -159,10 +152,6 @@ class EdgeScores(Scores):
         edge = s.index_select(0, pattern.source) + t.index_select(0, pattern.target) + extra.edges
         loop = leaky_relu(s + t + extra.loops, slope)
         PairScores.__init__(self, graph, leaky_relu(edge, slope), loop, self_loops)
-
-    def listed(self, pairs: ListedPairs) -> Tensor:
-        """Edges have scores of their own."""
-        return PairScores.listed(self, pairs)
 
     def heaviest(self) -> Tensor:
         """From the largest s, or an edge of its own."""
