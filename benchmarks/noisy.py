@@ -147,7 +147,7 @@ class Case:
 
     @cached_property
     def evidence(self) -> FeatureEvidence:
-        return FeatureEvidence.of(self.graph, self.task.x, torch.Generator().manual_seed(0))
+        return FeatureEvidence.of(self.graph, self.task.x)
 
     @cached_property
     def near(self) -> Tensor:

@@ -108,17 +108,6 @@ class TestNothingStopsALateStep:
                 model.adapt()
         assert model.rates.p == 0.6
 
-    def test_a_batch_with_a_missing_feature(self):
-        """A plain model may clean its features by itself; the first call refuses them, a later one goes on."""
-        missing = X.clone()
-        missing[0, 0] = torch.nan
-        model = wrapped().train()
-        with pytest.raises(ValueError, match="must be finite"):
-            model(missing, EDGES)
-        model(X, EDGES)
-        with pytest.warns(UserWarning, match="must be finite"):
-            model(missing, EDGES)
-
     def test_what_comes_late_is_not_doubted(self):
         model = adapting()
         for _ in range(20):

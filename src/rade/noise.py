@@ -32,23 +32,21 @@ def estimate_noise(
     labels: Tensor,
     rows: Tensor,
     shares: Sequence[float] = SHARES,
-    drops: Sequence[float] = (0.0,),
     by_edge: bool = True,
-    generator: torch.Generator | None = None,
     **kwargs: object,
 ) -> NoiseEstimate:
     """The noise of a graph with which a trained model predicts validation rows best; evaluation passes only.
 
-    A guess other than "no noise" must beat it by one standard error of the paired difference.
+    A guess other than "no noise" must beat it by one standard error of the paired difference. Edges count as missing
+    nowhere: with spurious ones about, making up for missing ones was seen to harm.
 
     Args:
         model: in evaluation mode; a model that was never trained with RADE comes as ``RADE(net, rule=Constant(0, 0))``.
         args, kwargs: what the model's forward takes.
         labels: of all rows: classes [n], or targets as the model's outputs are shaped, of which those above ½ count.
         rows: the validation rows, int64 ids or a bool mask.
-        shares, drops: guesses of the share of spurious edges and of the rate of missing ones.
+        shares: guesses of the share of spurious edges.
         by_edge: also try trust in single edges, by the cosine of the features where the model has features of nodes.
-        generator: of random pairs; by default one of seed 0, so that equal graphs give equal estimates.
     """
     if not isinstance(model, RADE):
         raise TypeError(
@@ -59,19 +57,17 @@ def estimate_noise(
         raise RuntimeError("estimate_noise needs a trained model in evaluation mode: call model.eval() first")
     with model._repeating(args, kwargs) as call:
         graph = call.graph()
-    x = _features(args, kwargs, graph.num_nodes)
     if len(rows) == 0 or (rows.dtype == torch.bool and not bool(rows.any())):
         raise ValueError("rows must hold at least one validation row, got none")
     if len(labels) != graph.num_nodes:
         raise ValueError(f"labels must have one row for each of the {graph.num_nodes} nodes, got {len(labels)}")
-    evidence = None
-    if by_edge and x is not None and graph.num_edges > 0:
-        evidence = FeatureEvidence.of(graph, x, generator)
+    x = _features(args, kwargs, graph.num_nodes) if by_edge and graph.num_edges > 0 else None
+    evidence = None if x is None else FeatureEvidence.of(graph, x)
     guesses = []
-    for guess in _candidates(graph, sorted({0.0, *shares}), sorted({0.0, *drops}), evidence):
+    for guess in _candidates(graph, sorted({0.0, *shares}), evidence):
         logits = model.by(guess.inference)(*args, **kwargs)
         guesses.append(replace(guess, right=rightly(logits, labels)[rows]))
-    return NoiseEstimate(tuple(guesses), None if evidence is None else evidence.share)
+    return NoiseEstimate(tuple(guesses))
 
 
 def _features(args: tuple[object, ...], kwargs: dict[str, object], nodes: int) -> Tensor | None:
@@ -81,17 +77,13 @@ def _features(args: tuple[object, ...], kwargs: dict[str, object], nodes: int) -
     return next((x for x in matrices if x.is_floating_point()), None)
 
 
-def _candidates(
-    graph: Graph, shares: Sequence[float], drops: Sequence[float], evidence: FeatureEvidence | None
-) -> Iterator[Guess]:
-    """No noise first, then from less to more, the first of equals is taken; features also at the share they tell."""
-    told = set() if evidence is None else {evidence.told}
-    for drop in drops:
-        for share in sorted({*shares, *told}):
-            if share in shares:
-                yield Guess(graph, share, drop)
-            if share > 0.0 and evidence is not None:
-                yield Guess(graph, share, drop, evidence)
+def _candidates(graph: Graph, shares: Sequence[float], evidence: FeatureEvidence | None) -> Iterator[Guess]:
+    """From no noise to much, the first of equals is taken; by features also at the share that they tell."""
+    for share in sorted({*shares, *([] if evidence is None else [evidence.told])}):
+        if share in shares:
+            yield Guess(graph, share)
+        if share > 0.0 and evidence is not None:
+            yield Guess(graph, share, evidence)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +92,6 @@ class Guess:
 
     graph: Graph
     share: float  # of observed edges that are spurious
-    drop: float  # rate at which real edges are missing
     evidence: FeatureEvidence | None = None  # by which edges are trusted; None: all alike
     right: Tensor = field(default_factory=lambda: torch.empty(0))  # [rows] which the model predicts rightly with it
 
@@ -110,19 +101,9 @@ class Guess:
         return float(self.right.mean())
 
     @property
-    def is_none(self) -> bool:
-        """Whether it says that there is no noise."""
-        return self.share == self.drop == 0.0
-
-    @property
-    def how(self) -> str:
-        """In words."""
-        return "all trusted alike" if self.evidence is None else "trusted by similarity of features"
-
-    @property
     def rates(self) -> Rates:
         """The rates of missing and of spurious edges."""
-        return rates_of(self.graph, self.share, self.drop)
+        return rates_of(self.graph, self.share)
 
     @property
     def inference(self) -> Denoised:
@@ -135,19 +116,15 @@ class NoiseEstimate:
     """What noise a graph has, by validation: use it as ``model.by(estimate.inference)`` or ``RADE(noise=rates)``.
 
     Attributes:
-        guesses: all that were tried.
-        similar: the share by similarities of edges alone, without labels: an upper bound, often far too large; None
-            without features.
+        guesses: all that were tried, "no noise" first.
     """
 
     guesses: tuple[Guess, ...]
-    similar: float | None
 
     @cached_property
     def chosen(self) -> Guess:
         """The best score; another guess than "no noise" must beat that by one standard error."""
-        best = max(self.guesses, key=lambda guess: guess.score)
-        none = next(guess for guess in self.guesses if guess.is_none)
+        best, none = max(self.guesses, key=lambda guess: guess.score), self.guesses[0]
         gain, error = paired_gain(best.right, none.right)
         return best if gain > error else none
 
@@ -175,12 +152,12 @@ class NoiseEstimate:
 
     def __str__(self) -> str:
         (low, high), chosen, rates = self.interval, self.chosen, self.rates
-        rest = "" if self.similar is None else f"; by similarities alone at most {self.similar:.0%}"
         every = low == 0.0 and high == max(guess.share for guess in self.guesses)
         sure = "as any other share does" if every and high > 0.0 else f"{low:.0%} to {high:.0%} do as well"
+        how = "all trusted alike" if chosen.evidence is None else "trusted by similarity of features"
         return (
-            f"{chosen.share:.0%} of the observed edges spurious fits best ({sure}), {chosen.how}; "
-            f"p = {rates.p:g}, q = {rates.q:.3g}; validation score {chosen.score:.1%}{rest}"
+            f"{chosen.share:.0%} of the observed edges spurious fits best ({sure}), {how}; "
+            f"p = {rates.p:g}, q = {rates.q:.3g}; validation score {chosen.score:.1%}"
         )
 
 
@@ -244,10 +221,10 @@ class FeatureEvidence:
     owner: Tensor  # [P] the node whose partner it is
 
     @staticmethod
-    def of(graph: Graph, x: Tensor, generator: torch.Generator | None = None) -> FeatureEvidence:
-        """By the cosine of features [n, F], dense or sparse CSR; random pairs by default from a seed of their own."""
-        source = torch.Generator(graph.device).manual_seed(0) if generator is None else generator
-        pairs, pattern, entries = _partners(graph, EACH, source), graph.pattern, graph.entries
+    def of(graph: Graph, x: Tensor) -> FeatureEvidence:
+        """By the cosine of features [n, F], dense or sparse CSR; random pairs are the same for equal graphs."""
+        pairs = _partners(graph, EACH, torch.Generator(graph.device).manual_seed(0))
+        pattern, entries = graph.pattern, graph.entries
         joined = torch.stack([pattern.source[entries], pattern.target[entries]])  # both directions are one pair
         edges, random = cosine(x, joined)[graph.edge_of_entry].double(), cosine(x, pairs).double()
         bounds = _bounds(random)
@@ -256,19 +233,14 @@ class FeatureEvidence:
         return FeatureEvidence(graph, f, random_f, edge_bins, pair_bins, pairs[0])
 
     @cached_property
-    def share(self) -> float:
+    def told(self) -> float:
         """π, the share of spurious edges: the lowest f/f₀ among dissimilar pairs, where real edges are rarest.
 
         An upper bound in the limit, far above the truth where real edges often join dissimilar nodes. The lowest
         tenth is taken for the lowest, which would fall with the number of bins.
         """
         ratio = self.edges / self.random
-        return float(torch.quantile(ratio[: max(len(ratio) // 2, 1)], 0.1).clamp(max=NEARLY_ALL))
-
-    @property
-    def told(self) -> float:
-        """The share as it is tried."""
-        return round(self.share, 3)
+        return round(float(torch.quantile(ratio[: max(len(ratio) // 2, 1)], 0.1).clamp(max=NEARLY_ALL)), 3)
 
     def trust(self, share: float) -> Trust:
         """P(real | similarity) as the weight of each edge if ``share`` of them are spurious, and what is left of noise.

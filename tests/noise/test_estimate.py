@@ -110,11 +110,10 @@ def test_labels_are_read_by_the_shape_of_the_outputs(trained):
     model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"], classes=1)), rule=rade.Constant(0, 0)).eval()
     yes, rows = (trained.y == 0).long(), torch.arange(NODES)
     call = functools.partial(
-        rade.estimate_noise, model, trained.x, trained.edges, rows=rows, by_edge=False, shares=(0,)
+        rade.estimate_noise, model, trained.x, trained.edges, rows=rows, by_edge=False, shares=(0.4, 0.2)
     )
-    found = call(labels=yes, drops=(0.4, 0.2))
-    assert found.similar is None
-    assert [guess.drop for guess in found.guesses] == [0.0, 0.2, 0.4]
+    found = call(labels=yes)
+    assert [guess.share for guess in found.guesses] == [0.0, 0.2, 0.4]
     right = (model(trained.x, trained.edges).squeeze(1) > 0) == yes.bool()
     assert found.guesses[0].score == pytest.approx(float(right.float().mean()))
     assert call(labels=yes.float()[:, None]).guesses[0].score == found.guesses[0].score
@@ -142,7 +141,7 @@ def test_trust_tells_spurious_edges_from_real_ones():
     real = real[graph.pattern.target, graph.pattern.source]
     evidence = FeatureEvidence.of(graph, x)
     trust = evidence.trust(share)
-    assert share <= evidence.share <= share + 0.3  # an upper bound
+    assert share <= evidence.told <= share + 0.3  # an upper bound
     assert trust.edges[real].mean() > trust.edges[~real].mean() + 0.2
     assert trust.spurious == pytest.approx(float(trust.edges[~real].mean()), abs=0.05)
     assert trust.real == pytest.approx(float(trust.edges[real].mean()), abs=0.05)

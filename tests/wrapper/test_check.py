@@ -28,8 +28,8 @@ TOLD: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any], str | None, str]] = 
     "Labelled": (gcn, LARGE, {"labelled": rade.Labelled(torch.arange(40))}, "ok", "40 of 200 rows"),
     "a list": (gcn, LARGE, {"labelled": [1, 2]}, "!!", "or a rade.Labelled, got list"),
     "no labels": (gcn, LARGE, {}, None, "labelled"),
-    "probabilities": (lambda: Ends(lambda logits: logits.softmax(1)), LARGE, {}, "??", "rows are probabilities"),
-    "logits": (gcn, LARGE, {}, None, "rows are probabilities"),
+    "probabilities": (lambda: Ends(lambda logits: logits.softmax(1)), LARGE, {}, "ok", "outputs are probabilities"),
+    "logits": (gcn, LARGE, {}, None, "are probabilities"),
     "length": (lambda: Net(LENGTH), (X, EDGES), {}, "??", "only its sum keeps the expectation (normalize=True is not"),
     "gate": (lambda: Net(GATE), (X, EDGES), {}, "??", "only its sum keeps the expectation (beta=True is not linear"),
     "linear": (lambda: Net(SAGEConv), (X, EDGES), {}, None, "keeps the expectation"),
@@ -65,7 +65,6 @@ def test_what_is_told_and_that_the_model_and_the_seed_are_left_alone(name):
     assert marks[:1] == ([] if mark is None else [mark])
     assert found.works == (mark != "!!")
     assert f"{mark}  " in str(found) or mark is None
-    assert found.asdict()["works"] == found.works
     assert found.adapts == (name not in FIXED), str(found)
     assert torch.equal(torch.get_rng_state(), state)
     assert [type(module) for module in net.modules()] == classes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -49,7 +50,7 @@ class TestExplain:
             assert report.drop_variance_share + report.add_variance_share == pytest.approx(1.0)
             assert list(report.factor_quantiles) == sorted(report.factor_quantiles)
             assert report.interchange > 0.0
-            json.dumps(report.asdict(), allow_nan=False)
+            json.dumps(asdict(report), allow_nan=False)
 
     def test_expected_edges_and_correction_factors(self):
         """Sums: 1/(1−p) on every edge. GCN: different between degrees. Attention: the share above the cap."""

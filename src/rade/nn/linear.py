@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -19,7 +19,6 @@ from rade.graph.sparse import Pattern, is_sparse, product
 from rade.runtime import Recall
 
 PLAIN = (torch.nn.Linear.forward, PyGLinear.forward)
-LOOKS_ON = "looks_on"  # an attribute of hooks that change nothing
 LOOK = 3  # the call at which dense features are looked at: those of a single step come once or twice
 MANY = 2**18  # fewer numbers are multiplied as they are
 MOSTLY_ZERO = 0.1  # share of other numbers up to which sparse products were faster
@@ -38,12 +37,9 @@ def is_plain(layer: Any) -> bool:
 
 
 def has_hooks(layer: Any) -> bool:
-    """Whether something else happens when a module is called; a `Trace` only looks on."""
-    for hooks in (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks):
-        for hook in hooks.values():
-            if not hasattr(hook, LOOKS_ON):
-                return True
-    return False
+    """Whether something else happens when a module is called."""
+    backward = layer._backward_hooks or layer._backward_pre_hooks
+    return bool(layer._forward_hooks or layer._forward_pre_hooks or backward)
 
 
 def _materialise(layer: Any, x: Tensor) -> None:
@@ -56,17 +52,16 @@ def _materialise(layer: Any, x: Tensor) -> None:
 def linear(layer: Any, x: Tensor, bias: bool = True) -> Tensor:
     """What ``layer`` computes, for dense or CSR features; of one that `is_plain` optionally without its bias."""
     if x.layout is torch.strided and bias:
-        out: Tensor = layer(x)
-        return out
+        return cast(Tensor, layer(x))
     _materialise(layer, x)
     if is_plain(layer):
         if is_sparse(x):
-            return matmul(x, layer.weight, layer.bias if bias else None)
+            out = product(x.values(), layer.weight.t().contiguous(), feature_pattern(x))
+            return out + layer.bias if bias and layer.bias is not None else out
         if layer.bias is not None:
             return dense_linear(x, layer.weight)
     assert bias or getattr(layer, "bias", None) is None, "only a plain layer can be applied without its bias"
-    out = layer(dense(x))
-    return out
+    return cast(Tensor, layer(dense(x)))
 
 
 def linear_of_sums(layer: Any, x: Tensor, sums: Callable[[Tensor, bool], Tensor], sums_first: bool) -> Tensor:
@@ -79,14 +74,6 @@ def linear_of_sums(layer: Any, x: Tensor, sums: Callable[[Tensor, bool], Tensor]
         return linear(layer, sums(dense(x), True))
     out = linear(layer, sums(x, True), bias=False) if sums_first else sums(linear(layer, x, bias=False), False)
     return out if layer.bias is None else out + layer.bias
-
-
-def matmul(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x Wᵀ + b, for dense or CSR x [n, F] and W [C, F]."""
-    if not is_sparse(x):
-        return dense_linear(x, weight, bias)
-    out = product(x.values(), weight.t().contiguous(), feature_pattern(x))
-    return out if bias is None else out + bias
 
 
 class _Seen:
@@ -137,8 +124,7 @@ def feature_pattern(x: Tensor) -> Pattern:
 def weight_of(layer: Any) -> Tensor:
     """W [C, F] of a linear layer; of one that is not plain, what it makes of unit vectors."""
     if is_plain(layer):
-        weight: Tensor = layer.weight
-        return weight
+        return cast(Tensor, layer.weight)
     width = getattr(layer, "in_features", getattr(layer, "in_channels", None))
     if width is None:
         raise ValueError(
@@ -147,8 +133,7 @@ def weight_of(layer: Any) -> Tensor:
         )
     like = next(chain(layer.parameters(), layer.buffers()), torch.empty(0))
     unit = torch.eye(width, dtype=like.dtype, device=like.device)
-    found: Tensor = (layer(unit) - layer(torch.zeros_like(unit[:1]))).t()
-    return found
+    return cast(Tensor, layer(unit) - layer(torch.zeros_like(unit[:1]))).t()
 
 
 def pushed(head: Tensor | None, weight: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from torch_geometric.nn import Linear as PyGLinear
 from rade.correction import Adjacency
 from rade.graph.graph import Graph
 from rade.moments.base import Coefficients
-from rade.nn.linear import LOOKS_ON, linear_part
+from rade.nn.linear import linear_part
 from rade.sums import Messages
 
 LINEAR = (torch.nn.Linear, PyGLinear, torch.nn.BatchNorm1d)
@@ -134,14 +134,15 @@ def following(model: Module, trace: Trace) -> Iterator[None]:
         if trace.reaches(output):
             trace.after.append(layer)
 
-    setattr(passing, LOOKS_ON, True)
     hooks, inside = [], set()
-    for module in model.modules():  # one walk: a rate step on small graphs takes a few milliseconds
+    for module in model.modules():
+        # Jumping knowledge may weigh the layers by linear maps of its own; they are not on the way to the logits.
         if isinstance(module, MessagePassing | JumpingKnowledge):
-            # Jumping knowledge may weigh the layers by linear maps of its own; they are not on the way to the logits.
             inside.update(module.modules())
-        elif isinstance(module, LINEAR) and module not in inside and vars(module).get("track_running_stats", True):
-            # A batch norm, at inference, scales deviations by fixed factors, if it keeps running ones.
+    for module in model.modules():
+        # A batch norm, at inference, scales deviations by fixed factors, if it keeps running ones.
+        fixed = isinstance(module, LINEAR) and vars(module).get("track_running_stats", True)
+        if fixed and module not in inside:
             hooks.append(module.register_forward_hook(passing))
     try:
         yield

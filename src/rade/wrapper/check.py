@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
@@ -20,7 +20,7 @@ from rade.rates.regulariser import regulariser
 from rade.rates.rules import GradNorm
 from rade.wrapper.conversion import convert
 from rade.wrapper.module import RADE
-from rade.wrapper.warn import blocks, few_labels, looks_like_a_batch
+from rade.wrapper.warn import few_labels
 
 SAME = 1e-3  # of the largest output: rounding is a hundredth of it
 KEPT = "they stay as they are; with rade.GradNorm(): "  # where no rule was given
@@ -58,10 +58,6 @@ class Check:
     def __str__(self) -> str:
         width = max(len(line.what) for line in self.lines)
         return "\n".join(f"{line.mark}  {line.what:<{width}}  {line.found}" for line in self.lines)
-
-    def asdict(self) -> dict[str, object]:
-        """Plain values, for JSON."""
-        return asdict(self)
 
 
 def check(
@@ -147,21 +143,18 @@ def _training(model: RADE, args: tuple[object, ...], kwargs: dict[str, object]) 
         warnings.simplefilter("always")
         model.train()(*args, **kwargs)
     present = model._context.reached
-    told = [str(one.message) for one in said if "looks like a batch" not in str(one.message)]
-    lines = [Finding("warning", sentence, False) for sentence in told]
+    lines = [Finding("warning", str(one.message), False) for one in said]
     if present is None or present.graph is None:
         return lines
     graph = present.graph
     rates = model._context.distribution(graph, training=True).rates
-    alike = present.batch is None and looks_like_a_batch(graph)
-    doubt = f"; but {blocks(graph).numel()} blocks without an edge between them look like a batch" if alike else ""
     kind = "directed" if graph.directed else "undirected"
     size = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} {kind} edges, density {graph.density:.2g}"
     batch = "none came" if present.batch is None else "vector"
     added = float(rates.q) * graph.num_nonedges
     return [
         Finding("graph", size),
-        Finding("batch", f"{batch}, {graph.num_graphs} graph(s){doubt}", not alike),
+        Finding("batch", f"{batch}, {graph.num_graphs} graph(s)"),
         Finding("first views", f"p = {rates.p:.2g}, q = {rates.q:.2g}: about {added:,.0f} edges added"),
         *lines,
     ]
@@ -185,10 +178,7 @@ def _adaptation(model: RADE, args: tuple[object, ...], kwargs: dict[str, object]
             return [Finding("output", f"{type(output).__name__}: no logits found", not rule.adapts)]
         task: str = readout.task if isinstance(readout.task, str) else "a curvature of your own"
         task = "a softmax, if the loss agrees at the first step" if task == "auto" else task
-        shares = _are_probabilities(logits)
-        doubt = "; rows are probabilities, which sum to one: losses here take logits, before a softmax" * shares
-        told = f"{list(logits.shape)}, task: {task}, pool: {readout.pool or 'none'}{doubt}"
-        lines = [Finding("output", told, doubtful=shares)]
+        lines = [Finding("output", f"{list(logits.shape)}, task: {task}, pool: {readout.pool or 'none'}")]
         if not rule.adapts:
             return [*lines, Finding("rates", f"{type(rule).__name__}: they stay as they are")]
         try:
@@ -203,14 +193,6 @@ def _adaptation(model: RADE, args: tuple[object, ...], kwargs: dict[str, object]
             return [*lines, Finding("rates", _first(refusal), False)]
     cost = "one clean pass" + (", one backward and one double-backward pass" if "regulariser" in rule.reads else "")
     return [*lines, Finding("rates", f"{type(rule).__name__} adapts them; a step costs {cost} more")]
-
-
-def _are_probabilities(output: Tensor) -> bool:
-    """Whether they look like those of a softmax, which nothing else does by chance."""
-    rows = output.float()
-    if rows.dim() != 2 or rows.shape[1] < 2 or len(rows) < 2:
-        return False
-    return bool((rows >= 0).all() and torch.allclose(rows.sum(1), torch.ones_like(rows[:, 0]), atol=1e-3))
 
 
 def _first(error: Exception) -> str:

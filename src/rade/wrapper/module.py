@@ -6,7 +6,7 @@ import inspect
 import math
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -32,14 +32,12 @@ from rade.rates.readout import Labelled, Readout
 from rade.rates.regulariser import NoGradient
 from rade.rates.rules import DEFAULT, Rule
 from rade.rates.state import RateState
-from rade.runtime import Recall, distributed, ordinary_tensors
+from rade.runtime import distributed, ordinary_tensors
 from rade.views import branch_off, packed, unpack
 from rade.wrapper.conversion import attach, convert, revert
 from rade.wrapper.inference import Denoised, Expected, Inference
 from rade.wrapper.reports import LayerReport, NoiseReport, Uncertainty, explain_layers, noise_report, uncertainty
 from rade.wrapper.warn import Warnings
-
-_finite: Recall[bool] = Recall()
 
 
 @dataclass(frozen=True)
@@ -142,7 +140,6 @@ class RADE(Module):
             return run()
         with context.running(_batch_of(method, args, kwargs)) as present:
             if self.training:
-                self._require_finite(args, kwargs)
                 output = run()
             else:
                 output = self.rade.inference(context, run)
@@ -153,16 +150,6 @@ class RADE(Module):
         if self.training:
             self._trained(run, present, output)
         return output
-
-    def _require_finite(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-        """Refuse features that are not finite in the first training call, warn of later ones."""
-        for value in (*args, *kwargs.values()):
-            x = value.x if isinstance(value, Data) else value
-            if isinstance(x, Tensor) and x.is_floating_point() and not x.requires_grad and not _is_finite(x):
-                told = "features must be finite, got NaN or infinity; clean them first (torch.nan_to_num)"
-                if self._latest is None and not self._meeting.warnings.steps:
-                    raise ValueError(told)
-                self._meeting.warnings.say("features", f"{told}; the call continues")
 
     def _trained(self, run: partial[object], present: Pass, output: object) -> None:
         """Remember a training call; one without gradients is only a look."""
@@ -311,28 +298,13 @@ class RADE(Module):
         return partial(self._call, found) if inspect.ismethod(found) and found.__self__ is self.wrapped else found
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if self._is_wrapped(name):
-            setattr(self.wrapped, name, value)
-        else:
-            super().__setattr__(name, value)
-
-    def __delattr__(self, name: str) -> None:
-        if self._is_wrapped(name):
-            delattr(self.wrapped, name)
-        else:
-            super().__delattr__(name)
-
-    def _is_wrapped(self, name: str) -> bool:
-        """Whether a name means something that the wrapped module holds, and RADE or a subclass of it does not."""
+        """What the wrapped module holds is set there, unless RADE, or a subclass of it, holds it as well."""
         own, parts = vars(self), vars(self).get("_modules", {})
-        if type(self) is not RADE or "wrapped" not in parts or name.startswith("__"):
-            return False
-        if name in own or name in parts or hasattr(RADE, name):
-            return False
-        held = vars(parts["wrapped"])
-        kinds = (held, *(held.get(kind, ()) for kind in ("_parameters", "_buffers", "_modules")))
-        settable = isinstance(getattr(type(parts["wrapped"]), name, None), property)
-        return settable or any(name in kind for kind in kinds)
+        if type(self) is not RADE or "wrapped" not in parts or name in own or name in parts or hasattr(RADE, name):
+            return super().__setattr__(name, value)
+        wrapped, kind = parts["wrapped"], getattr(type(parts["wrapped"]), name, None)
+        held = name in vars(wrapped) or isinstance(kind, property) or (kind is None and hasattr(wrapped, name))
+        return setattr(wrapped, name, value) if held else super().__setattr__(name, value)
 
     def _reset_parameters(self) -> None:
         """Parameters of the wrapped model and the rates, as before any training."""
@@ -341,14 +313,6 @@ class RADE(Module):
         self._latest = None
 
     # ---- states and copies ----------------------------------------------------------------------------------------
-
-    def load_state_dict(self, state_dict: Mapping[str, object], strict: bool = True, assign: bool = False) -> Any:
-        """What ``state_dict()`` gave; parameters of the bare model belong into ``model.wrapped``."""
-        if strict and state_dict and state_dict.keys() <= self.wrapped.state_dict().keys():
-            raise RuntimeError(
-                "these are the parameters of the bare model, without rates: model.wrapped.load_state_dict(state)"
-            )
-        return super().load_state_dict(state_dict, strict, assign)
 
     def get_extra_state(self) -> Tensor:
         """The variant and the generator's state; no buffer, since those are broadcast and ranks' views must differ."""
@@ -460,10 +424,6 @@ def _require_model(model: object) -> None:
         raise TypeError(f"RADE wraps a model, got the class {model.__name__}: build it, RADE({model.__name__}(...))")
     if not isinstance(model, Module):
         raise TypeError(f"RADE wraps a model, a torch.nn.Module, got {model!r}")
-    if isinstance(model, torch.jit.ScriptModule):
-        raise TypeError(
-            "RADE replaces layers, and those of a scripted model are fixed: wrap it before torch.jit.script"
-        )
     if isinstance(model, RADE):
         raise ValueError("the model is wrapped in RADE already; wrap what it wraps, RADE(rade.revert(model), ...)")
 
@@ -517,17 +477,6 @@ def _batch_of(method: Callable[..., object], args: tuple[object, ...], kwargs: d
 
 def _is_batch(vector: object) -> bool:
     return isinstance(vector, Tensor) and vector.dim() == 1 and vector.dtype == torch.long
-
-
-def _is_finite(x: Tensor) -> bool:
-    """Whether features are; looked at once for each tensor in memory."""
-    if x.layout not in (torch.strided, torch.sparse_csr):  # no features, but the matrix of a graph
-        return True
-    values = x.values() if x.layout is torch.sparse_csr else x
-    # The sum alone tells almost always, in one pass and without a mask; finite values may still overflow it.
-    return _finite.get(
-        (values,), None, lambda: bool(torch.isfinite(values.sum())) or bool(torch.isfinite(values).all())
-    )
 
 
 @revert.register

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -30,10 +30,6 @@ class Rounded:
     def __repr__(self) -> str:
         shown = ", ".join(f"{field.name}={_short(getattr(self, field.name))}" for field in fields(self))  # type: ignore[arg-type]
         return f"{type(self).__name__}({shown})"
-
-    def asdict(self) -> dict[str, object]:
-        """Plain values, for JSON."""
-        return asdict(self)  # type: ignore[call-overload, no-any-return]
 
 
 def _short(value: object) -> str:
@@ -121,15 +117,13 @@ class NoiseReport(Rounded):
 
     ``sampled`` is the truth to within ``error`` (one standard error over groups of views); ``all_layers`` the formula
     through all layers; ``last_layer`` the paper's, which drops the activations behind the last aggregation, and is nan
-    where the logits are no linear map of it. ``bias`` is the same sum of squared differences between the mean over
-    views and the prediction, over ``sampled``.
+    where the logits are no linear map of it.
     """
 
     sampled: float
     error: float
     all_layers: float
     last_layer: float
-    bias: float
 
 
 def noise_report(call: Repeated, labelled: Labelled, views: int, signs: int) -> NoiseReport:
@@ -154,18 +148,16 @@ def noise_report(call: Repeated, labelled: Labelled, views: int, signs: int) -> 
             modelled.append(float(drop + add) / (2 * len(rows)))
         with torch.no_grad():
             drawn = [_matrix(logits_of(sampled(context, call.run)))[rows] for _ in range(views)]
-        found, error, bias = _regulariser_of(torch.stack(drawn), weight, scores[rows].detach())
-        last = _last_layer(call, labelled, distribution)
-        return NoiseReport(found, error, sum(modelled) / signs, last, bias)
+        found, error = _regulariser_of(torch.stack(drawn), weight)
+        return NoiseReport(found, error, sum(modelled) / signs, _last_layer(call, labelled, distribution))
 
 
-def _regulariser_of(seen: Tensor, weight: Tensor, mean: Tensor) -> tuple[float, float, float]:
-    """R of logits on views [views, k, C], its standard error over groups of views, and the bias relative to it."""
+def _regulariser_of(seen: Tensor, weight: Tensor) -> tuple[float, float]:
+    """R of logits on views [views, k, C], and its standard error over groups of views."""
     groups = [part for part in seen.chunk(min(8, len(seen) // 2)) if len(part) > 1]
     found = torch.stack([0.5 * (weight * part.var(0)).sum() / len(weight) for part in groups]).double()
     total = 0.5 * (weight * seen.var(0)).sum() / len(weight)
-    bias = 0.5 * (weight * (seen.mean(0) - mean).square()).sum() / len(weight)
-    return float(total), float(found.std() / len(groups) ** 0.5), float(bias / total.clamp(min=1e-30))
+    return float(total), float(found.std() / len(groups) ** 0.5)
 
 
 def _last_layer(call: Repeated, labelled: Labelled, distribution: Distribution) -> float:

@@ -36,10 +36,11 @@ class Warnings:
 
     def batch(self, graph: Graph, given: bool) -> None:
         """A batch of graphs without its batch vector: edges would be added between different graphs."""
-        if not given and "batch" not in self._said and looks_like_a_batch(graph):
+        count = 0 if given or "batch" in self._said else blocks(graph)
+        if count:
             self.say(
                 "batch",
-                f"edge_index looks like a batch: {blocks(graph).numel()} blocks of nodes with no edge between them, "
+                f"edge_index looks like a batch: {count} blocks of nodes with no edge between them, "
                 "but no batch vector came, so edges are added between them; pass it as an argument named batch, or "
                 "as that of a Data object",
             )
@@ -113,33 +114,21 @@ def few_labels(labelled: int, rows: int, q: float) -> str:
     )
 
 
-def blocks(graph: Graph) -> Tensor:
-    """Sizes of the runs of consecutive nodes between which no edge passes, single nodes left out."""
+def blocks(graph: Graph) -> int:
+    """How many large blocks in a row one graph is made of, with no edge between them and none of them most of it.
+
+    0 where it does not look like a batch. Nodes of one graph come in any order: that several large parts of it follow
+    each other is no accident.
+    """
+    nodes = graph.num_nodes
+    if graph.num_graphs > 1 or nodes < BLOCKS * SMALLEST:
+        return 0
     ends = graph.edge_index[:, graph.entries]
     low, high = ends.min(0).values, ends.max(0).values
-    change = torch.zeros(graph.num_nodes + 1, dtype=torch.long, device=graph.device)
-    ones = torch.ones_like(low)
+    ones, change = torch.ones_like(low), torch.zeros(nodes + 1, dtype=torch.long, device=graph.device)
     crossing = change.index_add(0, low, ones).index_add(0, high, -ones).cumsum(0)[:-1]  # edges over i | i + 1
     last = (crossing == 0).nonzero().squeeze(1)
     sizes = torch.diff(last, prepend=last.new_full((1,), -1))
-    return sizes[sizes > 1]
-
-
-def looks_like_a_batch(graph: Graph) -> bool:
-    """Whether one graph is made of several blocks in a row, none of which is most of it; found once."""
-    if "looks like a batch" not in graph.cache:
-        graph.cache["looks like a batch"] = _in_blocks(graph)
-    return bool(graph.cache["looks like a batch"])
-
-
-def _in_blocks(graph: Graph) -> bool:
-    if graph.num_graphs > 1 or graph.num_nodes < BLOCKS * SMALLEST:
-        return False
-    sizes = blocks(graph)
-    large = sizes[sizes >= SMALLEST]
-    # Nodes of one graph come in any order: that several large parts of it follow each other is no accident.
-    return (
-        large.numel() >= BLOCKS
-        and 2 * int(large.max()) <= graph.num_nodes
-        and int(large.sum()) * 5 >= 4 * graph.num_nodes
-    )
+    sizes = sizes[sizes >= SMALLEST]
+    alike = sizes.numel() >= BLOCKS and 2 * int(sizes.max()) <= nodes and 5 * int(sizes.sum()) >= 4 * nodes
+    return sizes.numel() if alike else 0
