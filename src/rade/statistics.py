@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import cache
 
 LEVEL = 0.95
-POWER = 0.8
-MOST_SEEDS = 10_000
 # Scores are multiples of one over the number of test items: a smaller deviation is rounding, not spread.
 NO_SPREAD = 1e-9
 # What two runs must share to be compared: their first seed and the number of the run, hence the split or the fold.
@@ -154,36 +152,6 @@ def holm(values: Sequence[float]) -> list[float]:
         highest = max(highest, min(1.0, (len(values) - rank) * values[index]))
         adjusted[index] = highest
     return adjusted
-
-
-def power(effect: float, count: int) -> float:
-    """Chance that a two-sided paired test at 5 % on `count` pairs finds an effect of size d (noncentral t)."""
-    from scipy.special import nctdtr, ndtr
-
-    critical, shift = quantile(count - 1), abs(effect) * math.sqrt(count)
-    if shift > 10 * critical:  # beyond SciPy's noncentral t, and found in more than 99.7 % of cases
-        return 1.0
-    if count > 1000:  # normal to three digits
-        return float(ndtr(shift - critical) + ndtr(-shift - critical))
-    return float(1 - nctdtr(count - 1, shift, critical) + nctdtr(count - 1, shift, -critical))
-
-
-def seeds_needed(effect: float) -> int | None:
-    """The fewest pairs with which a test finds an effect of size d in 80 % of cases; None beyond 10,000.
-
-    >>> seeds_needed(0.5)
-    34
-    """
-    from scipy.special import ndtri
-
-    # The normal count ((z₀.₉₇₅ + z₀.₈) / d)² lies at or a few pairs below the exact one.
-    target = float(ndtri((1 + LEVEL) / 2) + ndtri(POWER))
-    if abs(effect) * math.sqrt(MOST_SEEDS) < target:
-        return None
-    count = max(2, math.floor((target / effect) ** 2))
-    while power(effect, count) < POWER:
-        count += 1
-    return count
 
 
 def number(value: float | None, digits: int = 2) -> str:

@@ -65,10 +65,8 @@ def test_a_grid_is_planned_run_and_not_run_again(rade, table, scheduler, tmp_pat
     assert (code, err) == (1, "")
     assert "6 runs done, 2 failed, 0 left" in out
     assert out.count("loss became nan") == 4  # when it happens, and at the end
-    runs, failures = stored("results.sqlite"), Store("results.sqlite").failures()
+    runs = stored("results.sqlite")
     assert {key for cell in cells for key in cell["keys"]} == set(runs)
-    assert sorted(one.run for one in failures) == [0, 1]
-    assert all("loss became nan" in one.reason and "--set lr=1e+30" in one.command for one in failures)
     assert runs[cells[0]["keys"][0]]["command"].endswith("--run 0 --seed 0 --threads 1 --set epochs=4 --set hidden=4")
     assert not (tmp_path / "results.sqlite.work").exists()
 

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from rade.errors import RunError
-from rade.experiment.store import Failure, Store, export, open_store, records_below
+from rade.experiment.store import Store, export, open_store, records_below
 
 
 @pytest.fixture
@@ -22,11 +22,6 @@ def text(store, record, tmp_path):
     store.merge(record(number, settings={"method": ("none", "rade-of")[number % 2]}) for number in (2, 0, 1))
     export(store, tmp_path / "text")
     return tmp_path / "text"
-
-
-def failure(key, **changes):
-    told = {"key": key, "settings": {}, "run": 0, "reason": "tired", "when": "now", "commit": ""}
-    return Failure(**{**told, "command": "rade train", **changes})
 
 
 def test_a_run_survives_writing_and_reading_and_stays_as_it_is(store, record):
@@ -51,18 +46,6 @@ def test_the_text_form_holds_the_same_to_the_last_bit(store, text, tmp_path):
     assert [(tmp_path / "again" / path.relative_to(text)).read_bytes() for path in before] == list(before.values())
     for wanted, count in ({"method": ("none", "rade-of")}, 3), ({"method": "rade-of"}, 1), ({"protocol": "paper"}, 0):
         assert len(store.records(**wanted)) == len(open_store(text).records(**wanted)) == count
-
-
-def test_a_run_that_finishes_after_all_has_not_failed(store, record, tmp_path):
-    store.fail(failure(record(1).key))
-    store.fail(failure(record(1).key, reason="<tired>"))
-    store.fail(failure(record(2).key))
-    store.put(record(2))
-    export(store, tmp_path / "text")
-    assert open_store(tmp_path / "text").failures() == store.failures() == [failure(record(1).key, reason="<tired>")]
-    store.put(record(1))
-    export(store, tmp_path / "text")
-    assert open_store(tmp_path / "text").failures() == store.failures() == []
 
 
 def test_a_second_writer_is_told_readers_are_not_and_nothing_is_left_behind(store, record, text, tmp_path):

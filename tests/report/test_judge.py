@@ -67,7 +67,7 @@ def test_the_same_runs_have_one_interval(folds, interval):
     assert found == [interval] * (3 if folds else 3 + len(QUESTIONS))
     if folds:
         for one in list(told_by(FOLDS, folds))[:2]:
-            assert "0.90 points, 95 % interval −1.59 to 3.39; 10 folds. The folds are given" in str(one)
+            assert "0.90 points, 95 % interval −1.59 to 3.39; 10 folds." in str(one)
 
 
 def test_equal_differences_have_no_interval_anywhere():
@@ -112,4 +112,4 @@ def test_repeated_folds_are_averaged_and_missing_ones_fill_no_cell():
     assert str(only.comparisons[0].verdict.result) == "+0.90 [−1.59, 3.39]"
     lacking = report(first[:-3], TABLE)
     assert not lacking.tables[0].comparisons
-    assert [(len(one.group.runs), one.reason) for one in lacking.others] == [(7, "some of its folds are missing")]
+    assert lacking.others == 7

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.report.synthetic import MAIN, cell, line, report, row, save, settings, store, table
+from tests.report.synthetic import MAIN, cell, line, report, row, save, store, table
 
 from rade.errors import RunError
 from rade.report import read_store, write
@@ -16,7 +16,7 @@ from rade.report.render import escape_latex, escape_markdown, markdown, page
 ATTACK = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>|`$\\_$"
 FILES = ["report.html", "results.md", "headline.md", "tables.tex"]
 MEASURED = {
-    "gap": 0.0, "gap_largest": 0.1, "resistance": 3.0, "commute": None, "beyond": 0.25,
+    "gap": 0.1, "beyond": 0.25,
     "steps": [{"distance": 0, "pairs": 2, "sensitivity": 1.0}, {"distance": 2, "pairs": 9, "sensitivity": 0.0}],
     "flips": {kind: {"0.3": 0.125} for kind in ("drop", "add", "both")},
 }  # fmt: skip
@@ -24,8 +24,6 @@ DIAGNOSIS = {
     "dataset": "co<ra", "model": "gcn, none", "nodes": 2708, "edges": 5278, "graphs": 1, "layers": 2,
     "p": 0.5, "q": 0.00072, "notes": ["16 <nodes>"], "operators": {"clean": MEASURED, "rade-ofs": MEASURED},
 }  # fmt: skip
-FAILURE = {"settings": settings(), "run": 3, "reason": "the loss became <nan>", "when": "now", "command": "rade train"}
-FAILURE["commit"] = ""
 
 
 def poisoned(value):
@@ -86,24 +84,15 @@ def test_the_same_store_gives_the_same_bytes(tmp_path):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
-def test_a_store_tells_of_failures_diagnoses_and_damage(tmp_path):
+def test_a_store_tells_of_diagnoses_and_damage(tmp_path):
     save(store(2), tmp_path)
-    finished = read_store(tmp_path).runs[0].key
-    for name, content in {
-        "notes.txt": "not mine", "studies/diagnoses/x.json": json.dumps(DIAGNOSIS),
-        "failures.json": json.dumps([{**FAILURE, "key": "a"}, {**FAILURE, "key": finished}]),
-    }.items():  # fmt: skip
-        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
-        (tmp_path / name).write_text(content)
-    found = read_store(tmp_path)
-    assert [one["key"] for one in found.failures] == ["a"]  # the other has finished since
-    told = replace(report(store(2)), stored=found)
+    (tmp_path / "studies/diagnoses").mkdir(parents=True)
+    (tmp_path / "studies/diagnoses/x.json").write_text(json.dumps(DIAGNOSIS))
+    told = replace(report(store(2)), stored=read_store(tmp_path))
     for text in (page(told), markdown(told)):
-        assert "the loss became &lt;nan&gt;" in text
         assert "co&lt;ra" in text
         assert "sensitivity from beyond 2 edges" in text
         assert "12.5 %" in text
-        assert "1 run failed" in text
     assert "0 runs on 0 data sets." in page(report([]))
     (tmp_path / "studies/diagnoses/torn.json").write_text("{")
     with pytest.raises(RunError, match=r"torn.json is incomplete or was not written by rade diagnose; delete it"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rade.statistics import paired, power, seeds_needed
+from rade.statistics import paired
 
 
 def sample(seed, count=12, mean=0.4):
@@ -31,12 +31,3 @@ def test_nadeau_and_bengio_by_hand():
     assert corrected.high - corrected.low == pytest.approx(widening * (plain.high - plain.low))
     t = corrected.mean / (corrected.std * math.sqrt(1 / 10 + 1 / 9))
     assert corrected.p == pytest.approx(2 * stats.t.sf(abs(t), 9))
-
-
-@pytest.mark.parametrize(("effect", "count"), [(0.2, 199), (-0.8, 15), (1e6, 2)])
-def test_seeds_needed_are_the_fewest(effect, count):
-    """Cohen's small, medium and large effects, one sample, two-sided 5 %, power 0.8; 0.02 would need too many."""
-    assert seeds_needed(effect) == count
-    assert power(effect, count) >= 0.8
-    assert count == 2 or power(effect, count - 1) < 0.8
-    assert seeds_needed(0.0) is seeds_needed(0.02) is None

@@ -60,13 +60,13 @@ def report(
         for name in set(asked) - known:
             raise unknown("data set", name, sorted(known))
         stored, experiments = only(stored, experiments, asked)
-    if not stored.runs and not stored.failures and not stored.diagnoses:
+    if not stored.runs and not stored.diagnoses:
         way = "rade results STORE merge FOLDER takes in what rade train --out FOLDER left"
         raise RadeError(f"{store} holds no finished run{f' on {datasets}' if asked else ''}; {way}")
     found = build(stored, experiments, title)
     files = write(found, out, formats)
     if json:
-        document = {"runs": len(stored.runs), "failures": stored.failures, "files": [str(file) for file in files]}
+        document = {"runs": len(stored.runs), "files": [str(file) for file in files]}
         typer.echo(jsonlib.dumps({**document, "summary": summary(found)}, indent=1, ensure_ascii=False))
         return
     typer.echo(summary(found))

@@ -185,6 +185,5 @@ class Comparison:
 
 def _plain(one: Verdict) -> dict[str, Any]:
     result = one.result
-    rest = {"p": result.p, "adjusted": one.adjusted, "verdict": one.code, "needed": one.needed, "rough": one.rough}
-    rest["sentence"] = str(one)
+    rest = {"p": result.p, "adjusted": one.adjusted, "verdict": one.code, "sentence": str(one)}
     return {"mean": result.mean, "low": result.low, "high": result.high, "seeds": result.count, **rest}

@@ -13,7 +13,6 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from functools import lru_cache, partial
 from itertools import islice
 from math import inf
@@ -25,8 +24,8 @@ import torch
 from rade.data import Dataset, load
 from rade.errors import RadeError, RunError
 from rade.experiment.plan import CellJobs, Job
-from rade.experiment.store import Failure, Store
-from rade.train.record import RunRecord, commit, origin
+from rade.experiment.store import Store
+from rade.train.record import RunRecord, origin
 from rade.train.run import Keeping, StopAsked, never, run_key, train_run
 from rade.train.stages import corrupted
 
@@ -225,17 +224,6 @@ class Grid:
             job = outcome.argument
             if outcome.value is None:
                 self.failed[job.key] = (job, outcome.failure)
-                store.fail(
-                    Failure(
-                        key=job.key,
-                        settings=job.settings.model_dump(mode="json"),
-                        run=job.run,
-                        reason=outcome.failure,
-                        when=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-                        commit=commit()[0],
-                        command=job.settings.command(job.run, place.threads),
-                    )
-                )
             else:
                 store.put(outcome.value)
                 self.done.add(job.key)

@@ -1,8 +1,8 @@
 """The store of finished runs: one SQLite file, and its text form, a folder that people and git can read. Without torch.
 
 The file has one writer at a time and any number of readers; a run is there whole or not at all. The text form is
-`runs.csv` (one line per run), `curves/DATASET.jsonl.gz`, `provenance.json` and, of runs that failed, `failures.json`;
-it is read like the file and written whole by `export`.
+`runs.csv` (one line per run), `curves/DATASET.jsonl.gz` and `provenance.json`; it is read like the file and written
+whole by `export`.
 """
 
 from __future__ import annotations
@@ -19,18 +19,15 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from rade.errors import EnvironmentFault, RunError
-from rade.train.files import load_run_record, remove, save_bytes, sole_writer
+from rade.train.files import load_run_record, save_bytes, sole_writer
 from rade.train.record import Curves, RecordError, RunRecord
 
 _CURVES = TypeAdapter(Curves)
 DEFAULT = Path("results.sqlite")
-_SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS runs (key TEXT PRIMARY KEY, record TEXT NOT NULL, curves TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS failures (key TEXT PRIMARY KEY, failure TEXT NOT NULL)",
-)
+_SCHEMA = "CREATE TABLE IF NOT EXISTS runs (key TEXT PRIMARY KEY, record TEXT NOT NULL, curves TEXT NOT NULL)"
 # Columns of runs.csv that hold one field of a record each, beside those that are taken apart below.
 _PLAIN = ("protocol", "run", "seed", "metric", "folds", "val", "test", "best_epoch", "epochs", "skipped")
 _TIMING = ("seconds", "seconds_per_epoch", "finished")
@@ -40,18 +37,6 @@ _NAMES = ("dataset", "backbone", "method")
 _SHARED = ("made", "data", "settings")  # kept once for all runs that have the same
 _TEXT = ("key", *_NAMES, "protocol", "metric", "finished", *_SHARED, "command")
 COLUMNS = ("key", *_NAMES, *_PLAIN, *_TIMING, *_JSON, "numerics", "threads", *_SHARED, "command")
-
-
-class Failure(BaseModel):
-    """A run that failed and has not finished since."""
-
-    key: str
-    settings: dict[str, Any]
-    run: int
-    reason: str
-    when: str
-    commit: str
-    command: str
 
 
 class Store:
@@ -74,19 +59,9 @@ class Store:
         """The names of all finished runs."""
         return {key for (key,) in self._rows("SELECT key FROM runs")}
 
-    def failures(self) -> list[Failure]:
-        """Runs that failed and have not finished since."""
-        found = self._rows("SELECT failure FROM failures ORDER BY key")
-        return [Failure.model_validate_json(text) for (text,) in found]
-
     def put(self, record: RunRecord) -> bool:
-        """Keep a run, which then has not failed; whether it was new. One that is there already stays as it is."""
+        """Keep a run; whether it was new. One that is there already stays as it is."""
         return self.merge([record]) > 0
-
-    def fail(self, failure: Failure) -> None:
-        """Note a failure; a later one of the same run takes its place."""
-        with self._changing() as database:
-            database.execute("INSERT OR REPLACE INTO failures VALUES (?, ?)", (failure.key, failure.model_dump_json()))
 
     def merge(self, records: Iterable[RunRecord]) -> int:
         """Keep the runs of others, all or none; how many were new."""
@@ -96,7 +71,6 @@ class Store:
                 text = record.model_copy(update={"history": {}}).to_json()
                 values = (record.key, text, json.dumps(record.history))
                 new += database.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?)", values).rowcount
-                database.execute("DELETE FROM failures WHERE key = ?", (record.key,))
         return new
 
     @contextmanager
@@ -132,8 +106,7 @@ class Store:
     def _changing(self) -> Iterator[sqlite3.Connection]:
         """One transaction, on the disk when it ends."""
         with self._translated(), closing(sqlite3.connect(self.path, timeout=60)) as base, base:
-            for table in _SCHEMA:
-                base.execute(table)
+            base.execute(_SCHEMA)
             yield base
 
     @contextmanager
@@ -157,12 +130,6 @@ class TextStore(Store):
 
     def keys(self) -> set[str]:
         return {line["key"] for line in self._lines()}
-
-    def failures(self) -> list[Failure]:
-        path = self.path / "failures.json"
-        if not path.exists():
-            return []
-        return TypeAdapter(list[Failure]).validate_json(path.read_bytes())
 
     def writing(self) -> NoReturn:
         """Refuse."""
@@ -255,9 +222,6 @@ def export(store: Store, folder: Path) -> int:
         packed = gzip.compress("\n".join([*lines, ""]).encode(), mtime=0)
         save_bytes(folder / "curves" / f"{dataset}.jsonl.gz", packed)
     save_bytes(folder / "provenance.json", _indented(known))
-    remove(folder / "failures.json")
-    if failures := [failure.model_dump() for failure in store.failures()]:
-        save_bytes(folder / "failures.json", _indented(failures))
     save_bytes(folder / "runs.csv", table.getvalue().encode())
     return len(records)
 

@@ -7,11 +7,9 @@ difference, interval, p value and a sentence; `correct` makes verdicts that are 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rade.statistics import Pair, Paired, holm, number, paired_scores, seeds_needed
+from rade.statistics import Pair, Paired, holm, number, paired_scores
 
 ALPHA = 0.05
-# Fewer pairs than this leave an effect size so uncertain that the seeds it needs are only an order of magnitude.
-FEW = 10
 BETTER, WORSE, HINT, SAME, UNJUDGED = "better", "worse", "hint", "same", "unjudged"
 WORDS = {
     BETTER: "better",
@@ -20,8 +18,6 @@ WORDS = {
     SAME: "not distinguishable",
     UNJUDGED: "too few runs to judge",
 }
-_FOLDS = "The folds are given; more seeds narrow this only in part."
-_RESAMPLED = "The splits share graphs (the interval allows for it); more seeds narrow this only in part."
 
 
 @dataclass(frozen=True)
@@ -32,17 +28,15 @@ class Verdict:
         name, against: both sides, in words.
         result: the paired differences.
         adjusted: Holm's p value over a ``family`` of comparisons, None where there is no p value.
-        pairs: what the pairs are where they are no separate runs, such as "10 folds"; "" where they are seeds.
-        given: why more of them would not settle the matter; only with ``pairs``.
+        pairs: how many there are, in words, such as "10 folds".
     """
 
     name: str
     against: str
     result: Paired
+    pairs: str
     adjusted: float | None = None
     family: int = 1
-    pairs: str = ""
-    given: str = _FOLDS
 
     @property
     def code(self) -> str:
@@ -54,21 +48,6 @@ class Verdict:
             return BETTER if result.mean > 0 else WORSE
         return HINT if result.low > 0 or result.high < 0 else SAME
 
-    @property
-    def needed(self) -> int | None:
-        """Seeds for 80 % power at the observed effect; None where no number would do or the pairs are given."""
-        return None if self.pairs or self.result.effect is None else seeds_needed(self.result.effect)
-
-    @property
-    def rough(self) -> bool:
-        """Whether there are too few pairs for `needed` to be more than an order of magnitude."""
-        return self.result.count < FEW
-
-    @property
-    def count(self) -> str:
-        """How many pairs, in words."""
-        return self.pairs or f"{self.result.count} seeds"
-
     def __str__(self) -> str:
         mean, code = self.result.mean, self.code
         size, side = f"{number(abs(mean))} points", "above" if mean > 0 else "below"
@@ -76,35 +55,24 @@ class Verdict:
             return self._unjudged(size, side)
         interval = f"95 % interval {number(self.result.low)} to {number(self.result.high)}"
         if code in (BETTER, WORSE):
-            return f"{self.name} is {code} than {self.against} by {size}, {interval}; {self.count}."
+            return f"{self.name} is {code} than {self.against} by {size}, {interval}; {self.pairs}."
         if code == HINT:
             return (
-                f"{self.name} is {size} {side} {self.against}, {interval}; {self.count}. Taken alone that is a "
+                f"{self.name} is {size} {side} {self.against}, {interval}; {self.pairs}. Taken alone that is a "
                 f"difference, among the {self.family} comparisons of this table it is not "
                 f"(p = {self.adjusted:.2f} after Holm)."
             )
-        found = f"{number(mean)} points, {interval}; {self.count}"
-        return f"{self.name} is not distinguishable from {self.against}: {found}. {self._more}"
+        found = f"{number(mean)} points, {interval}; {self.pairs}"
+        return f"{self.name} is not distinguishable from {self.against}: {found}."
 
     def _unjudged(self, size: str, side: str) -> str:
         mean = self.result.mean
         if self.result.count == 1:
             return f"{self.name} and {self.against} share one run, {number(mean)} points apart; no interval."
         if number(abs(mean)) == number(0.0):
-            return f"{self.name} scores as {self.against} in each of {self.count}."
-        where = f"{size} {side} {self.against} in each of {self.count}"
+            return f"{self.name} scores as {self.against} in each of {self.pairs}."
+        where = f"{size} {side} {self.against} in each of {self.pairs}"
         return f"{self.name} is {where}; without spread there is no interval."
-
-    @property
-    def _more(self) -> str:
-        if self.pairs:
-            return self.given
-        if self.needed is not None and self.needed <= self.result.count:
-            return f"{self.result.count} seeds say too little about an effect of this size."
-        seeds = "more than 10,000" if self.needed is None else f"{self.needed:,}"
-        few = f", a rough number: {self.result.count} seeds say little about its size" if self.rough else ""
-        return f"An effect of the observed size would need {seeds} seeds for 80 % power{few}."
-
 
 def judge(
     name: str,
@@ -125,10 +93,8 @@ def judge(
     if result is None:
         return None
     repetitions = len({seed for seed, _ in mine.keys() & theirs.keys()})
-    times = f" × {repetitions} seeds" if repetitions > 1 else ""
-    if folds:
-        return Verdict(name, against, result, result.p, pairs=f"{result.count} folds{times}")
-    return Verdict(name, against, result, result.p, 1, f"{result.count} seeds" if ratio else "", _RESAMPLED)
+    times = f" × {repetitions} seeds" if folds and repetitions > 1 else ""
+    return Verdict(name, against, result, f"{result.count} {'folds' if folds else 'seeds'}{times}", result.p)
 
 
 def correct(verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:

@@ -14,7 +14,6 @@ from rade.experiment.store import existing
 from rade.statistics import Pair, averaged, best_common_epoch
 from rade.train.record import LATER, NEUTRAL, RunRecord
 
-PLACE = ("dataset", "backbone", "method")
 OWN_EPOCH = "test score at the best validation epoch"
 COMMON_EPOCH = "best epoch of the fold-averaged validation curve"
 _DIAGNOSIS = frozenset({*("dataset", "model", "notes", "p", "q", "layers", "nodes", "edges", "graphs"), "operators"})
@@ -22,22 +21,17 @@ _DIAGNOSIS = frozenset({*("dataset", "model", "notes", "p", "q", "layers", "node
 
 @dataclass(frozen=True)
 class Stored:
-    """What a store holds: runs by key, and records of failed runs and of `rade diagnose`."""
+    """What a store holds: runs by key, and records of `rade diagnose`."""
 
     runs: tuple[RunRecord, ...]
-    failures: tuple[Mapping[str, Any], ...] = ()
     diagnoses: tuple[Mapping[str, Any], ...] = ()
 
 
 def read_store(path: Path) -> Stored:
     """A store, ordered so that a report does not depend on the order of files."""
-    store = existing(path)
-    found = read_records(store.records())
-    finished = {run.key for run in found.runs}
-    failures = [one.model_dump() for one in store.failures() if one.key not in finished]
-    failures.sort(key=lambda one: (*(one["settings"][name] for name in PLACE), one["run"], one["key"]))
+    found = read_records(existing(path).records())
     diagnoses = tuple(_diagnosis(file) for file in sorted((path / "studies" / "diagnoses").glob("*.json")))
-    return Stored(found.runs, tuple(failures), diagnoses)
+    return Stored(found.runs, diagnoses)
 
 
 def read_records(records: Iterable[RunRecord]) -> Stored:
@@ -132,25 +126,21 @@ class Group:
         return GroupScores(by, self.first.folds)
 
 
-def group(runs: Iterable[RunRecord]) -> tuple[tuple[Group, ...], tuple[RunRecord, ...]]:
-    """Groups, and runs that repeat another's settings, seed and run: the newest numerics count, then the first key.
+def group(runs: Iterable[RunRecord]) -> tuple[Group, ...]:
+    """Groups; of runs that repeat another's settings, seed and run the newest numerics count, then the first key.
 
     Run 0 of first seed 3 is run 3 of first seed 0, but for splits that are numbered; the outcome tells.
     """
     together: dict[str, dict[Pair, RunRecord]] = {}
-    repeated = []
     seen: set[tuple[Any, ...]] = set()
     for run in sorted(runs, key=lambda run: (-run.numerics, run.key)):
         identity = _text(run, metric=run.metric, folds=run.folds)
         outcome = run.pair if run.folds else (run.seed, run.val, run.test, run.best_epoch)
         names = {(identity, *run.pair), (identity, *outcome)}
-        if names & seen:
-            repeated.append(run)
-        else:
+        if not names & seen:
             seen |= names
             together.setdefault(identity, {})[run.pair] = run
-    groups = [Group(tuple(slots[pair] for pair in sorted(slots))) for _, slots in sorted(together.items())]
-    return tuple(groups), tuple(repeated)
+    return tuple(Group(tuple(slots[pair] for pair in sorted(slots))) for _, slots in sorted(together.items()))
 
 
 def _text(run: RunRecord, **others: Any) -> str:

@@ -7,7 +7,7 @@ from rade.experiment.table import Cell, Experiment, Row
 from rade.report.cells import PLAIN, CellResult, Filled, fill, measured
 from rade.report.judge import Verdict, correct, judge
 from rade.report.runs import Group, Stored, group
-from rade.statistics import Spread, differences, spread
+from rade.statistics import differences, spread
 from rade.train.record import MEASURES, SCORE, Measure, RunRecord
 
 TITLE = "RADE: results"
@@ -91,51 +91,33 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Other:
-    """Runs that fill no cell of any table, and why."""
-
-    group: Group
-    spread: Spread
-    reason: str
-
-
-@dataclass(frozen=True)
 class Report:
     """Everything that is printed."""
 
     title: str
     tables: tuple[Table, ...]
     empty: tuple[Experiment, ...]  # tables without a run
-    others: tuple[Other, ...]
+    others: int  # runs that fill no cell
     stored: Stored
 
 
 def build(stored: Stored, experiments: Sequence[Experiment], title: str = TITLE) -> Report:
-    """Fill and judge the tables; what fits none of them is kept apart, nothing is left out."""
-    groups, repeated = group(stored.runs)
+    """Fill and judge the tables."""
+    groups = group(stored.runs)
     judged = [fill_table(experiment, groups) for experiment in experiments]
     tables = tuple(table for table in judged if table.filled)
-    placed = {run.key for table in tables for run in table.runs}
-    left = [Group(tuple(run for run in one.runs if run.key not in placed)) for one in groups]
-    alone = [rest for one, rest in zip(groups, left) if len(rest.runs) == len(one.runs)]
-    beyond = [rest for one, rest in zip(groups, left) if 0 < len(rest.runs) < len(one.runs)]
-    others = _others([one for one in alone if one.is_whole], "fits no cell of a table here")
-    others += _others([one for one in alone if not one.is_whole], "some of its folds are missing")
-    others += _others(beyond, "more runs than the settings that it was searched with")
-    again = "repeats a run that is counted already (older numerics, other machine or threads)"
-    others += _others(_again(repeated), again)
     empty = tuple(table.experiment for table in judged if not table.filled)
-    return Report(title, tables, empty, tuple(others), stored)
+    placed = {run.key for table in tables for run in table.runs}
+    return Report(title, tables, empty, sum(run.key not in placed for run in stored.runs), stored)
 
 
 def only(stored: Stored, experiments: Iterable[Experiment], datasets: Sequence[str]) -> tuple[Stored, list[Experiment]]:
     """The same of some data sets alone; tables that have none of them are left out."""
     runs = tuple(run for run in stored.runs if run.settings["dataset"] in datasets)
-    failures = tuple(one for one in stored.failures if one["settings"]["dataset"] in datasets)
     diagnoses = tuple(one for one in stored.diagnoses if one["dataset"] in datasets)
     kept = [replace(one, datasets=tuple(name for name in one.datasets if name in datasets))
             for one in experiments if not set(datasets).isdisjoint(one.datasets)]  # fmt: skip
-    return Stored(runs, failures, diagnoses), kept
+    return Stored(runs, diagnoses), kept
 
 
 def reading_order(experiments: Iterable[Experiment]) -> list[Experiment]:
@@ -212,17 +194,3 @@ def _lead(theirs: Filled | None, ours: Filled) -> tuple[bool, float]:
     """Of a baseline on the seeds that both have, in points; one that shares fewer than two comes last."""
     gaps = differences(theirs.scores.by, ours.scores.by, theirs.scores.folds) if theirs else ()
     return (len(gaps) > 1, spread(gaps).mean) if gaps else (False, float("-inf"))
-
-
-def _again(runs: Sequence[RunRecord]) -> list[Group]:
-    """Repeated runs in groups of their own; a run that repeats a repetition is alone."""
-    found: list[Group] = []
-    left = tuple(runs)
-    while left:
-        groups, left = group(left)
-        found += groups
-    return found
-
-
-def _others(groups: Sequence[Group], reason: str) -> list[Other]:
-    return [Other(one, spread([100 * value for value in one.scores.units.values()]), reason) for one in groups]

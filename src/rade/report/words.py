@@ -7,11 +7,11 @@ from typing import Any
 
 from rade.experiment.table import Published
 from rade.report.cells import CellResult
-from rade.report.judge import WORDS, Verdict
+from rade.report.judge import WORDS
 from rade.report.runs import Group
 from rade.report.tables import Report, Table
 from rade.statistics import Spread, many, number
-from rade.train.record import NEUTRAL, RunRecord
+from rade.train.record import RunRecord
 
 # Commands that differ by the number of their run only are one command, with R in its place.
 _RUN = re.compile(r"(--run)[ =]\d+\b")
@@ -49,22 +49,9 @@ def p_value(value: float | None) -> str:
     return number(value, 3) if value is None or value >= 0.001 else "< 0.001"
 
 
-def seeds(verdict: Verdict) -> str:
-    """Seeds for 80 % power, in a table's field; a dash where they are folds or no number would do."""
-    if verdict.pairs or verdict.result.effect is None:
-        return "–"
-    return "> 10,000" if verdict.needed is None else f"{'≈ ' if verdict.rough else ''}{verdict.needed:,}"
-
-
 def listed(values: Mapping[str, Any]) -> str:
     """A mapping in one line."""
     return ", ".join(f"{name} {value}" for name, value in sorted(values.items())) or "unknown"
-
-
-def settings_words(group: Group) -> str:
-    """A group's settings in one line, without those that have columns of their own."""
-    named = {*NEUTRAL, "dataset", "backbone", "method"}
-    return listed({name: value for name, value in group.flat.items() if name not in named})
 
 
 def summary(report: Report) -> str:
@@ -81,7 +68,7 @@ def summary(report: Report) -> str:
     if counted:
         found = ", ".join(f"{counted[code]} {words}" for code, words in WORDS.items() if counted[code])
         text += f" RADE and its variants against the plain backbone, {many(counted.total(), 'comparison')}: {found}."
-    return text + (f" {many(len(report.stored.failures), 'run')} failed." if report.stored.failures else "")
+    return text + (f" {many(report.others, 'run')} in no cell: rade results lists all." if report.others else "")
 
 
 def sentence(table: Table) -> str:
