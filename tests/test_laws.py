@@ -83,7 +83,6 @@ def unpaired(self: Coefficients) -> Weights:
 BROKEN = {
     "moments_are_those_of_all_views": {"mean": keeps_its_mean},
     "corrected_mean_is_what_inference_computes": {"mean": keeps_its_mean},
-    "denoised_mean_is_what_inference_computes": {"mean": keeps_its_mean},
     "views_are_aggregated_as_the_paper_writes": {"clean": unpaired},
     "variance_is_that_of_all_views": {"variance": keeps_its_mean},
     "pooled_variance_lets_both_ends_meet": {"covariance": twice},

@@ -195,11 +195,6 @@ class Graph:
         key, index = torch.unique((self.degree << HALF) + self.size, return_inverse=True)
         return key >> HALF, key & (2**HALF - 1), index
 
-    @cached_property
-    def entry_ptr(self) -> Tensor:
-        """First entry of each graph in the pattern, [B + 1]; only where nodes come graph by graph."""
-        return self.pattern.rowptr[self.ptr]
-
     def one_per_pair(self, pattern: Pattern) -> Tensor:
         """One entry of a pattern on these nodes for each of its pairs."""
         if self.directed:
@@ -234,12 +229,13 @@ class Graph:
         return pattern_of_pairs(row, column, self.num_nodes, self.directed)
 
     def pick(self, index: Tensor) -> Graph:
-        """The graphs ``index`` [k] of a batch as a batch of their own: sorted and checked already, only renumbered."""
+        """The graphs ``index`` [k] of a batch, whose nodes come graph by graph, as a batch: only renumbered."""
         ptr, nodes = entries_of_rows(self.ptr, index)
-        first, entries = entries_of_rows(self.entry_ptr, index)
+        begin = self.pattern.rowptr[self.ptr]  # first entry of each graph
+        first, entries = entries_of_rows(begin, index)
         of_node = torch.repeat_interleave(ptr.diff(), output_size=nodes.numel())
         of_entry = torch.repeat_interleave(first.diff(), output_size=entries.numel())
-        shift, moved = (ptr[:-1] - self.ptr[index])[of_entry], (first[:-1] - self.entry_ptr[index])[of_entry]
+        shift, moved = (ptr[:-1] - self.ptr[index])[of_entry], (first[:-1] - begin[index])[of_entry]
         rowptr = torch.cat([first[:1], self.degree[nodes].cumsum(0)])
         source, transposition = self.pattern.source[entries] + shift, self.pattern.transposition[entries] + moved
         if self.directed:

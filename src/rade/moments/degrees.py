@@ -136,9 +136,4 @@ def one_more(
     ``present`` is the probability π of that neighbor, which ``spent`` takes out of X.
     """
     without, including = (degree_moments(distribution, c + k, spent, (power,), torch.double)[0] for k in (0, 1))
-    return relative_change(without, including, present)
-
-
-def relative_change(without: Tensor, including: Tensor, present: float | Tensor) -> Tensor:
-    """(f₁ − f₀)/(π f₁ + (1−π) f₀)."""
     return (including - without) / (present * including + (1.0 - present) * without)

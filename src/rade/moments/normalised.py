@@ -148,10 +148,10 @@ class Normalised(Coefficients):
         # The source's normalisation is carried by what it sends; that goes back with the pair, where it is the same.
         given = pattern.column_sum(sent) + slopes.reverse() if self.b > 0.0 else torch.zeros_like(received)
         back, target = self.graph.reverse(sent, pattern), pattern.target
-        to, by, loop = self._one_more(distribution, EDGE, 1.0 - distribution.rates.p)
+        to, by, loop = self.one_more_at(distribution, EDGE, 1.0 - distribution.rates.p)
         edges = edges + to[target] * (received[target] - sent) + by[target] * (given[target] - back)
         edges = edges + (loop * slopes.loop)[target]
-        to, by, loop = self._one_more(distribution, NONEDGE, distribution.rates.q)
+        to, by, loop = self.one_more_at(distribution, NONEDGE, distribution.rates.q)
         return edges, added + (to * received + by * given + loop * slopes.loop)[view.added.target]
 
     def rate_factors(self, distribution: Distribution) -> RateFactors | None:
@@ -193,7 +193,7 @@ class Normalised(Coefficients):
 
         return Given(ends(edge), ends(nonedge), loop)
 
-    def _one_more(
+    def one_more_at(
         self, distribution: Distribution, spent: tuple[int, int], present: float | Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Relative changes of d'^−a and d'^−b by one more neighbor, and change of the loop, [n] each.

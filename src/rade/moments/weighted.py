@@ -11,9 +11,9 @@ from torch import Tensor
 from rade.distribution import Distribution, number
 from rade.graph.graph import Graph
 from rade.moments.base import Coefficients, Moments, RateFactors, Slopes, Weights
-from rade.moments.degrees import relative_change
+from rade.moments.degrees import EDGE, NONEDGE
 from rade.moments.denoise import Observed
-from rade.moments.normalised import second_moment
+from rade.moments.normalised import Normalised, second_moment
 from rade.moments.weighted_degrees import Condition, Found, WeightedDegrees, inverse_moments
 from rade.sums import Sums, over_nonedges
 from rade.views import View
@@ -110,10 +110,11 @@ class WeightedSymmetric(Coefficients):
     def mean(self, distribution: Distribution) -> Moments:
         """(1−p) e_ij f_ij f_ji on edges, q w f_i f_j on non-edges, loop · E[1/d'] on loops."""
         p, q = distribution.rates.p, distribution.rates.q
-        (edge, _), (nonedge, _), (loop,) = self._at_target(distribution)
+        (edge, _), (nonedge, _), *alone = self._at_target(distribution)
         (edge_source, _), (nonedge_source, _) = self._at_source(distribution)
         nonedges = over_nonedges(self.graph, (q * self.added * nonedge)[:, None], nonedge_source[:, None])
-        return Moments((1.0 - p) * self.weight * edge * edge_source, self.loop * loop, nonedges)
+        loop = self.loop * alone[0][1] if alone else self.no_loop()
+        return Moments((1.0 - p) * self.weight * edge * edge_source, loop, nonedges)
 
     def variance(self, distribution: Distribution) -> Moments:
         """e² π [v_i u_j + f_i² v_j + (1−π) f_i² f_j²] with v = u − f², as in `Normalised`."""
@@ -126,20 +127,24 @@ class WeightedSymmetric(Coefficients):
     def response(self, view: View, slopes: Slopes) -> tuple[Tensor, Tensor]:
         """A pair's own message, and what its weight in the degree of i takes from all that i receives and sends.
 
-        The other messages' own neighbor weighs here what i's edges weigh on average.
+        The latter as one more neighbor of mean weight has it, in proportion to the pair's own weight.
         """
-        distribution, pattern = view.distribution, self.graph.pattern
+        (p, q), pattern = view.rates.numbers, self.graph.pattern
+        mean = float(torch.cat([self.weight, self.added]).detach().mean())
+        plain = Normalised(self.graph, self.dtype, 0.5, 0.5, self.loop / mean)
         edges, added = super().response(view, slopes)
-        sent = self.expected(distribution).edges * slopes.edges
+        sent = self.expected(view.distribution).edges * slopes.edges
         back, target = self.graph.reverse(sent, pattern), pattern.target  # as in `Normalised`
         received, given = pattern.row_sum(sent) + slopes.nonedges, pattern.column_sum(sent) + slopes.reverse()
-        (to, by, loop), (to_added, by_added, loop_added) = self._one_more(distribution)
-        edges = edges + to * (received[target] - sent) + by * (given[target] - back) + loop * slopes.loop[target]
-        return edges, added + (to_added * received + by_added * given + loop_added * slopes.loop)[view.added.target]
+        to, by, loop = plain.one_more_at(view.distribution, EDGE, 1.0 - p)
+        taken = to[target] * (received[target] - sent) + by[target] * (given[target] - back)
+        edges = edges + self.weight / mean * (taken + (loop * slopes.loop)[target])
+        to, by, loop = plain.one_more_at(view.distribution, NONEDGE, q)
+        return edges, added + (self.added / mean * (to * received + by * given + loop * slopes.loop))[view.added.target]
 
     def _second(self, distribution: Distribution, other: Tensor) -> Moments:
         p, q = distribution.rates.p, distribution.rates.q
-        edges, nonedges, _ = self._at_target(distribution)
+        edges, nonedges, *_ = self._at_target(distribution)
         edges_source, nonedges_source = self._at_source(distribution)
         left, right = second_moment(edges, edges_source, p)
         each = (1.0 - p) * self.weight * other * (left * right).sum(-1)
@@ -148,17 +153,23 @@ class WeightedSymmetric(Coefficients):
         return Moments(each, self.no_loop(), over_nonedges(self.graph, left, right))
 
     def _at_target(self, distribution: Distribution) -> Found:
-        """E[d'^−½], E[d'^−1] of targets given each edge, [E], of nodes given an addition; E[d'^−1] given nothing."""
+        """E[d'^−½], E[d'^−1] of targets given each edge, [E], of nodes given an addition and, with loop, nothing."""
         degrees, powers = self._degrees, (0.5, 1.0)
-        by_edge = Condition(self.loop + degrees.weight, powers, by_entry=True)
-        by_addition = Condition(self.loop + degrees.added, powers, joined=1.0)
-        alone = Condition(self._own_loop + 0.0 * degrees.added, (1.0,))
-        return self.once(distribution, "targets", lambda: self._found(distribution, [by_edge, by_addition, alone]))
+        wanted = [Condition(self.loop + degrees.weight, powers, by_entry=True)]
+        wanted.append(Condition(self.loop + degrees.added, powers, joined=1.0))
+        if self.loop > 0.0:
+            wanted.append(Condition(self.loop + 0.0 * degrees.added, powers))
+
+        def build() -> Found:
+            found = inverse_moments(degrees, distribution, wanted)
+            return [[value.to(self.dtype) for value in row] for row in found]
+
+        return self.once(distribution, "targets", build)
 
     def _at_source(self, distribution: Distribution) -> Found:
         """E[d'^−½], E[d'^−1] of sources given each edge, [E], and of nodes that send along an addition, [n]."""
         if not self.graph.directed:
-            edges, nonedges, _ = self._at_target(distribution)
+            edges, nonedges, *_ = self._at_target(distribution)
             return [[self._back(moment) for moment in edges], nonedges]
         alone = self.once(distribution, "sources", lambda: self._alone(distribution))
         return [[moment.index_select(0, self.graph.pattern.source) for moment in alone], alone]
@@ -167,46 +178,15 @@ class WeightedSymmetric(Coefficients):
         """E[d'^−½; d' > 0], E[d'^−1; d' > 0] given nothing, [n]; without loop as `degree_moments` has them."""
         degrees, rates, higher = self._degrees, distribution.rates, (1.5, 2.0)
         if self.loop > 0.0:
-            return self._found(distribution, [Condition(self.loop + 0.0 * degrees.added, (0.5, 1.0))])[0]
+            return self._at_target(distribution)[2]
         by_edge = Condition(degrees.weight, higher, by_entry=True)
         found = inverse_moments(degrees, distribution, [by_edge, Condition(degrees.added, higher, joined=1.0)])
         edges, others = (1.0 - rates.p) * degrees.weight, rates.q * degrees.nonneighbors * degrees.added
         return [(degrees.row_sum(edges * edge) + others * other).to(self.dtype) for edge, other in zip(*found)]
 
-    def _one_more(self, distribution: Distribution) -> list[tuple[Tensor, Tensor, Tensor]]:
-        """Relative changes of d'^−½ by a pair, and change of loop/d'; by edges [E], additions [n].
-
-        First of a message that is received, whose own pair is counted beside; then of one that is sent, whose pair
-        counts only if both directions are one. Without loops it is counted, too: next to nothing, all is change.
-        """
-        degrees, degree = self._degrees, self.graph.degree.double()
-        e, w, p, q = degrees.weight, degrees.added, distribution.rates.p, distribution.rates.q
-        typical = torch.where(degree > 0, degrees.row_sum(e) / degree.clamp(min=1), w)
-        # The one beside is one of the others: of a−1 at an edge, of a at an addition.
-        at_edge, at_addition = (((a - 1.0) / a.clamp(min=1)).clamp(min=0) for a in (degree - 1.0, degree))
-        powers, changes = (1.0, 0.5) if self.loop > 0.0 and self.graph.directed else (1.0,), []
-        edge, addition = (e, typical[self.graph.pattern.target], at_edge), (w, typical, at_addition)
-        for (own, beside, share), by_entry, present in ((edge, True, 1.0 - p), (addition, False, q)):
-            joined = 0.0 if by_entry else 1.0
-            roots = [Condition(self.loop + beside + k * own, (0.5,), by_entry, joined, share) for k in (0, 1)]
-            loops = [Condition(self._own_loop + k * own, powers, by_entry, joined) for k in (0, 1)]
-            found = self._found(distribution, [*roots, *loops])
-            to = relative_change(found[0][0], found[1][0], present)
-            by = relative_change(found[2][1], found[3][1], present) if len(powers) > 1 else to
-            changes.append((to, by, self.loop * (found[3][0] - found[2][0])))
-        return changes
-
-    def _found(self, distribution: Distribution, wanted: list[Condition]) -> Found:
-        found = inverse_moments(self._degrees, distribution, wanted)
-        return [[value.to(self.dtype) for value in row] for row in found]
-
     @cached_property
     def _degrees(self) -> WeightedDegrees:
         return WeightedDegrees.of(self.graph, self.weight.double(), self.added.double())
-
-    @property
-    def _own_loop(self) -> float:
-        return self.loop if self.loop > 0.0 else 1.0  # without loops nobody asks what becomes of them
 
     def _back(self, values: Tensor) -> Tensor:
         """Values of the opposite entries, [E]."""

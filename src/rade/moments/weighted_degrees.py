@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import torch
@@ -30,14 +30,12 @@ class Condition:
         powers: the s of E[X^−s].
         by_entry: whether rows are entries.
         joined: how many additions are counted in c already.
-        share: [n], how many of a node's other edges are left to chance; 1 if None. (a−1)/a leaves out one of a.
     """
 
     certain: Tensor
     powers: tuple[float, ...]
     by_entry: bool = False
     joined: float = 0.0
-    share: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,17 +54,9 @@ class WeightedDegrees:
 
     def over(self, condition: Condition, of_edges: Tensor, of_others: Tensor) -> Tensor:
         """Σ over the random edges of every row: of_edges [E, ...] of edges, of_others [n, ...] of each non-neighbor."""
-        total, own = self.row_sum(of_edges), of_edges
-        others = _along(self.others(condition), of_others) * of_others
-        if condition.share is not None:
-            share = _along(condition.share, total)
-            total, own = share * total, self.rows(condition, share) * own if condition.by_entry else own
-        everybody = self.rows(condition, total + others)
-        return everybody - own if condition.by_entry else everybody
-
-    def others(self, condition: Condition) -> Tensor:
-        """How many non-neighbors of each node are left to chance, [n]."""
-        return (self.nonneighbors - condition.joined).clamp(min=0)
+        others = (self.nonneighbors - condition.joined).clamp(min=0).view(-1, *[1] * (of_others.dim() - 1))
+        everybody = self.rows(condition, self.row_sum(of_edges) + others * of_others)
+        return everybody - of_edges if condition.by_entry else everybody
 
     def row_sum(self, values: Tensor) -> Tensor:
         """[E, ...] → [n, ...]."""
@@ -92,11 +82,7 @@ class WeightedDegrees:
         self, wanted: Sequence[Condition], nodes: slice, entries: slice
     ) -> tuple[WeightedDegrees, list[Condition]]:
         """The degrees of consecutive nodes, and the rows of theirs."""
-        found = []
-        for c in wanted:
-            share = None if c.share is None else c.share[nodes]
-            certain = c.certain[entries if c.by_entry else nodes]
-            found.append(Condition(certain, c.powers, c.by_entry, c.joined, share))
+        found = [replace(c, certain=c.certain[entries if c.by_entry else nodes]) for c in wanted]
         target = self.target[entries] - nodes.start
         block = WeightedDegrees(target, self.weight[entries], self.added[nodes], self.nonneighbors[nodes])
         return block, found
@@ -181,7 +167,3 @@ def _expanded(degrees: WeightedDegrees, condition: Condition, p: Tensor, q: Tens
     mean = condition.certain + degrees.over(condition, (1.0 - p) * e, q * w)
     variance = degrees.over(condition, p * (1.0 - p) * e.square(), q * (1.0 - q) * w.square())
     return [expansion(mean, variance, s) for s in condition.powers]
-
-
-def _along(values: Tensor, like: Tensor) -> Tensor:
-    return values.view(-1, *[1] * (like.dim() - 1))

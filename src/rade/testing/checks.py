@@ -74,28 +74,18 @@ def moments_are_those_of_all_views(aggregator: Aggregator) -> None:
 
 @_promise
 def corrected_mean_is_what_inference_computes(aggregator: Aggregator) -> None:
-    """Every weight of the sums: the clean aggregation for RADE-OF, with expected additions for RADE-OFS."""
+    """Every weight of the sums: the clean aggregation for RADE-OF, with expected additions for RADE-OFS.
+
+    On a graph that is noisy itself the denoised aggregation, where there is one, is in the place of the clean one.
+    """
     for case, variant in product(_affordable(aggregator), CORRECTED):
-        target = _mean_is_inference(aggregator, case.views(variant), case, "")
-        if variant is Variant.OF:
-            clean = Adjacency(case.graph).aggregate(aggregator.alone(case.graph), one_hot(case.graph, aggregator.heads))
-            expect(target, clean, 0.0, "inference of RADE-OF against the clean graph", case)
-
-
-@_promise
-def denoised_mean_is_what_inference_computes(aggregator: Aggregator) -> None:
-    """On a graph that is noisy itself the mean over all views is the denoised aggregation, where there is one."""
-    for case, variant in product(INSIDE, CORRECTED):
-        coefficients = aggregator.alone(case.graph)
-        if type(coefficients).denoised is Coefficients.denoised:
-            return
-        noise = Rates(0.1, 0.2 * case.graph.density)
-        views = AllViews(replace(case.distribution(variant), noise=noise))
-        target = _mean_is_inference(aggregator, views, case, " under noise")
-        if variant is Variant.OF:
-            sums = coefficients.denoised(Observed(case.graph, noise))
-            alone = sums.apply(one_hot(case.graph, aggregator.heads))
-            expect(target, alone, SUMMING, "inference of RADE-OF under noise against the denoised graph", case)
+        coefficients, features = aggregator.alone(case.graph), one_hot(case.graph, aggregator.heads)
+        clean = Adjacency(case.graph).aggregate(coefficients, features)
+        _mean_is_inference(aggregator, case.views(variant), case, clean)
+        if case in INSIDE and type(coefficients).denoised is not Coefficients.denoised:
+            noisy = replace(case.distribution(variant), noise=Rates(0.1, 0.2 * case.graph.density))
+            clean = coefficients.denoised(Observed.of(noisy)).apply(features)
+            _mean_is_inference(aggregator, AllViews(noisy), case, clean)
 
 
 @_promise
@@ -240,14 +230,16 @@ def _called(variant: Variant) -> str:
     return "uncorrected views" if variant is Variant.NONE else f"RADE-{variant.value.upper()}"
 
 
-def _mean_is_inference(aggregator: Aggregator, views: AllViews, case: Case, where: str) -> Tensor:
-    """Holds the mean over all views against inference, and returns that."""
-    features = one_hot(case.graph, aggregator.heads)
-    target = Adjacency(case.graph, views.distribution).aggregate(aggregator.alone(case.graph), features)
+def _mean_is_inference(aggregator: Aggregator, views: AllViews, case: Case, clean: Tensor) -> None:
+    """Holds the mean over all views against inference, and that of RADE-OF against the clean aggregation."""
+    features, distribution = one_hot(case.graph, aggregator.heads), views.distribution
+    target = Adjacency(case.graph, distribution).aggregate(aggregator.alone(case.graph), features)
     mean = views.mean(views.aggregate(aggregator.on(case.graph), features))
-    what = f"mean over all views of {_called(views.distribution.variant)}{where}"
-    expect(mean, target, aggregator.tolerance, what, case)
-    return target
+    what = _called(distribution.variant) + (" under noise" if distribution.noisy else "")
+    expect(mean, target, aggregator.tolerance, f"mean over all views of {what}", case)
+    if distribution.variant is Variant.OF:
+        allowed = SUMMING if distribution.noisy else 0.0
+        expect(target, clean, allowed, f"inference of {what} against the clean graph", case)
 
 
 def _pair_by_pair(views: AllViews, coefficients: Coefficients, build: Build, heads: int | None) -> Tensor:
