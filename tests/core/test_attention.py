@@ -112,6 +112,20 @@ def test_slopes_are_those_of_the_fine_integral(monkeypatch, way, bounds, toleran
             assert float((one - other).norm()) <= bounds[tolerance < 1e-3] * float(other.norm())
 
 
+def test_slopes_of_saturated_scores(monkeypatch):
+    """Scores of deviation 20, default tolerance: an error in the scale of X would be a fifth of the slopes in t."""
+    choose(monkeypatch, "pairs")
+    inputs = [(20.0 * side).requires_grad_() for side in normal(2, 100, 1, seed=3)]
+    case = Case(random_graph(100, 200), *inputs, 0.5, 0.02, True)
+    at, true = (case.graph.pattern.target, case.graph.pattern.source), fine_integral(case)
+    mean = case.attention(torch.float32).mean(distribution_of(case, 1e-3))
+    for found, exact in ((mean.edges, true.mean[at]), (mean.loop, true.loop)):
+        size = normal(len(found), 1, seed=8)
+        slopes = [torch.autograd.grad((size * x).sum(), inputs, retain_graph=True) for x in (found, exact)]
+        for one, other in zip(*slopes):
+            assert float((one - other).norm()) <= 0.025 * float(other.norm())
+
+
 def test_groups_of_targets_are_recomputed(monkeypatch):
     """The pairs in groups of one target each: same values, same derivatives."""
     choose(monkeypatch, "pairs")

@@ -48,7 +48,7 @@ class Attention(Coefficients):
         scores, target = self.scores, self.graph.pattern.target
         edges = torch.where(view.kept[:, None], scores.edge, -torch.inf)
         added = scores.at(view.added.target, view.added.source)
-        top = scores.heard(edges, added, view.added)
+        top = scores.heard(edges, added, view.added).detach()
         edges, added = torch.exp(edges - top[target]), torch.exp(added - top[view.added.target])
         own = torch.exp(scores.own - top)
         total = own + self.graph.pattern.row_sum(edges) + view.added.row_sum(added)

@@ -53,6 +53,8 @@ class Lattice:
         spacing: of log weights on a grid, where functions of them are cubic between the points.
         points: at least that many on the grids of sources and targets.
         listed: at most that many pairs of heads are placed on a grid one by one.
+        follows: whether slopes by pairs follow a row's largest weight M, as values do. If not, the error of 1/X, which
+            swings with log X, has a slope in the scale of X: at FINE at most 1 % where one weight outweighs the others.
     """
 
     step: float
@@ -63,6 +65,7 @@ class Lattice:
     spacing: float
     points: int
     listed: int
+    follows: bool
 
     @property
     def band(self) -> int:
@@ -88,8 +91,8 @@ class Lattice:
         return weight
 
 
-COARSE = Lattice(0.9, 2, math.log(4.0), -10.0, 3.0, 0.25, 128, SHORT_LIST)  # moments to 1e-3
-FINE = Lattice(math.log(2.0), 4, math.log(10.0), -14.0, 4.1, 0.03125, 256, 2**22)  # to 1e-5
+COARSE = Lattice(0.9, 2, math.log(4.0), -10.0, 3.0, 0.25, 128, SHORT_LIST, True)  # moments to 1e-3
+FINE = Lattice(math.log(2.0), 4, math.log(10.0), -14.0, 4.1, 0.03125, 256, 2**22, False)  # to 1e-5
 
 
 def lattice_for(tolerance: float) -> Lattice:
@@ -196,8 +199,9 @@ def _groups(scores: PairScores, rates: Rates, pairs: ListedPairs, lattice: Latti
     nodes, heads = scores.own.shape
     is_edge = torch.zeros_like(pairs.target, dtype=torch.double).index_fill(0, pairs.edge, 1.0)
     rate = is_edge * (1.0 - rates.p) + (1.0 - is_edge) * rates.q
-    beta = (scores.listed(pairs) - scores.largest.index_select(0, pairs.target)).clamp(-FARTHEST, FARTHEST)
-    own = scores.own - scores.largest
+    largest = scores.heard(scores.edge) if lattice.follows else scores.largest
+    beta = (scores.listed(pairs) - largest.index_select(0, pairs.target)).clamp(-FARTHEST, FARTHEST)
+    own = scores.own - largest
     own = torch.where(own > -torch.inf, own.clamp(min=-FARTHEST), own)
     first, last = _ends(beta, own, rate, pairs.target, lattice)
     levels = last - first + 1

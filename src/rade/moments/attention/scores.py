@@ -74,7 +74,7 @@ class PairScores(ABC):
         self.graph, self.self_loops = graph, self_loops
         self.edge, self.loop = edge.double(), loop.double()
         self.own = self.loop if self_loops else torch.full_like(self.loop, -torch.inf)
-        self.largest = self.heard(self.edge.detach())
+        self.largest = self.heard(self.edge).detach()
 
     def detached(self) -> PairScores:
         """The same without derivatives in features."""
@@ -100,11 +100,11 @@ class PairScores(ABC):
     def heard(self, edges: Tensor, added: Tensor | None = None, pattern: Pattern | None = None) -> Tensor:
         """The largest β that each node receives from itself, ``edges`` and ``added`` [·, H]; 0 for who receives nobody.
 
-        A constant in derivatives: weights relative to it are divided by their sum.
+        It may be a constant in derivatives where weights relative to it are divided by their sum.
         """
-        top = _row_max(self.own.detach(), self.graph.pattern.target, edges.detach())
+        top = _row_max(self.own, self.graph.pattern.target, edges)
         if added is not None and pattern is not None:
-            top = _row_max(top, pattern.target, added.detach())
+            top = _row_max(top, pattern.target, added)
         return torch.where(top > -torch.inf, top, 0.0)
 
 
