@@ -41,7 +41,8 @@ class View:
     @property
     def degree(self) -> Tensor:
         """Number of neighbors that each node receives messages from, [n]."""
-        return self.graph.pattern.row_sum(self.kept.long()) + self.added.rowptr.diff()
+        kept = self.distribution.graph.pattern.row_sum(self.kept.float())  # faster than in int64, exact up to 2^24
+        return kept.long() + self.added.rowptr.diff()
 
     @property
     def edge_index(self) -> Tensor:

@@ -85,8 +85,7 @@ class Normalised(Coefficients):
         kept = view.kept.to(self.dtype)
         if self.a == self.b == 0.0:
             return Weights(kept, self.no_loop(), kept.new_ones(view.added.size))
-        degree = self.graph.pattern.row_sum(kept.float()) + view.added.rowptr.diff()  # exact up to 2^24
-        target, source, loop = self._of_degrees(degree)
+        target, source, loop = self._of_degrees(view.degree)
         added = target.index_select(0, view.added.target) * source.index_select(0, view.added.source)
         return Weights(self._ends(target, source) * kept, loop, added)
 
