@@ -53,7 +53,8 @@ def diagnose(trained: Trained, dataset: Dataset, seed: int = 0) -> Diagnosis:
     x = whole.x.double() if whole.x.is_floating_point() else whole.x
     model = trained.learner.net
     adapted = isinstance(model, RADE) and model.rade.variant.corrects
-    rates = cast(RADE, model).rate_state.rates_for(graph) if adapted else _rates(graph)
+    usual = Rates(OTHERWISE, min(OTHERWISE * graph.density, 1.0))
+    rates = cast(RADE, model).rate_state.rates_for(graph) if adapted else usual
     operators: dict[str, Operator] = {
         "clean": Adjacency,
         "rade-ofs": lambda other: Adjacency(other, Distribution(other, rates, Variant.OFS)),
@@ -90,10 +91,6 @@ def _backbone(trained: Trained) -> Backbone:
     net = deepcopy(base).double().eval()
     attach(net, None)
     return net
-
-
-def _rates(graph: Graph) -> Rates:
-    return Rates(OTHERWISE, min(OTHERWISE * graph.density, 1.0))
 
 
 def _largest_component(data: Data) -> Graph:

@@ -129,8 +129,6 @@ LONG = "x" * 300
         ("results text --dataset coar", "unknown data set 'coar'"),
         ("report nowhere", "there is no store at nowhere; rade reproduce makes one"),
         ("report text --format pdf", "unknown format 'pdf'. Known: html, md, tex"),
-        ("report text --datasets coar", "unknown data set 'coar'; did you mean 'cora'?"),
-        ("report text --datasets pubmed", "text holds no finished run on pubmed; rade results STORE merge"),
         ("report text --format md --out file/below", "cannot write to file/below: Not a directory; choose another"),
     ],
     ids=lambda text: text[:50],

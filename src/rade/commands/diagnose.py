@@ -18,8 +18,9 @@ def diagnose(
 ) -> None:
     """Compare how a trained model predicts on the clean graph, as RADE-OF does, and as RADE-OFS.
 
-    Spectral gap, sensitivity of a node's representation to others by their distance, and how often predictions flip
-    under edge noise. RADE-OFS has the rates that the run ended with; p = ρ = 0.5 for a run without RADE.
+    Spectral gap, how much of a node's sensitivity to others comes from beyond the layers' reach (--json: by distance),
+    and how often predictions flip under edge noise. RADE-OFS has the rates that the run ended with; p = ρ = 0.5 for a
+    run without RADE.
 
     Examples:
 
@@ -44,16 +45,10 @@ def diagnose(
     from rich.console import Console
 
     from rade.commands.display import lined_up, printable
-    from rade.report.words import diagnosis, facts, figure
+    from rade.report.words import diagnosis, facts
 
     console = printable(Console(highlight=False, soft_wrap=True))
     console.print(f"{found['dataset']}: {found['model']}; {facts(found)}")
     for note in found["notes"]:
         console.print(f"note: {note}")
-    operators = ("clean, RADE-OF", "RADE-OFS")
-    console.print(lined_up(("", *operators), [*diagnosis(found)], [""]))
-    lines = []
-    for clean, ofs in zip(*(found["operators"][name]["steps"] for name in ("clean", "rade-ofs"))):
-        far = "no path" if clean["distance"] < 0 else str(clean["distance"])
-        lines.append((far, f"{clean['pairs']:,}", figure(clean["sensitivity"]), figure(ofs["sensitivity"])))
-    console.print(lined_up(("distance", "pairs", *(f"sensitivity, {one}" for one in operators)), lines, []))
+    console.print(lined_up(("", "clean, RADE-OF", "RADE-OFS"), diagnosis(found), [""]))

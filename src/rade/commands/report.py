@@ -21,9 +21,6 @@ def report(
             help="Names of tables or files of your own, separated by commas; by default all of ours that have runs."
         ),
     ] = None,
-    datasets: Annotated[
-        str | None, typer.Option(help="Data sets, separated by commas; by default all that the tables name.")
-    ] = None,
     title: Annotated[str, typer.Option(help="Heading of the report.")] = "RADE: results",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
@@ -37,32 +34,23 @@ def report(
 
         rade report results --tables node-gcn,graph-gcn --title "Seeds 0-19"
 
-        rade report results --datasets cora,citeseer
-
         rade report results --tables mine.toml
     """
     import json as jsonlib
 
-    from rade.errors import RadeError, unknown
+    from rade.errors import RadeError
     from rade.experiment.store import usual
     from rade.report import build, read_store, write
     from rade.report.render import check_formats
-    from rade.report.tables import only
     from rade.report.words import summary
 
     store = usual() if store is None else store
     formats = check_formats(names([format]))
     experiments = _experiments(names([tables or ""]))
     stored = read_store(store)
-    asked = names([datasets or ""])
-    if asked:
-        known = {run.settings["dataset"] for run in stored.runs}.union(*(one.datasets for one in experiments))
-        for name in set(asked) - known:
-            raise unknown("data set", name, sorted(known))
-        stored, experiments = only(stored, experiments, asked)
     if not stored.runs and not stored.diagnoses:
         way = "rade results STORE merge FOLDER takes in what rade train --out FOLDER left"
-        raise RadeError(f"{store} holds no finished run{f' on {datasets}' if asked else ''}; {way}")
+        raise RadeError(f"{store} holds no finished run; {way}")
     found = build(stored, experiments, title)
     files = write(found, out, formats)
     if json:

@@ -76,19 +76,13 @@ class RawFolder:
     entry: Entry
     seen: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def only(self) -> str:
-        """The one file of a data set that has one."""
-        (file,) = raw_files(self.entry.name)
-        return file.path.removeprefix(f"{self.entry.folder}/")
-
     def has(self, path: str) -> bool:
-        """Whether the data set has such a file for a reader."""
-        return any(file.path == f"{self.entry.folder}/{path}" for file in raw_files(self.entry.name))
+        """Whether the data set has a file whose name ends so, for a reader."""
+        return any(file.path.endswith(path) for file in raw_files(self.entry.name))
 
-    def checked(self, path: str) -> Path:
-        """The place of a file that is the right one."""
-        file = next(file for file in raw_files(self.entry.name) if file.path == f"{self.entry.folder}/{path}")
+    def checked(self, path: str = "") -> Path:
+        """The place of the file whose name ends so, which is the right one; by default of the only file."""
+        file = next(file for file in raw_files(self.entry.name) if file.path.endswith(path))
         place = self.root / file.path
         self.seen[file.path] = file.require(place, self.root)
         return place

@@ -5,13 +5,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from rade.data.catalogue import DataError
-from rade.data.tensors import IntArray
+from rade.data.tensors import IntArray, both_directions
 from rade.graph.sparse import rows_of
 from rade.runtime import Recall
 
@@ -85,13 +84,13 @@ class Neighborhoods:
     @staticmethod
     def of(edge_index: Tensor, num_nodes: int) -> "Neighborhoods":
         """Group an edge_index [2, E] by target; done once per tensor, because every epoch may ask for it."""
-        return _KNOWN.get((edge_index,), num_nodes, lambda: Neighborhoods._grouped(edge_index, num_nodes))
 
-    @staticmethod
-    def _grouped(edge_index: Tensor, num_nodes: int) -> "Neighborhoods":
-        source, target = edge_index.cpu()
-        begin = np.concatenate([[0], np.bincount(target.numpy(), minlength=num_nodes).cumsum()])
-        return Neighborhoods(begin, source[torch.argsort(target, stable=True)].numpy())
+        def grouped() -> Neighborhoods:
+            source, target = edge_index.cpu()
+            begin = np.concatenate([[0], np.bincount(target.numpy(), minlength=num_nodes).cumsum()])
+            return Neighborhoods(begin, source[torch.argsort(target, stable=True)].numpy())
+
+        return _KNOWN.get((edge_index,), num_nodes, grouped)
 
     def sample(self, seeds: IntArray, fanouts: Sequence[int], generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """The nodes of the sampled graph around some seeds, which come first, and its edge_index."""
@@ -110,9 +109,10 @@ class Neighborhoods:
             nodes.append(frontier)
             sources.append(number[ends])
             degrees.append(degree)
-        # Nodes are expanded in the order of their numbers, so the edges are grouped by target already.
+        # Nodes are expanded in the order of their numbers.
         per_target = np.concatenate([*degrees, np.zeros(len(frontier), dtype=np.int64)])
-        return torch.from_numpy(np.concatenate(nodes)), _both_directions(np.concatenate(sources), per_target)
+        targets = np.repeat(np.arange(count), per_target)
+        return torch.from_numpy(np.concatenate(nodes)), both_directions(np.concatenate(sources), targets, count)
 
     def draw(self, nodes: IntArray, fanout: int, generator: torch.Generator) -> tuple[IntArray, IntArray]:
         """Up to ``fanout`` edges into each node (all for −1): their positions in ``source`` and how many per node."""
@@ -154,18 +154,3 @@ def _subsets(size: IntArray, count: int, generator: torch.Generator) -> IntArray
         taken = (chosen[:j] == drawn).any(axis=0)
         chosen[j] = np.where(taken, last, drawn)
     return chosen
-
-
-def _both_directions(source: IntArray, per_target: IntArray) -> Tensor:
-    """Edges grouped by target and their reverse edges, sorted, without duplicates: edge_index [2, E]."""
-    nodes = len(per_target)
-    begin = np.concatenate([[0], per_target.cumsum()])
-    matrix = sp.csr_matrix((np.ones(len(source), dtype=np.int8), source, begin), shape=(nodes, nodes))
-    # Transposing is a counting sort: two of them sort the entries in linear time, and the sum merges sorted rows.
-    backward = matrix.T.tocsr()
-    forward = backward.T.tocsr()
-    for part in (forward, backward):
-        part.sum_duplicates()  # a multigraph has some
-    union = (forward + backward).tocsr()
-    row = np.repeat(np.arange(nodes), np.diff(union.indptr))
-    return torch.from_numpy(np.stack([row, union.indices.astype(np.int64)]))

@@ -43,7 +43,7 @@ def read_planetoid(raw: RawFolder) -> Tables:
 def read_npz(raw: RawFolder) -> Tables:
     """Amazon and Coauthor: words that occur, rows summing to 1, the undirected graph; the split is drawn per run."""
     keys = (f"{matrix}_{part}" for matrix in ("adj", "attr") for part in (*CSR, "shape"))
-    arrays = _arrays(raw, raw.only, (*keys, "labels"))
+    arrays = _arrays(raw, (*keys, "labels"))
     adjacency, words = (
         sp.csr_matrix(tuple(arrays[f"{matrix}_{part}"] for part in CSR), tuple(arrays[f"{matrix}_shape"]))
         for matrix in ("adj", "attr")
@@ -57,7 +57,7 @@ def read_npz(raw: RawFolder) -> Tables:
 
 def read_heterophilous(raw: RawFolder) -> Tables:
     """Platonov et al. 2023: raw features, ten splits; labels of a binary task are 0/1 targets [n, 1]."""
-    arrays = _arrays(raw, raw.only, ("node_features", "node_labels", "edges", *MASKS))
+    arrays = _arrays(raw, ("node_features", "node_labels", "edges", *MASKS))
     source, target = arrays["edges"].astype(np.int64).T
     labels = torch.from_numpy(arrays["node_labels"].astype(np.int64))
     y = labels[:, None].float() if raw.entry.loss == "binary" else labels
@@ -71,7 +71,7 @@ def read_heterophilous(raw: RawFolder) -> Tables:
 
 def read_flickr(raw: RawFolder) -> Tables:
     """GraphSAINT's layout: features with rows summing to 1, the graph, and the public split."""
-    matrix = _arrays(raw, "raw/adj_full.npz", ("indices", "indptr"))
+    matrix = _arrays(raw, ("indices", "indptr"), "raw/adj_full.npz")
     roles, classes = (json.loads(raw.checked(f"raw/{file}.json").read_bytes()) for file in ("role", "class_map"))
     train, val, test = (torch.tensor(roles[part]).sort().values for part in ("tr", "va", "te"))
     count = len(classes)
@@ -115,7 +115,7 @@ def _ogb_split(raw: RawFolder, kind: str) -> Parts:
 
 def read_peptides(raw: RawFolder) -> Tables:
     """Categorical atom features, bonds in both directions, ten labels per graph, the official split."""
-    arrays = _arrays(raw, raw.only, PEPTIDES)
+    arrays = _arrays(raw, PEPTIDES)
     integers = {key: torch.from_numpy(arrays[key].astype(np.int64)) for key in PEPTIDES[2:]}
     node_ptr = pointer(integers["num_nodes"])
     edge_index, edge_ptr = _union_edges(arrays["edge"].astype(np.int64), integers["num_edges"], node_ptr)
@@ -182,7 +182,7 @@ def _table(raw: RawFolder, path: str, columns: int, dtype: type = np.int64) -> N
     return np.fromstring(text.replace(b",", b" "), dtype=dtype, sep=" ").reshape(-1, columns)
 
 
-def _arrays(raw: RawFolder, path: str, keys: tuple[str, ...]) -> Mapping[str, NDArray[Any]]:
+def _arrays(raw: RawFolder, keys: tuple[str, ...], path: str = "") -> Mapping[str, NDArray[Any]]:
     """Arrays of an npz file, never unpickled; a flipped bit in any of them fails the archive's own checksum."""
     with np.load(raw.checked(path), allow_pickle=False) as archive:
         return {key: archive[key] for key in keys}

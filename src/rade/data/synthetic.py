@@ -12,7 +12,7 @@ from torch import Tensor
 from rade.data.catalogue import DataError, Entry, catalogue
 from rade.data.dataset import Dataset, Provenance, assemble
 from rade.data.splits import FixedSplit, Split, shares
-from rade.data.tensors import Tables, choose_layout, clean_edges, one_graph
+from rade.data.tensors import Tables, choose_layout, clean_edges, edge_slices, one_graph
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def ring_transfer(rings: int = 1000, size: int = 10, classes: int = 5, seed: int
     x[:, 0, classes + 1], x[:, 0, classes] = 0, 1
     x[:, size // 2] = torch.eye(classes + 2)[label]
     node = torch.arange(size)
-    edges = _both_directions(torch.stack([node, (node + 1) % size]))
+    edges = torch.stack([node, (node + 1) % size])
     tables = _equal_graphs(x, edges[None], label.repeat_interleave(size))
     split = shares(torch.randperm(rings, generator=generator) * size)  # by the first node of each ring
     return _dataset("ring-transfer", tables, split, classes, options)
@@ -175,7 +175,7 @@ def tree_neighbors_match(trees: int = 2000, depth: int = 3, seed: int = 0) -> Da
     x[:, 0, :leaves] = identity[keys[tree, wanted]]
     x[:, leaves - 1 :, : 2 * leaves] = torch.cat([identity[keys], identity[values]], dim=2)
     child = torch.arange(1, 2 * leaves - 1)
-    edges = _both_directions(torch.stack([child, (child - 1) // 2]))
+    edges = torch.stack([child, (child - 1) // 2])
     label = values[tree, wanted]
     tables = _equal_graphs(x, edges[None], label.repeat_interleave(2 * leaves - 1))
     split = shares(torch.randperm(trees, generator=generator) * (2 * leaves - 1))  # by the root of each tree
@@ -204,7 +204,7 @@ def far_pair(graphs: int = 2000, length: int = 10, pendants: int = 5, classes: i
     path = torch.stack([torch.arange(length - 1), torch.arange(1, length)]).expand(graphs, -1, -1)
     anchors = torch.randint(1, length - 1, (graphs, pendants), generator=generator)
     hanging = torch.arange(length, length + pendants).expand(graphs, -1)
-    edges = _both_directions(torch.cat([path, torch.stack([anchors, hanging], dim=1)], dim=2))
+    edges = torch.cat([path, torch.stack([anchors, hanging], dim=1)], dim=2)
     tables = _equal_graphs(x, edges, colours.sum(dim=1) % classes)
     return _dataset("far-pair", tables, shares(torch.randperm(graphs, generator=generator)), classes, options)
 
@@ -233,16 +233,10 @@ def _dataset(name: str, tables: Tables, split: Split, classes: int, options: Map
     return assemble(entry, tables, FixedSplit(split), Provenance(entry.source, entry.licence, options=options), classes)
 
 
-def _equal_graphs(x: Tensor, edges: Tensor, y: Tensor) -> Tables:
-    """Tables of G graphs with n nodes each, from features [G, n, F] and directed edges [G, 2, E] (or [1, 2, E])."""
+def _equal_graphs(x: Tensor, pairs: Tensor, y: Tensor) -> Tables:
+    """Tables of G graphs with n nodes each, from features [G, n, F] and undirected edges [G, 2, E] (or [1, 2, E])."""
     graphs, nodes, width = x.shape
-    edge_index = edges.expand(graphs, -1, -1).permute(1, 0, 2).reshape(2, -1)
-    number = torch.arange(graphs + 1)
-    return Tables(x.reshape(-1, width), edge_index, y, node_ptr=number * nodes, edge_ptr=number * edges.size(2))
-
-
-def _both_directions(pairs: Tensor) -> Tensor:
-    """Simple undirected edges [..., 2, E] as directed ones in both directions, sorted by source and target."""
-    edges = torch.cat([pairs, pairs.flip(-2)], dim=-1)
-    order = (edges[..., 0, :] * (edges.max() + 1) + edges[..., 1, :]).argsort(dim=-1)
-    return edges.gather(-1, order.unsqueeze(-2).expand_as(edges))
+    node_ptr = torch.arange(graphs + 1) * nodes
+    source, target = (pairs + node_ptr[:-1, None, None]).permute(1, 0, 2).reshape(2, -1).numpy()
+    edge_index, edge_ptr = edge_slices(clean_edges(source, target, graphs * nodes), node_ptr)
+    return Tables(x.reshape(-1, width), edge_index, y, node_ptr, edge_ptr)

@@ -47,7 +47,11 @@ def one_graph(x: Tensor, edge_index: Tensor, y: Tensor, *splits: Parts) -> Table
 def clean_edges(source: IntArray, target: IntArray, num_nodes: int) -> Tensor:
     """The undirected simple graph of some pairs, sorted: edge_index [2, 2|E|]."""
     proper = source != target
-    source, target = source[proper], target[proper]
+    return both_directions(source[proper], target[proper], num_nodes)
+
+
+def both_directions(source: IntArray, target: IntArray, num_nodes: int) -> Tensor:
+    """Edges and their reverse edges, sorted, without duplicates: edge_index [2, E]."""
     # One int64 key per directed edge sorts and merges in a single pass; n² stays below 2⁶³ for n up to 3·10⁹.
     keys = np.concatenate([source * num_nodes + target, target * num_nodes + source])
     keys.sort()

@@ -111,15 +111,6 @@ def build(stored: Stored, experiments: Sequence[Experiment], title: str = TITLE)
     return Report(title, tables, empty, sum(run.key not in placed for run in stored.runs), stored)
 
 
-def only(stored: Stored, experiments: Iterable[Experiment], datasets: Sequence[str]) -> tuple[Stored, list[Experiment]]:
-    """The same of some data sets alone; tables that have none of them are left out."""
-    runs = tuple(run for run in stored.runs if run.settings["dataset"] in datasets)
-    diagnoses = tuple(one for one in stored.diagnoses if one["dataset"] in datasets)
-    kept = [replace(one, datasets=tuple(name for name in one.datasets if name in datasets))
-            for one in experiments if not set(datasets).isdisjoint(one.datasets)]  # fmt: skip
-    return Stored(runs, diagnoses), kept
-
-
 def reading_order(experiments: Iterable[Experiment]) -> list[Experiment]:
     """The paper's main tables first, those with a plain backbone and baselines; then its others; then any beyond."""
 

@@ -1,20 +1,14 @@
 """What the report says in words and short texts, the same in every format."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rade.experiment.table import Published
-from rade.report.cells import CellResult
 from rade.report.judge import WORDS
-from rade.report.runs import Group
 from rade.report.tables import Report, Table
 from rade.statistics import Spread, many, number
 from rade.train.record import RunRecord
-
-# Commands that differ by the number of their run only are one command, with R in its place.
-_RUN = re.compile(r"(--run)[ =]\d+\b")
 
 # Kinds of noise of `rade diagnose`, in words.
 NOISE = {"drop": "edges lost", "add": "spurious edges", "both": "both"}
@@ -103,34 +97,12 @@ def beyond(table: Table, kind: str) -> str:
     return f"{above}, {below} of {len(ends)}" if ends else "–"
 
 
-def rates(report: Report) -> Iterator[tuple[CellResult, Group, str, str]]:
-    """Every cell whose rates moved, in the first table that has it: first p and q, and least to largest last ones."""
-    seen: set[str] = set()
-    for cell in (cell for table in report.tables for cell in table.filled):
-        group = cell.filled.group if cell.filled else None
-        if group and cell.is_rade and group.name not in seen and _moves(group):
-            seen.add(group.name)
-            yield cell, group, _path(group, "p", ".2f"), _path(group, "q", ".3g")
-
-
-def _moves(group: Group) -> bool:
-    curves = [run.history.get(name) for run in group.runs for name in ("p", "q")]
-    return any(min(values) != max(values) for values in curves if values)
-
-
-def _path(group: Group, name: str, form: str) -> str:
-    curves = [run.history[name] for run in group.runs if name in run.history]
-    low, high = (f"{end(values[-1] for values in curves):{form}}" for end in (min, max))
-    return f"{curves[0][0]:{form}}, {low if low == high else f'{low}–{high}'}"
-
-
 def environment(runs: Sequence[RunRecord]) -> dict[str, Counted]:
     """With what the runs were made, each with the number of runs, most frequent first."""
     return {
         "Commits": _counted(f"{run.commit or 'unknown'}{' with changes' if run.dirty else ''}" for run in runs),
         "Versions": _counted(listed(run.versions) for run in runs),
         "Machines": _counted(f"{listed(run.machine)}; {many(run.threads, 'thread')}" for run in runs),
-        "Commands": _counted(_RUN.sub(r"\1 R", run.command) or "unknown" for run in runs),
     }
 
 
@@ -138,19 +110,10 @@ def _counted(texts: Iterable[str]) -> Counted:
     return sorted(Counter(texts).items(), key=lambda item: (-item[1], item[0]))
 
 
-def origins(runs: Sequence[RunRecord]) -> list[tuple[tuple[str, str, str, tuple[tuple[str, str], ...]], int]]:
-    """Name, source, licence and checksums of data, with the number of runs that were made with exactly these."""
-    return sorted(Counter(_origin(run) for run in runs).items())
-
-
-def _origin(run: RunRecord) -> tuple[str, str, str, tuple[tuple[str, str], ...]]:
-    return run.data.name, run.data.source, run.data.licence, tuple(sorted(run.data.files.items()))
-
-
 def diagnosis(record: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Measures of inference operators as `rade diagnose` records them: what it is, clean (and RADE-OF), RADE-OFS."""
     clean, ofs = record["operators"]["clean"], record["operators"]["rade-ofs"]
-    yield "spectral gap, largest component", figure(clean["gap"]), figure(ofs["gap"])
+    yield "spectral gap, largest component", f"{clean['gap']:.3g}", f"{ofs['gap']:.3g}"
     yield f"sensitivity from beyond {record['layers']} edges", percent(clean["beyond"]), percent(ofs["beyond"])
     for kind, what in NOISE.items():
         for level, share in clean["flips"][kind].items():
@@ -161,11 +124,6 @@ def facts(record: Mapping[str, Any]) -> str:
     """How large a diagnosed graph is, and at which rates."""
     sizes = ", ".join(many(record[f"{name}s"], name) for name in ("node", "edge", "graph"))
     return f"{sizes}; p = {record['p']:.3g}, q = {record['q']:.3g}"
-
-
-def figure(value: float) -> str:
-    """Three digits."""
-    return f"{value:.3g}"
 
 
 def percent(share: float) -> str:
