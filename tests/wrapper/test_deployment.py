@@ -86,6 +86,14 @@ def test_a_program_shifts_as_the_model(how, name):
     assert float(shift.abs().max()) > 0.01
 
 
+def test_self_loops_of_the_graph_are_those_of_the_layer():
+    """A GCN has one at every node, whether it is given or not; it is no neighbor."""
+    model, loops = shifting(KINDS["GCN"]), torch.arange(0, 60, 7).expand(2, -1)
+    program, edges = traced(model), torch.cat([loops, EDGES], 1)
+    with torch.no_grad():
+        torch.testing.assert_close(program(X, edges), model(X, edges), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("trained", [False, True])
 @pytest.mark.parametrize(("how", "kind"), [(traced, GCN), (traced, GraphSAGE), (traced, GAT), (exported, GCN)])
 def test_a_program_of_the_plain_model(how, kind, trained):
