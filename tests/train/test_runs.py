@@ -2,6 +2,8 @@
 
 import csv
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -9,7 +11,7 @@ from torch.testing import assert_close
 
 from rade.commands.predict import decide, table
 from rade.data.splits import FixedSplit
-from rade.train import Interrupted, RunError, SettingsError, load_run, resolve, train_run
+from rade.train import Interrupted, RunError, SettingsError, load_run, resolve, run, train_run
 from rade.train.baselines import DropEdge
 from rade.train.methods import METHODS
 from rade.train.record import RunRecord
@@ -54,6 +56,21 @@ def test_an_interrupted_run_resumes_to_the_same_numbers(data, method, more, requ
     assert one == other
     one, other = (load_run(tmp_path / name).predict(dataset) for name in ("whole", "parts"))
     assert_close(one, other, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_resumed_process_goes_on_with_its_own_stream(rank, tmp_path, monkeypatch):
+    """The state of a run has the stream of the first process, which has written it for all."""
+    own = [torch.Generator().manual_seed(seed).get_state() for seed in range(2)]
+    stream = torch.Generator().manual_seed(2)
+    states = {"state_dict": lambda: {}, "load_state_dict": lambda state: stream.set_state(own[0])}
+    trainee: Any = SimpleNamespace(learner=SimpleNamespace(generator=stream), **states)
+    keeping = Keeping(checkpoint=tmp_path / "checkpoint.pt", resume=True)
+    monkeypatch.setattr(run, "collect", lambda value: own)
+    keeping.save(trainee, {"key": ""})
+    monkeypatch.setattr(run, "rank", lambda: rank)
+    keeping.restore(trainee, {"key": ""})
+    assert torch.equal(stream.get_state(), own[rank])
 
 
 @pytest.mark.parametrize(("backbone", "method"), [("gcn", "rade-of"), ("gin", "drop-message"), ("gat", "rade-ofs")])
