@@ -39,12 +39,12 @@ class Factors:
         ones = self.mean.edges.new_ones(self.graph.num_nodes, *self.mean.edges.shape[1:], 1)
         total = self.mean.nonedges.apply(ones).squeeze(-1)
         # All pairs − loops − edges leaves rounding error where nothing is left.
-        return torch.where((self.graph.nonneighbors > 0).view(-1, *[1] * (total.dim() - 1)), total, 0.0)
+        return total.masked_fill((self.graph.nonneighbors == 0).view(-1, *[1] * (total.dim() - 1)), 0.0)
 
     @cached_property
     def divisor(self) -> Tensor:
         """Z_i, infinite where it vanishes. Divide by it: the square of 1/Z_i, in a gradient, overflows sooner."""
-        return torch.where(self.total != 0, self.total, torch.inf)
+        return self.total.masked_fill(self.total == 0, torch.inf)
 
 
 def factors(coefficients: Coefficients, distribution: Distribution) -> Factors:
@@ -84,7 +84,7 @@ def training_sums(coefficients: Coefficients, view: View) -> Sums:
         return sums
     # Centering: μ_i = (Σ_nonedges E[α'] m_j) / Z_i, once for each unit of added weight at i.
     added = view.added.row_sum(weights.added)
-    return sums + found.mean.nonedges.scaled(-added / found.divisor)
+    return sums.plus(-added / found.divisor, found.mean.nonedges)
 
 
 def inference_sums(coefficients: Coefficients, distribution: Distribution) -> Sums:

@@ -110,17 +110,23 @@ class Sums:
         along = self.edges if self.along is None else self.along
         return Sums(self.graph, edges, loop, self.listed + other.listed, self.everyone + other.everyone, along)
 
+    def plus(self, factor: Tensor, other: Sums) -> Sums:
+        """These and diag(factor) times other sums; factor [n] or [n, H]."""
+        edges, loop, listed, everyone = self.edges, self.loop, self.listed, self.everyone
+        if other.edges is not None:
+            at_edges = factor.index_select(0, self.graph.pattern.target)
+            edges = at_edges * other.edges if edges is None else torch.addcmul(edges, at_edges, other.edges)
+        if other.loop is not None:
+            loop = factor * other.loop if loop is None else torch.addcmul(loop, factor, other.loop)
+        for pattern, values in other.listed:
+            listed += ((pattern, factor.index_select(0, pattern.target) * values),)
+        for part in other.everyone:
+            everyone += (part.scaled(factor),)
+        return Sums(self.graph, edges, loop, listed, everyone, self.edges if self.along is None else self.along)
+
     def scaled(self, factor: Tensor) -> Sums:
         """diag(factor) times the sums; factor [n] or [n, H]."""
-        edges = None if self.edges is None else factor.index_select(0, self.graph.pattern.target) * self.edges
-        loop = None if self.loop is None else factor * self.loop
-        listed: tuple[Matrix, ...] = ()
-        for pattern, values in self.listed:
-            listed += ((pattern, factor.index_select(0, pattern.target) * values),)
-        everyone: tuple[Everyone, ...] = ()
-        for part in self.everyone:
-            everyone += (part.scaled(factor),)
-        return Sums(self.graph, edges, loop, listed, everyone)
+        return Sums(self.graph).plus(factor, self)
 
     def at(self, targets: Tensor | None, sources: Tensor | None = None) -> Sums:
         """The sums of some nodes, from the features of all or of some."""
@@ -259,9 +265,8 @@ class _Apply(torch.autograd.Function):
             if weights.to.count == 1:
                 total.addmm_(left, right.t() @ x)
                 continue
-            columns = ((left, right),) if left.shape[1] == 1 else zip(torch.split(left, 1, 1), torch.split(right, 1, 1))
-            for to, by in columns:
-                total.addcmul_(to, weights.by.sums(by, x).index_select(0, weights.to.graph))
+            for to, by in zip(left.unbind(1), right.unbind(1)):
+                torch.addmm(total, weights.to.spread(to), weights.by.sums(by, x), out=total)
         return total
 
     @staticmethod
@@ -273,5 +278,8 @@ class _Apply(torch.autograd.Function):
 def over_nonedges(graph: Graph, left: Tensor, right: Tensor) -> Sums:
     """Σ_{j ∉ N(i), j≠i} Σ_r left_ir right_jr x_j with factors of nodes, [n, R]: all pairs − edges − loops."""
     pattern = graph.pattern
-    edges = (left.index_select(0, pattern.target) * right.index_select(0, pattern.source)).sum(-1)
-    return Sums(graph, -edges, -(left * right).sum(-1), everyone=(LowRank(graph, left, right),))
+    less = -left
+    edges = less.index_select(0, pattern.target) * right.index_select(0, pattern.source)
+    loop = less * right
+    edges, loop = (edges.squeeze(1), loop.squeeze(1)) if left.shape[1] == 1 else (edges.sum(-1), loop.sum(-1))
+    return Sums(graph, edges, loop, everyone=(LowRank(graph, left, right),))

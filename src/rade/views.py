@@ -42,7 +42,7 @@ class View:
     def degree(self) -> Tensor:
         """Number of neighbors that each node receives messages from, [n]."""
         kept = self.distribution.graph.pattern.row_sum(self.kept.float())  # faster than in int64, exact up to 2^24
-        return kept.long() + self.added.rowptr.diff()
+        return kept.long() + self.added.lengths
 
     @property
     def edge_index(self) -> Tensor:

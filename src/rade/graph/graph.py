@@ -55,7 +55,7 @@ class Graph:
         """
         nodes = node_count(edge_index, num_nodes, batch, ptr)
         batch, ptr, by_graph = _batch_and_pointer(batch, ptr, nodes, edge_index.device)
-        if ptr.numel() > 2 and not torch.equal(*batch[edge_index]):
+        if ptr.numel() > 2 and not torch.equal(*(batch.index_select(0, ends) for ends in edge_index)):
             raise ValueError("edge_index joins nodes of different graphs of the batch; check the batch vector")
         source, target, order, entry = _sorted(edge_index, nodes)
         back = stable_order(target, nodes)  # sorted by source as they are, this sorts them by target
@@ -122,7 +122,7 @@ class Graph:
     @cached_property
     def degree(self) -> Tensor:
         """Number of neighbors that each node receives messages from, [n]."""
-        return self.pattern.rowptr.diff()
+        return self.pattern.lengths
 
     @cached_property
     def sizes(self) -> Tensor:
@@ -257,7 +257,7 @@ class Graph:
     @cached_property
     def members(self) -> Members:
         """Which graph each node is of."""
-        return Members(self.batch, self.num_graphs)
+        return Members(self.batch, self.num_graphs, self.by_graph is None)
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         return by_fields(self)
@@ -272,26 +272,39 @@ class Graph:
 class Members:
     """Which graph of a batch each of some nodes is of, and sums over those of each."""
 
-    def __init__(self, graph: Tensor, count: int) -> None:
-        self.graph, self.count = graph, count  # [k], number of graphs
+    def __init__(self, graph: Tensor, count: int, in_order: bool = False) -> None:
+        self.graph, self.count, self.in_order = graph, count, in_order  # [k], number of graphs; whether k ascend
 
     def at(self, nodes: Tensor) -> Members:
         """Those of some nodes [k]."""
         return Members(self.graph[nodes], self.count)
 
     @cached_property
-    def _rows(self) -> tuple[Tensor, Tensor, Tensor]:
-        """A row of nodes for each graph, as a CSR matrix has them; and the nodes in that order."""
+    def _rows(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """A row of nodes for each graph, as a CSR matrix has them; and the nodes in that order, None if they are so."""
+        if self.in_order:
+            nodes = torch.arange(self.graph.numel(), dtype=torch.int, device=self.graph.device)
+            return row_pointer(self.graph, self.count).int(), nodes, None
         order = stable_order(self.graph, self.count)
         return row_pointer(self.graph[order], self.count).int(), order.int(), order
 
     def sums(self, weights: Tensor, x: Tensor) -> Tensor:
-        """Σ over each graph of weights [k, 1] times x [k, F], as one sparse product, [B, F]."""
+        """Σ over each graph of weights [k] times x [k, F], as one sparse product, [B, F]."""
         pointer, nodes, order = self._rows
-        shape = (self.count, x.shape[0])
-        matrix = torch.sparse_csr_tensor(pointer, nodes, weights[order].squeeze(1), shape, check_invariants=False)
+        values = weights.contiguous() if order is None else weights.index_select(0, order)
+        matrix = torch.sparse_csr_tensor(pointer, nodes, values, (self.count, x.shape[0]), check_invariants=False)
         out = x.new_empty(self.count, x.shape[1])
         return torch.addmm(out, matrix, x, beta=0.0, out=out)
+
+    @cached_property
+    def _one_each(self) -> tuple[Tensor, Tensor]:
+        return torch.arange(self.graph.numel() + 1, dtype=torch.int, device=self.graph.device), self.graph.int()
+
+    def spread(self, weights: Tensor) -> Tensor:
+        """The sparse matrix [k, B] that gives each node weights [k] times the value of its graph."""
+        pointer, graphs = self._one_each
+        size = (self.graph.numel(), self.count)
+        return torch.sparse_csr_tensor(pointer, graphs, weights.contiguous(), size, check_invariants=False)
 
 
 def _sorted(edge_index: Tensor, nodes: int) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
@@ -317,11 +330,9 @@ def _sorted(edge_index: Tensor, nodes: int) -> tuple[Tensor, Tensor, Tensor | No
 
 def _structure(source: Tensor, target: Tensor, back: Tensor, nodes: int, directed: bool | None) -> tuple[Pattern, bool]:
     """The pattern of edges sorted by source and target, and in the order ``back`` by target; whether it is directed."""
-    rows, columns = target[back], source[back]
+    rows, columns = target.index_select(0, back), source.index_select(0, back)
     if not directed and torch.equal(rows, source) and torch.equal(columns, target):
-        pattern = Pattern(row_pointer(rows, nodes), columns, nodes, back)
-        vars(pattern)["target"] = rows  # what it would find itself
-        return pattern, False
+        return Pattern.of_rows(rows, columns, nodes, back), False
     if directed is False:
         raise ValueError(
             "directed=False, but edge_index lacks the reverse of some edges; add them with "
@@ -361,9 +372,9 @@ def _batch_and_pointer(
         raise ValueError(
             f"batch must give the graph of each of the {nodes} nodes as int64, got {batch.dtype} {list(batch.shape)}"
         )
-    by_graph = torch.argsort(batch, stable=True) if bool((batch[1:] < batch[:-1]).any()) else None
+    by_graph = None if torch.equal(batch, batch.cummax(0).values) else torch.argsort(batch, stable=True)
     ordered = batch if by_graph is None else batch[by_graph]
-    smallest, largest = (int(ordered[0]), int(ordered[-1])) if nodes else (0, 0)
+    smallest, largest = map(int, batch.aminmax()) if nodes else (0, 0)
     if smallest < 0:
         raise ValueError(f"batch must number graphs from 0, got {smallest}")
     found = row_pointer(ordered, largest + 1 if ptr is None else max(largest + 1, ptr.numel() - 1))

@@ -7,7 +7,9 @@ import math
 import torch
 from torch import Tensor
 
-from rade.graph.sparse import Pattern, row_pointer, stable_order
+from rade.graph.sparse import Pattern, places, row_pointer, stable_order
+
+TINY = 1e-9  # above it, more draws than memory holds cannot leave the integers
 
 
 def bernoulli_positions(total: int, rate: float, generator: torch.Generator | None, device: torch.device) -> Tensor:
@@ -23,9 +25,10 @@ def bernoulli_positions(total: int, rate: float, generator: torch.Generator | No
         expected = (total - 1 - walked) * rate
         draws = int(expected + 6.0 * expected**0.5 + 16.0)  # falls short about once in 10^9 walks, then draws on
         uniform = 1.0 - torch.rand(draws, dtype=torch.double, generator=generator, device=device)  # in (0, 1]
-        # A gap past the end need not be known exactly; the clamp keeps tiny rates inside the integers.
-        gaps = uniform.log_().div_(log_miss).clamp_(max=float(total)).long()
-        walk = gaps.add_(1).cumsum_(0).add_(walked)
+        gaps = uniform.log_().div_(log_miss)
+        if rate < TINY:  # a gap past the end need not be known exactly, but fit into an integer
+            gaps.clamp_(max=float(total))
+        walk = gaps.add_(1.0).long().cumsum_(0).add_(walked)
         inside = int(torch.searchsorted(walk, total))
         parts.append(walk[:inside])
         walked = total if inside < draws else int(walk[-1])
@@ -51,12 +54,8 @@ def pattern_of_pairs(target: Tensor, source: Tensor, nodes: int, directed: bool)
     """The pattern of pairs sorted by target, then source; of unordered ones, target < source, both directions."""
     if directed:
         return Pattern.general(row_pointer(target, nodes), source, nodes)
-    order = stable_order(source, nodes)
-    high, low = source.index_select(0, order), target.index_select(0, order)
-    below, above = row_pointer(high, nodes), row_pointer(target, nodes)  # entries left and right of the diagonal
-    # In a row, entries left of the diagonal come first.
-    right = below[1:].index_select(0, low).add_(order)
-    left = above.index_select(0, high).add_(torch.arange(target.numel(), device=target.device))
-    place, back = torch.cat([right, left]), torch.cat([left, right])
-    column = torch.empty_like(place).scatter_(0, place, torch.cat([high, low]))
-    return Pattern(below + above, column, nodes, torch.empty_like(place).scatter_(0, place, back))
+    # In a row, entries left of the diagonal come first: those of pairs whose target is smaller.
+    row, column = torch.cat([source, target]), torch.cat([target, source])
+    order = stable_order(row, nodes)
+    back = places(order, order.numel()).roll(target.numel()).index_select(0, order)
+    return Pattern.of_rows(row.index_select(0, order), column.index_select(0, order), nodes, back)

@@ -40,10 +40,22 @@ class Pattern:
         object.__setattr__(self, "rows", self.rowptr.numel() - 1)
         object.__setattr__(self, "size", self.source.numel())
 
+    @staticmethod
+    def of_rows(row: Tensor, source: Tensor, nodes: int, transposition: Tensor) -> Pattern:
+        """A symmetric pattern by the row of each entry, ascending."""
+        found = Pattern(row_pointer(row, nodes), source, nodes, transposition)
+        vars(found)["target"] = row  # what it would find itself
+        return found
+
     @cached_property
     def target(self) -> Tensor:
         """Row of each entry, [E]."""
-        return torch.repeat_interleave(self.rowptr.diff(), output_size=self.size)
+        return torch.repeat_interleave(self.lengths, output_size=self.size)
+
+    @cached_property
+    def lengths(self) -> Tensor:
+        """Number of entries of each row, [rows]."""
+        return self.rowptr.diff()
 
     @cached_property
     def narrow(self) -> tuple[Tensor, Tensor]:
@@ -77,11 +89,11 @@ class Pattern:
 
     def row_sum(self, values: Tensor) -> Tensor:
         """Σ_j values_ij, [E, ...] → [rows, ...]."""
-        return values.new_zeros(self.rows, *values.shape[1:]).index_add(0, self.target, values)
+        return values.new_zeros(self.rows, *values.shape[1:]).index_add_(0, self.target, values)
 
     def column_sum(self, values: Tensor) -> Tensor:
         """Σ_i values_ij, [E, ...] → [columns, ...]."""
-        return values.new_zeros(self.columns, *values.shape[1:]).index_add(0, self.source, values)
+        return values.new_zeros(self.columns, *values.shape[1:]).index_add_(0, self.source, values)
 
     def block(self, rows: Tensor, columns: Tensor | None = None) -> tuple[Pattern, Tensor]:
         """The entries of some rows [k] as a pattern of k rows, and which of all entries they are; found once.
@@ -143,14 +155,12 @@ def stable_order(numbers: Tensor, count: int) -> Tensor:
     """The stable order of integers from 0 to ``count`` − 1: the fewer bits, the faster; of 16 numpy counts."""
     if count > 2**15 or numbers.device.type != "cpu":
         return torch.argsort(numbers.int() if count < 2**31 else numbers, stable=True)
-    return torch.from_numpy(np.argsort(numbers.short().numpy(), kind="stable"))
+    return torch.from_numpy(np.argsort(numbers.numpy().astype(np.int16), kind="stable"))
 
 
 def places(chosen: Tensor, count: int) -> Tensor:
     """The place of each of ``count`` numbers among those chosen [k], −1 where it is none of them, [count]."""
-    found = chosen.new_full((count,), -1)
-    found[chosen] = torch.arange(chosen.numel(), device=chosen.device)
-    return found
+    return chosen.new_full((count,), -1).scatter_(0, chosen, torch.arange(chosen.numel(), device=chosen.device))
 
 
 def entries_of_rows(rowptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -213,6 +213,10 @@ class Coefficients(ABC):
 
     def no_loop(self) -> Tensor:
         """Loop weights of an aggregator without loops, [n]."""
+        return self._zeros
+
+    @cached_property
+    def _zeros(self) -> Tensor:
         return torch.zeros(self.graph.num_nodes, dtype=self.dtype, device=self.graph.device)
 
     def nothing_added(self) -> Tensor:

@@ -89,8 +89,10 @@ def degree_tables(
     if graph.num_graphs == 1 or isinstance(rates.p, Tensor) or isinstance(rates.q, Tensor):
         tables = found(degrees, sizes)
     else:
-        known = rates.cache.setdefault((counted, powers, dtype, how, graph.device), _Known(degrees, found))
-        tables = known.at(degrees, sizes, found)
+        name = (counted, powers, dtype, how, graph.device)
+        if name not in rates.cache:
+            rates.cache[name] = _Known(degrees, found)
+        tables = rates.cache[name].at(degrees, sizes, found)
     return list(map(torch.unbind, tables.index_select(-1, of_node)))
 
 

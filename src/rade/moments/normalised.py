@@ -116,9 +116,10 @@ class Normalised(Coefficients):
         if self.a == self.b == 0.0:
             return self.everywhere(1.0 / (1.0 - distribution.rates.p), self.graph.pattern.size), self.no_loop()
         given = self.once(distribution, "degrees", partial(self._given, distribution))
-        (target, source, loop), ((f, _), (fs, _)) = self._at_nodes, given.edge
-        edges = self._ends(target / (f * (1.0 - distribution.rates.p)), source / torch.where(fs > 0, fs, 1.0))
-        return edges, loop / torch.where(given.loop != 0, given.loop, 1.0)
+        (target, source, own), ((f, _), (fs, _)) = self._at_nodes, given.edge
+        to, loop = target / f, own / given.loop.masked_fill(given.loop == 0, 1.0)
+        by = to if target is source and f is fs else source / fs.masked_fill(fs == 0, 1.0)
+        return self._ends(to / (1.0 - distribution.rates.p), by), loop
 
     def denoised(self, observed: Observed) -> Sums:
         """Signed pairs, normalised by estimated clean degrees; a plain sum needs none and is unbiased."""
@@ -166,10 +167,10 @@ class Normalised(Coefficients):
 
     def _alike(self, edges: float | Tensor, nonedges: float | Tensor) -> Moments:
         """One number for all edges, and one for all non-edges."""
-        graph, ends = self.graph, self.everywhere(1.0, self.graph.num_nodes)[:, None]
-        on_edges, own = (self.everywhere(nonedges, size) for size in (graph.pattern.size, graph.num_nodes))
-        sums = Sums(graph, -on_edges, -own, everyone=(LowRank(graph, own[:, None], ends),))
-        return Moments(self.everywhere(edges, graph.pattern.size), self.no_loop(), sums)
+        graph, size, nodes = self.graph, self.graph.pattern.size, self.graph.num_nodes
+        everyone = LowRank(graph, self.everywhere(nonedges, nodes)[:, None], self.everywhere(1.0, nodes)[:, None])
+        sums = Sums(graph, self.everywhere(-nonedges, size), self.everywhere(-nonedges, nodes), everyone=(everyone,))
+        return Moments(self.everywhere(edges, size), self.no_loop(), sums)
 
     def _given(self, distribution: Distribution) -> Given:
         """E[d'^−s] of every node for all powers s: given an edge, a non-edge, or the loop alone."""
@@ -225,7 +226,8 @@ class Normalised(Coefficients):
             total = torch.where(total > 0, total, torch.inf)
         target = _inverse(total, self.a)
         source = target if self.a == self.b else _inverse(total, self.b)
-        return target, source, self.gain * self.loop * target * source
+        own, gain = target * source, self.gain * self.loop
+        return target, source, own if gain == 1.0 else gain * own
 
     def _ends(self, target: Tensor, source: Tensor) -> Tensor:
         pattern = self.graph.pattern
