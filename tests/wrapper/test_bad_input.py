@@ -46,9 +46,6 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "index too large": (call(X, EDGES + 5), ValueError, "node ids from 0 to 39, got 44"),
     "transposed": (call(X, EDGES.t()), ValueError, r"shape \[2, E\], got \[\d+, 2\]"),
     "COO features": (call(X.to_sparse(), EDGES), ValueError, r"torch.sparse_coo; pass x.to_sparse_csr"),
-    "no graph": (call(X), TypeError, "missing 1 required positional argument: 'edge_index'"),
-    "too much": (call(X, EDGES, X), TypeError, "takes 3 positional arguments but 4 were given"),
-    "a list": (call(X, EDGES.tolist()), ValueError, "MessagePassing.propagate` only supports integer tensors"),
     "rows of attributes": (call(X, EDGES, ATTR[1:], net=GINE), ValueError, r"edge_attr with one row for each.*, 2\]"),
     "no attributes": (call(X, EDGES, net=GINE), ValueError, "needs edge_attr .* got None"),
     "narrow attributes": (
@@ -67,7 +64,6 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         call(X, EDGES, ATTR[:, 0].exp(), net=weightless()), ValueError,
         "added edges must weigh something without self-loops, got added_weight = 0.0",
     ),
-    "optimizer": (lambda: adapting().follow("adam"), TypeError, "follow takes the optimizer that steps, .* got 'adam'"),
     "other optimizer": (
         lambda: adapting().follow(torch.optim.Adam(nn.Linear(2, 2).parameters())), ValueError,
         "holds no parameter of this model",

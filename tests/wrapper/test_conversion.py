@@ -40,17 +40,6 @@ def test_converted_layers_have_the_signatures_of_their_own_classes():
         assert inspect.signature(rade.convert(layer).forward) == plain
 
 
-def test_revert_keeps_a_model_that_has_a_part_called_wrapped():
-    class Outer(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.wrapped, self.lin = pyg.GCNConv(8, 4), torch.nn.Linear(4, 2)
-
-    outer = rade.convert(Outer())
-    assert rade.revert(outer) is outer
-    assert type(outer.wrapped) is pyg.GCNConv
-
-
 def test_hooks_and_wrapped_weights_stay():
     """Forward hooks fire, spectral norm keeps working."""
     net, calls = seeded(lambda: Net(LAYERS["GCNConv"])), []

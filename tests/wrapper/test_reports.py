@@ -89,7 +89,6 @@ class TestExplain:
         assert (still.drop_variance_share, still.add_variance_share) == (0.0, 0.0)
         none = adapting().explain(X, EDGES[:, :0])[0]
         assert (none.expected_kept, none.factor_quantiles, none.interchange) == (0.0, (), 0.0)
-        assert "p=0.3333, q=" in str(explained(rule=rade.GradNorm(p=1 / 3)))  # four digits
 
     def test_explaining_changes_nothing(self):
         """Mode, rates, density and generator stay; training continues as if it had not happened."""
@@ -154,7 +153,6 @@ class TestNoiseReport:
         assert found.sampled / found.all_layers == pytest.approx(1.0, abs=0.35)
         assert found.error < 0.1 * found.sampled
         assert torch.equal(model._context.generator.get_state(), before)
-        assert f"sampled={found.sampled:.4g}, " in str(found)
 
     def test_the_last_layer_alone_misses_it(self):
         """One convolution and an activation, which the paper's formula drops: too large by a factor."""

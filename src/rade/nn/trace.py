@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import cast
 
 import torch
@@ -72,23 +72,18 @@ class Trace:
 
     def aggregated(self, found: Aggregated) -> Tensor:
         """Note one aggregation; returns its output."""
-        if self.with_gradients:
-            # A first layer on constant features must have a gradient, too; a copy, lest the layer goes on in place.
-            output = found.output if found.output.requires_grad else found.output.requires_grad_()
-            found = replace(found, output=output)
-            self.sums.append(found)
-            return output.clone()
         self.sums.append(found)
-        return found.output
+        if not self.with_gradients:
+            return found.output
+        # A first layer on constant features must have a gradient, too; a copy, lest the layer goes on in place.
+        return found.output.requires_grad_().clone()
 
     def left(self, layer: Module, output: object) -> None:
         """Note that a layer has returned."""
-        done = len(self.calls) and self.calls[-1][1] is (self.sums[-1] if self.sums else None)
-        if self.sums and not done:
-            self.calls.append((layer, self.sums[-1]))
-            self.uncorrected = None
-        else:
-            self.uncorrected = layer
+        last = self.sums[-1] if self.sums else None
+        self.uncorrected = layer if last is None or (self.calls and self.calls[-1][1] is last) else None
+        if last is not None and self.uncorrected is None:
+            self.calls.append((layer, last))
         self.output = output if isinstance(output, Tensor) else None
         self.after.clear()
 
@@ -212,10 +207,10 @@ def path_of(model: Module, head: Module | str | None) -> str | None:
     if isinstance(head, str):
         model.get_submodule(head)
         return head
-    for path, module in model.named_modules():
-        if module is head:
-            return str(path)
-    raise ValueError(f"head must be a layer of the model itself, but this {type(head).__name__} is not part of it")
+    paths: dict[Module, str] = {module: path for path, module in model.named_modules()}
+    if head not in paths:
+        raise ValueError(f"head must be a layer of the model itself, but this {type(head).__name__} is not part of it")
+    return paths[head]
 
 
 @contextmanager

@@ -146,10 +146,9 @@ def move(state: RateState, seen: Seen) -> None:
         raise ValueError(f"{own}.step must return a dict of the next {', '.join(names)}; got {after!r}")
     if set(after) != set(names):
         raise ValueError(f"{own}.step must return the names of init, {', '.join(names)}; got {', '.join(after)}")
-    values = {name: torch.as_tensor(value).detach() for name, value in after.items()}
-    p, rho = torch.stack([values["p"].double(), values["rho"].double()]).tolist()
+    p, rho = torch.stack([torch.as_tensor(after["p"]).double(), torch.as_tensor(after["rho"]).double()]).tolist()
     Rates(p, 0.0)  # refuses what is none
     if not 0.0 <= rho < math.inf:
         raise ValueError(f"{own}.step must return a finite rho of at least 0, got {rho}")
-    for name, value in values.items():
-        state.get_buffer(name).copy_(value)
+    for name, value in after.items():
+        state.get_buffer(name).copy_(torch.as_tensor(value).detach())

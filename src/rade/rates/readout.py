@@ -20,7 +20,6 @@ from rade.runtime import Recall
 TaskName = Literal["auto", "multiclass", "binary", "multilabel", "regression"]
 Pool = Literal["sum", "mean"]
 PoolingRule = Literal["exact", "paper"]
-Curvature = Callable[[Tensor], Tensor]  # from logits [k, C] to the diagonal of the loss's second derivative, [k, C]
 Loss = Callable[[Tensor, Tensor], Tensor]  # from logits [k, C] and row ids [k] to the sum of the rows' losses
 SOFTMAX = ("auto", "multiclass")
 SHIFT_FREE = 1e-3  # a softmax's gradient sums to 0 over classes, up to rounding
@@ -39,7 +38,8 @@ def sigmoid_curvature(logits: Tensor) -> Tensor:
     return probability * (1.0 - probability)
 
 
-CURVATURES: dict[str, Curvature] = {
+# From logits [k, C] to the diagonal of the loss's second derivative, [k, C].
+CURVATURES: dict[str, Callable[[Tensor], Tensor]] = {
     "auto": softmax_curvature,
     "multiclass": softmax_curvature,
     "binary": sigmoid_curvature,
@@ -53,9 +53,9 @@ class Readout:
     """From the last convolution to the loss: what the regulariser must know of it.
 
     Attributes:
-        task: ``"multiclass"`` (softmax), ``"binary"`` or ``"multilabel"`` (sigmoid), ``"regression"`` (squared error);
-            or a function from logits [k, C] to the diagonal of the loss's second derivative, [k, C]. ``"auto"`` is a
-            softmax; where the gradient of the loss in the first steps tells otherwise, there is a warning.
+        task: ``"multiclass"`` (softmax), ``"binary"`` or ``"multilabel"`` (sigmoid), ``"regression"`` (squared error).
+            ``"auto"`` is a softmax; where the gradient of the loss in the first steps tells otherwise, there is a
+            warning.
         pool: how node features become graph features, ``"sum"`` or ``"mean"``; None at node level.
         pooling_rule: ``"exact"`` variance of a pooled logit, or the ``"paper"``'s sum of node variances.
         head: the linear layer(s) from the last (pooled) convolution to the logits, or their path in the model, where
@@ -64,15 +64,14 @@ class Readout:
             then taken by automatic differentiation, in place of what ``task`` says.
     """
 
-    task: TaskName | Curvature = "auto"
+    task: TaskName = "auto"
     pool: Pool | None = None
     pooling_rule: PoolingRule = "exact"
     head: str | Module | None = None
     loss: Loss | None = None
 
     def __post_init__(self) -> None:
-        if not callable(self.task):
-            choose("task", self.task, get_args(TaskName))
+        choose("task", self.task, get_args(TaskName))
         if self.pool is not None:
             choose("pool", self.pool, get_args(Pool))  # PyG's global_add_pool is a sum
         choose("pooling_rule", self.pooling_rule, get_args(PoolingRule))
@@ -81,11 +80,6 @@ class Readout:
     def is_softmax(self) -> bool:
         """Whether logits are taken for those of one class among several."""
         return self.task in SOFTMAX and self.loss is None
-
-    @cached_property
-    def is_known(self) -> bool:
-        """Whether the curvature is one of ours rather than a user's own."""
-        return self.loss is None and not callable(self.task)
 
     @cached_property
     def is_flat(self) -> bool:
@@ -111,13 +105,13 @@ class Readout:
         return scores - scores.mean(1, keepdim=True) if self.is_softmax else scores
 
     def curvature(self, logits: Tensor, rows: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """w = prob(1−prob), or what ``task`` or ``loss`` has, [k, C] like the logits of these rows.
+        """w = prob(1−prob), or what ``loss`` has, [k, C] like the logits of these rows.
 
         generator: for the random signs that a ``loss`` is differentiated with; it is not advanced.
         """
         if self.loss is not None:
             return loss_curvature(self.loss, logits, rows, generator)
-        return self.task(logits) if callable(self.task) else CURVATURES[self.task](logits)
+        return CURVATURES[self.task](logits)
 
     def variance(self, sent: LogitMessages, distribution: Distribution, rows: Tensor) -> LogitVariance:
         """Var(δ) of some rows of the logits."""
@@ -187,7 +181,7 @@ def loss_curvature(loss: Loss, logits: Tensor, rows: Tensor, generator: torch.Ge
     """
     with torch.enable_grad():
         x = logits if logits.requires_grad else logits.detach().requires_grad_()
-        (slope,) = torch.autograd.grad(_total(loss, x, rows), x, create_graph=True, materialize_grads=True)
+        (slope,) = torch.autograd.grad(loss(x, rows), x, create_graph=True, materialize_grads=True)
         if not slope.requires_grad:
             return torch.zeros_like(logits)  # piecewise linear
         signs = _signs(x.shape[0], generator, x)
@@ -206,22 +200,6 @@ def _signs(count: int, generator: torch.Generator | None, like: Tensor) -> Tenso
     copy = torch.Generator(source.device)
     copy.set_state(source.get_state())
     return 2 * torch.randint(2, (count,), generator=copy, device=source.device).to(like) - 1
-
-
-def _total(loss: Loss, x: Tensor, rows: Tensor) -> Tensor:
-    try:
-        total = loss(x, rows)
-    except (RuntimeError, IndexError, ValueError) as error:
-        raise ValueError(
-            f"Readout(loss=...) is called with the logits {list(x.shape)} of some rows and the ids of these rows "
-            f"[{len(rows)}], not with all, and failed: {' '.join(str(error).split())}"
-        ) from None
-    if total.dim() != 0:
-        raise ValueError(
-            f"Readout(loss=...) must return the sum of the rows' losses, a number, got shape {list(total.shape)}; "
-            "with reduction='sum'"
-        )
-    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,15 +241,7 @@ class Labelled:
 
     def masked(self, weight: Tensor) -> Tensor:
         """Weights [|rows|, C] of the labelled rows, zero where a label is unknown, times this process's factor."""
-        if self.known is None:
-            return self.weight * weight
-        try:
-            return self.weight * (weight * self.known.to(weight.dtype).expand_as(weight))
-        except RuntimeError:
-            raise ValueError(
-                f"known must be broadcastable to the logits' {list(weight.shape)}, got {list(self.known.shape)}; it "
-                "tells which labels of the rows are known"
-            ) from None
+        return self.weight * (weight if self.known is None else weight * self.known.to(weight.dtype))
 
 
 _chosen: Recall[Tensor] = Recall()

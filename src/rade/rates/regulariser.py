@@ -98,8 +98,9 @@ def regulariser(
     """
     scores = readout.scores(clean.logits, clean.graph, clean.nodes)
     chosen = labelled.chosen(scores.shape[0], scores.device)
-    weight = labelled.masked(readout.curvature(scores.index_select(0, chosen), chosen, generator))
-    if scores.requires_grad and not readout.is_flat and _is_constant(weight, scores, readout, chosen, generator):
+    at = scores.index_select(0, chosen)
+    curvature = readout.curvature(at, chosen, generator)
+    if scores.requires_grad and not readout.is_flat and _is_constant(curvature, at, readout, chosen, generator):
         raise ValueError(
             "the curvature of this loss does not depend on the model (a squared, absolute or hinge loss), so its "
             "regulariser has no gradient through it, and rates would run away; say "
@@ -107,7 +108,7 @@ def regulariser(
         )
     rows = chosen if clean.nodes is None else picked(clean.nodes, chosen)
     return Regulariser(
-        weight,
+        labelled.masked(curvature),
         partial(readout.variance, clean.messages, rows=rows),
         distribution,
         parameters,
@@ -116,17 +117,13 @@ def regulariser(
 
 
 def _is_constant(
-    weight: Tensor, scores: Tensor, readout: Readout, rows: Tensor, generator: torch.Generator | None
+    curvature: Tensor, at: Tensor, readout: Readout, rows: Tensor, generator: torch.Generator | None
 ) -> bool:
-    """Whether a curvature does not depend on the logits; one of a user's own may only seem to, by a slope of 0."""
-    if not weight.requires_grad or readout.is_known:
-        return not weight.requires_grad
-    (slope,) = gradients(weight.sum(), [scores])
-    if bool((slope != 0).any()):
-        return False
-    at = scores[rows].detach()
-    elsewhere = readout.curvature(at + torch.linspace(0.0, 1.0, at.numel()).to(at).view_as(at), rows, generator)
-    return torch.allclose(elsewhere, readout.curvature(at, rows, generator))
+    """Whether a curvature does not depend on the logits; autograd may think that one of a loss of a user's own does."""
+    if not curvature.requires_grad or readout.loss is None:
+        return not curvature.requires_grad
+    elsewhere = at.detach() + torch.linspace(0.0, 1.0, at.numel()).to(at).view_as(at)
+    return torch.allclose(readout.curvature(elsewhere, rows, generator), curvature)
 
 
 _picked: Recall[Tensor] = Recall()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -83,8 +84,20 @@ class _Corrected:
     factor: Tensor  # [E, H]
     mean: Tensor  # [E] or [E, H], E[α'] on edges
     away: Tensor  # [n, H, C]: messages of non-edges, for RADE-OF relative to the graph's mean
-    centre: Tensor  # [k, H, C]: μ_i, in the same way; zero for RADE-OFS and uncorrected views
+    averaged: Sums | None  # E[α'] on non-edges, which RADE-OF centres by
     targets: Tensor | None  # [k] nodes whose variance is wanted, all if None
+
+    @cached_property
+    def centre(self) -> Tensor:
+        """μ_i, relative to the graph's mean, [k, H, C]; zero for RADE-OFS and uncorrected views."""
+        m, targets = self.away, self.targets
+        if self.averaged is None:
+            return torch.zeros_like(m if targets is None else m[: targets.numel()])
+        columns = self.sums(self.averaged, torch.cat([m, torch.ones_like(m[..., :1])], -1))
+        sums, total = torch.split(columns, [m.shape[-1], 1], -1)
+        others = self.graph.nonneighbors if targets is None else self.graph.nonneighbors.index_select(0, targets)
+        has = others[:, None, None] > 0  # elsewhere only rounding error is left
+        return torch.where(has, sums / torch.where(has & (total != 0), total, 1.0), 0.0)
 
     def sums(self, weights: Sums, x: Tensor) -> Tensor:
         """Weighted sums of x [n, H, F] at the targets, [k, H, F]."""
@@ -103,17 +116,10 @@ def _corrected(sent: LogitMessages, distribution: Distribution, targets: Tensor 
     m, found = to_anybody(messages), factors(sent.coefficients, distribution)
     heads, factor, mean = found.edges.dim() == 2, _per_head(found.edges), found.mean.edges
     if not distribution.variant.centres:
-        centre = torch.zeros_like(m if targets is None else m[: targets.numel()])
-        return _Corrected(graph, messages, heads, factor, mean, m, centre, targets)
+        return _Corrected(graph, messages, heads, factor, mean, m, None, targets)
     # A constant added to all messages of a graph changes nothing in m_j − μ_i: take off the mean, lest sums cancel.
     away = m - graph.per_node(graph.pool(m) / graph.sizes.clamp(min=1).to(m.dtype)[:, None, None])
-    plain = _Corrected(graph, messages, heads, factor, mean, away, away, targets)
-    columns = plain.sums(found.mean.nonedges, torch.cat([away, torch.ones_like(m[..., :1])], -1))
-    sums, total = torch.split(columns, [m.shape[-1], 1], -1)
-    others = graph.nonneighbors if targets is None else graph.nonneighbors.index_select(0, targets)
-    has = others[:, None, None] > 0  # elsewhere only rounding error is left
-    centre = torch.where(has, sums / torch.where(has & (total != 0), total, 1.0), 0.0)
-    return _Corrected(graph, messages, heads, factor, mean, away, centre, targets)
+    return _Corrected(graph, messages, heads, factor, mean, away, found.mean.nonedges, targets)
 
 
 def _at_nodes(corrected: _Corrected, coefficients: Coefficients, distribution: Distribution) -> LogitVariance:
@@ -129,9 +135,8 @@ def _edge_part(corrected: _Corrected, moments: Tensor, distribution: Distributio
     if isinstance(m, Messages):
         own = corrected.received(squares[..., None] * m.edges.square()).sum(1)
     else:
-        own = corrected.sums(Sums(corrected.graph, squares if corrected.heads else squares.squeeze(1)), m.square()).sum(
-            1
-        )
+        weights = Sums(corrected.graph, squares if corrected.heads else squares.squeeze(1))
+        own = corrected.sums(weights, m.square()).sum(1)
     if corrected.factor.shape[1] == 1:
         return own
     odds = distribution.rates.p / (1.0 - distribution.rates.p)

@@ -96,12 +96,11 @@ def check(
             return Check((*layers, *lines, Finding("call", _first(refusal), False)), False, False)
         lines = [*layers, *lines]
         works = all(line.fine for line in lines)
-        if "rule" in options:
-            found = _adaptation(model, args, kwargs)
-            return Check((*lines, *found), works, works and all(line.fine for line in found))
-        found = _adaptation(RADE(copy.deepcopy(net), rule=GradNorm(), **options), args, kwargs)
-        told = [replace(line, found=KEPT + line.found, fine=True) if line.what == "rates" else line for line in found]
-        return Check((*lines, *told), works, works and all(line.fine for line in found))
+        found = _adaptation(RADE(copy.deepcopy(net), **{"rule": GradNorm(), **options}), args, kwargs)
+        adapts = works and all(line.fine for line in found)
+        if "rule" not in options:
+            found[-1] = replace(found[-1], found=KEPT + found[-1].found, fine=True)
+        return Check((*lines, *found), works, adapts)
 
 
 def _layers(converted: Module, present: Pass | None = None) -> list[Finding]:
@@ -176,8 +175,7 @@ def _adaptation(model: RADE, args: tuple[object, ...], kwargs: dict[str, object]
         logits = logits_in(output)
         if logits is None:
             return [Finding("output", f"{type(output).__name__}: no logits found", not rule.adapts)]
-        task: str = readout.task if isinstance(readout.task, str) else "a curvature of your own"
-        task = "a softmax, if the loss agrees at the first step" if task == "auto" else task
+        task = "a softmax, if the loss agrees at the first step" if readout.task == "auto" else readout.task
         lines = [Finding("output", f"{list(logits.shape)}, task: {task}, pool: {readout.pool or 'none'}")]
         if not rule.adapts:
             return [*lines, Finding("rates", f"{type(rule).__name__}: they stay as they are")]

@@ -108,16 +108,12 @@ def _checked(layer: type[Module], by: Any) -> Callable[[Graph, torch.dtype], Coe
 
 def twin_of(layer: type[Module]) -> type[CorrectedConv]:
     """The class of a layer on views; without moments of its own, one that is corrected by pairs of views."""
-    return TWINS[layer] if layer in TWINS else _by_pairs(layer)
+    if layer not in TWINS and layer not in _PAIRED:
+        _PAIRED[layer] = _twin(layer, moments=False)
+    return TWINS[layer] if layer in TWINS else _PAIRED[layer]
 
 
 _PAIRED: dict[type[Module], type[CorrectedConv]] = {}
-
-
-def _by_pairs(layer: type[Module]) -> type[CorrectedConv]:
-    if layer not in _PAIRED:
-        _PAIRED[layer] = _twin(layer, moments=False)
-    return _PAIRED[layer]
 
 
 def _twin(layer: type[Module], **own: object) -> type[CorrectedConv]:

@@ -20,7 +20,7 @@ FEW = 0.1  # share of labelled rows under which additions were seen to hurt long
 
 
 class Warnings:
-    """What has been said of a model so far; copies and pickles start afresh."""
+    """What has been said of a model so far."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()
@@ -62,14 +62,13 @@ class Warnings:
 
     def plain(self, layers: set[str]) -> None:
         """Layers whose edges came in a form that has no views."""
-        if layers:
-            self.say(
-                "plain",
-                f"{', '.join(sorted(layers))} aggregated as without RADE: edges came as a sparse matrix (adj_t) "
-                "whose entries the layer does not take as edge_weight, or which is no coalesced torch matrix; or, for "
-                "RADE-OFS, more than once or between two kinds of nodes; there are views of an edge_index [2, E] of "
-                "int64: pass such a one",
-            )
+        self.say(
+            "plain",
+            f"{', '.join(sorted(layers))} aggregated as without RADE: edges came as a sparse matrix (adj_t) whose "
+            "entries the layer does not take as edge_weight, or which is no coalesced torch matrix; or, for RADE-OFS, "
+            "more than once or between two kinds of nodes; there are views of an edge_index [2, E] of int64: pass such "
+            "a one",
+        )
 
     def mixed(self, layers: set[str]) -> None:
         """Layers on nodes that no batch vector is known of, those that a pooling layer has left say."""
@@ -98,9 +97,6 @@ class Warnings:
         """Few labelled rows and additions: accuracy was seen to fall when training goes on."""
         self.looked = True
         self.say("labels", few_labels(int(reached.sum()), len(reached), float(rates.q)))
-
-    def __reduce__(self) -> tuple[type[Warnings], tuple[()]]:
-        return type(self), ()
 
 
 def few_labels(labelled: int, rows: int, q: float) -> str:
