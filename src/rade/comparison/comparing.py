@@ -8,7 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from os import PathLike
 from pathlib import Path
@@ -18,7 +18,7 @@ import cloudpickle
 import torch
 from torch.nn import Module
 
-from rade.comparison.identity import described, identity
+from rade.comparison.identity import identity
 from rade.comparison.outcome import PLAIN, Comparison, Run
 from rade.comparison.problems import OwnProblem, Training, own_problem, with_task
 from rade.errors import RunError, outside
@@ -78,7 +78,8 @@ def compare(
         seeds: how many, counted from 0, or which.
         training: how all of them are trained.
         workers: processes that share the work, by default as many as there are cores; with 1 all happens in this one.
-        store: a file that keeps every finished run; called again with it, only those that are missing are trained.
+        store: a file that keeps every finished run; called again with it, only those that are missing are trained, and
+            all if anything of your own has changed.
         progress: is called after every run; ``print`` will do.
 
     Returns:
@@ -243,27 +244,39 @@ class Work:
         )
 
     def key(self, job: Job) -> str:
-        """The name of a run in a store: data, training, the model under its method as it is before the first step."""
+        """The name of a run in a store: data, training, the model and its method, all as before the first step."""
         method, seed = job
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            net = self.learner(method, seed).net
-        values = {field.name: getattr(self.training, field.name) for field in fields(self.training)}
-        self.identities[job] = identity(net, f"{described(values)} {described(self.methods[method])}")
+            net, state = self._net(seed)[0], self.learner(method, seed).net.state_dict()
+        state = {name: value for name, value in state.items() if "_extra_state" not in name}
+        try:
+            parts = (self.make_net, net, self.methods[method], state, self.training)
+            self.identities[job] = identity(self._data, *parts)
+        except Exception as error:  # whatever pickling one's objects may raise
+            raise ValueError(f"store= needs a pickle of model, method and data to know a run by: {error}") from None
         return run_key(self.plan(job), seed, self.problem.origin)
 
-    def learner(self, method: str, seed: int) -> OwnLearner:
-        """The user's model under a method, with parameters from the seed."""
+    @cached_property
+    def _data(self) -> str:
+        return identity([data.to_dict() for data in self.problem.graphs], self.problem.labels)
+
+    def _net(self, seed: int) -> tuple[Module, Calling]:
+        """The user's model with parameters from the seed, and how it is called."""
         torch.manual_seed(derive(seed, 3))
         net = self.make_net()
         if not isinstance(net, Module):
             raise TypeError(f"make_net must return a torch.nn.Module, got {type(net).__name__}")
         if net is self.make_net():
             raise ValueError("make_net must build a new model on every call, but returned the same one twice")
-        device = str(self.problem.labels.device)
-        net, calling = net.to(device), Calling.of(net)
+        net, calling = net.to(str(self.problem.labels.device)), Calling.of(net)
         self._look_at(net, calling)
-        draws = generator(seed, 4, device=device)
+        return net, calling
+
+    def learner(self, method: str, seed: int) -> OwnLearner:
+        """The user's model under a method."""
+        net, calling = self._net(seed)
+        draws = generator(seed, 4, device=str(self.problem.labels.device))
         context = Context(draws, self.problem.density, self.problem.task.name, self.training.pool or "none")
         learner = OwnLearner(self.methods[method].around(net, context), draws, self.methods[method], calling)
         torch.manual_seed(derive(seed, 6))  # what the model itself draws, dropout say, is the same for all methods

@@ -1,112 +1,61 @@
-"""What a model is, in a hash: classes and the text of one's own, attributes, first parameters."""
+"""What decides a run, in a hash: its pickle, which holds the code and the values of everything that is one's own."""
 
 from __future__ import annotations
 
 import hashlib
-import inspect
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from enum import Enum
-from functools import partial
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
+import io
+import re
+import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import CodeType
 from typing import Any
 
-import numpy as np
+import cloudpickle
 import torch
-from torch.nn import Module, UninitializedParameter
 
-VALUES = (bool, int, float, complex, str, bytes, Enum, type(None))
-KNOWN = ("torch", "torch_geometric", "rade")  # packages whose classes and functions their names tell
-DEEPEST = 6  # how far objects inside objects are followed
-OWN_OF_MODULE = frozenset(vars(Module()))
+PYGS_FILES = re.compile(rb"_(propagate|edge_updater)_\w{8}\.py")  # that it writes for a class, in this process alone
+INSTALLED = ("site-packages", "dist-packages", sysconfig.get_path("stdlib"))
 
 
-def identity(model: Module, common: str = "") -> str:
-    """A name of all that decides what a model computes, as far as it can be told from outside, and of ``common``."""
-    parts = [f"{path} {described(module)}" for path, module in model.named_modules()]
-    parts += [f"{name} {described(value)}" for name, value in model.state_dict().items() if "_extra_state" not in name]
-    return hashlib.sha256("\n".join([common, *parts]).encode()).hexdigest()
+def identity(*parts: Any) -> str:
+    """A name of everything in the parts, but for installed packages; the same parts may have another name some day."""
+    text = io.BytesIO()
+    with _own_code():
+        _Pickler(text).dump(parts)
+    return hashlib.sha256(PYGS_FILES.sub(b"", text.getvalue())).hexdigest()
 
 
-def described(value: Any, depth: int = 0) -> str:
-    """A value in words that are the same in another process: no addresses, and functions with what they do."""
-    deeper = partial(described, depth=depth + 1)
-    kind = type(value)
-    if isinstance(value, VALUES):
-        return repr(value)
-    if depth == DEEPEST:
-        return _name(kind)
-    if isinstance(value, torch.Tensor):
-        return _numbers(value)
-    if isinstance(value, (np.ndarray, np.generic)):
-        return f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{deeper(name)}: {deeper(item)}' for name, item in value.items())}}}"
-    if isinstance(value, (list, tuple, set, frozenset)):
-        found = map(deeper, value)
-        return f"{_name(kind)}({', '.join(sorted(found) if isinstance(value, (set, frozenset)) else found)})"
-    if isinstance(value, partial):
-        return f"partial({deeper((value.func, value.args, value.keywords))})"
-    if isinstance(value, (type, FunctionType, MethodType, BuiltinFunctionType)):
-        return _name(value) if _is_known(value) else _function(value, deeper)
-    if isinstance(value, Module):
-        # Private attributes of libraries are how they work; those of one's own classes are settings.
-        own = {name: item for name, item in sorted(vars(value).items()) if name not in OWN_OF_MODULE}
-        own = {name: item for name, item in own.items() if not (_is_known(kind) and name.startswith("_"))}
-        return f"{_name(kind)} {value.extra_repr()} {deeper(own)} {_text(kind)}"
-    if is_dataclass(value):
-        return f"{_name(kind)} {deeper({f.name: getattr(value, f.name) for f in fields(value) if f.compare})}"
-    held = {} if _is_known(kind) or not hasattr(value, "__dict__") else vars(value)
-    return f"{_name(kind)} {deeper(held)} {_text(kind)}"
+class _Pickler(cloudpickle.Pickler):
+    def reducer_override(self, value: Any) -> Any:
+        """Tensors by their numbers, whose memory has addresses; code without the place in its file."""
+        if isinstance(value, torch.Tensor):
+            whole = value.detach().cpu().to_dense().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+            return tuple, ([value.dtype, value.shape, value.requires_grad, hashlib.sha256(whole).digest()],)
+        if isinstance(value, CodeType):
+            names = (value.co_names, value.co_varnames, value.co_freevars, value.co_cellvars)
+            counts = (value.co_argcount, value.co_posonlyargcount, value.co_kwonlyargcount, value.co_flags)
+            return tuple, ([value.co_code, value.co_consts, names, counts],)
+        found: Any = super().reducer_override(value)
+        if isinstance(value, type) and isinstance(found, tuple) and len(found[1]) > 2:
+            found = (found[0], found[1][:-2], *found[2:])  # without the number that this process gives the class
+        return found
 
 
-def _function(value: Any, deeper: Any) -> str:
-    if isinstance(value, type):
-        return f"{_name(value)} {_text(value)}"
-    if isinstance(value, MethodType):
-        return f"{deeper(value.__func__)} of {deeper(value.__self__)}"
-    if not isinstance(value, FunctionType):
-        return _name(value)
-    held = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
-    text = "" if value.__name__ == "<lambda>" else _source(value)  # a line may hold several of those
-    return f"{_name(value)} {text or _code(value.__code__)} {deeper((value.__defaults__, value.__kwdefaults__, held))}"
-
-
-def _is_filled(cell: Any) -> bool:
+@contextmanager
+def _own_code() -> Iterator[None]:
+    """Let pickles hold the code of modules that are not installed, rather than their names."""
+    known = cloudpickle.list_registry_pickle_by_value()
+    own = []
+    for name, module in list(sys.modules.items()):
+        file = vars(module).get("__file__") or INSTALLED[0]
+        installed = name.split(".")[0] == "rade" or any(part in file for part in INSTALLED)
+        if not installed and module.__name__ == name and name not in known:
+            own.append(module)
+            cloudpickle.register_pickle_by_value(module)
     try:
-        return cell.cell_contents is not cell
-    except ValueError:  # not filled yet
-        return False
-
-
-def _code(code: CodeType) -> str:
-    """What a function does, without where it is defined."""
-    consts = [_code(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
-    return f"{code.co_code.hex()} {code.co_names} {consts}"
-
-
-def _text(kind: type) -> str:
-    """The text of a class and of those it comes from, as far as they are one's own."""
-    return " ".join(_source(one) for one in kind.__mro__ if not _is_known(one) and one.__module__ != "builtins")
-
-
-def _source(value: Any) -> str:
-    try:
-        return inspect.getsource(value)
-    except (OSError, TypeError):  # typed into a session
-        return ""
-
-
-def _name(value: Any) -> str:
-    return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
-
-
-def _is_known(value: Any) -> bool:
-    return (getattr(value, "__module__", None) or "").partition(".")[0] in KNOWN
-
-
-def _numbers(value: torch.Tensor) -> str:
-    if isinstance(value, UninitializedParameter):
-        return "waits"
-    whole = value.detach().cpu().to_dense().contiguous().reshape(-1).view(torch.uint8)
-    return f"{value.dtype} {tuple(value.shape)} {hashlib.sha256(whole.numpy().tobytes()).hexdigest()}"
+        yield
+    finally:
+        for module in own:
+            cloudpickle.unregister_pickle_by_value(module)

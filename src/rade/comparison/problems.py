@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +15,6 @@ import torch.utils.data
 from torch import Tensor
 from torch_geometric.data import Data
 
-from rade.comparison.identity import described
 from rade.data import Dataset, Split
 from rade.data.splits import RandomSplit
 from rade.errors import choose, unknown
@@ -130,8 +128,7 @@ def _own(
 ) -> OwnProblem:
     if density < 0:
         density = sum(int(data.num_edges) for data in graphs) / max(1, sum(map(_ordered_pairs, graphs)))
-    found = hashlib.sha256(" ".join(described(data.to_dict()) for data in graphs).encode()).hexdigest()
-    origin = {"name": name, "source": "", "licence": "", "files": {}, "options": {"fingerprint": found}}
+    origin = {"name": name, "source": "", "licence": "", "files": {}, "options": {}}
     return OwnProblem(name, level, graphs, labels, split, _UNTOLD, "", density, origin, ratio=ratio)
 
 
