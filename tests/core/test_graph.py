@@ -78,22 +78,6 @@ def test_a_batch_from_pyg():
     assert (graph.sizes.tolist(), graph.density) == ([2, 0, 1], 1.0)
 
 
-@pytest.mark.parametrize("name", ["batch", "directed-batch"])
-def test_graphs_picked_from_a_batch_are_those_built_anew(name):
-    """Every field, in another order, forward and backward."""
-    whole = GRAPHS[name]
-    picked, first = whole.pick(torch.tensor([1, 0])), int(whole.ptr[1])
-    place = (torch.arange(whole.num_nodes) - first) % whole.num_nodes
-    anew = Graph.from_edge_index(place[whole.edge_index], whole.num_nodes, 1 - whole.batch[torch.argsort(place)])
-    for field in ("rowptr", "source", "transposition"):
-        assert torch.equal(getattr(picked.pattern, field), getattr(anew.pattern, field)), field
-    for field in ("batch", "ptr", "degree", "edge_rank"):
-        assert torch.equal(getattr(picked, field), getattr(anew, field)), field
-    x = normal(whole.num_nodes, 2).requires_grad_()
-    outs = [Adjacency(g).aggregate(Normalised.symmetric(g, torch.double), x).square().sum() for g in (picked, anew)]
-    assert torch.equal(*(torch.autograd.grad(out, x)[0] for out in outs))
-
-
 @pytest.mark.parametrize("name", ["isolated", "mixed", "directed-batch"])
 def test_copies_pickles_and_moved_ones_are_the_same(name):
     graph = ALL[name]

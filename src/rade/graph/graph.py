@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rade.graph.pairs import pattern_of_pairs
-from rade.graph.sparse import Pattern, entries_of_rows, paired, places, row_pointer, stable_order
+from rade.graph.sparse import Pattern, paired, places, row_pointer, stable_order
 from rade.runtime import by_fields
 
 HALF = 31  # bits of a graph's size, beside those of a degree
@@ -227,22 +227,6 @@ class Graph:
             order = torch.argsort(row * self.num_nodes + column)
             row, column = row[order], column[order]
         return pattern_of_pairs(row, column, self.num_nodes, self.directed)
-
-    def pick(self, index: Tensor) -> Graph:
-        """The graphs ``index`` [k] of a batch, whose nodes come graph by graph, as a batch: only renumbered."""
-        ptr, nodes = entries_of_rows(self.ptr, index)
-        begin = self.pattern.rowptr[self.ptr]  # first entry of each graph
-        first, entries = entries_of_rows(begin, index)
-        of_node = torch.repeat_interleave(ptr.diff(), output_size=nodes.numel())
-        of_entry = torch.repeat_interleave(first.diff(), output_size=entries.numel())
-        shift, moved = (ptr[:-1] - self.ptr[index])[of_entry], (first[:-1] - begin[index])[of_entry]
-        rowptr = torch.cat([first[:1], self.degree[nodes].cumsum(0)])
-        source, transposition = self.pattern.source[entries] + shift, self.pattern.transposition[entries] + moved
-        if self.directed:
-            pattern = Pattern.general(rowptr, source, nodes.numel())
-        else:
-            pattern = Pattern(rowptr, source, nodes.numel(), transposition)
-        return Graph(pattern, self.order[entries] + moved, of_node, ptr, self.directed)
 
     def pool(self, x: Tensor) -> Tensor:
         """Sum over the nodes of each graph, [n, ...] → [B, ...]."""

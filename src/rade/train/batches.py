@@ -164,12 +164,6 @@ class GraphBatches(Chunks):
         super().__init__(problem, split, plan, seed)
         self.labels = problem.labels.to(self.device)
 
-    @cached_property
-    def whole(self) -> Graph:
-        """All graphs, sorted and checked once; a batch is some of these."""
-        everything = self.problem.graphs.batch(torch.arange(len(self.problem.graphs)))
-        return Graph.from_edge_index(everything.edge_index, everything.num_nodes, everything.batch, everything.ptr)
-
     def steps(self, items: Tensor, size: int, stream: int) -> Iterator[Step]:
         """Disjoint unions of `size` graphs."""
         for chunk in self.chunks(items, size):
@@ -177,9 +171,9 @@ class GraphBatches(Chunks):
 
     def _step(self, chunk: Tensor) -> Step:
         graphs, labels = self.problem.graphs, self.labels[chunk.to(self.device)]
-        if isinstance(graphs, GraphList):
-            return Step(graphs.batch(chunk).to(self.device), labels, whole=self.whole.pick(chunk).to(self.device))
-        return Step(Batch.from_data_list([graphs[index] for index in chunk.tolist()]).to(self.device), labels)
+        known = isinstance(graphs, GraphList)
+        data = graphs.batch(chunk) if known else Batch.from_data_list([graphs[index] for index in chunk.tolist()])
+        return Step(data.to(self.device), labels)
 
     def chunks(self, items: Tensor, size: int) -> list[Tensor]:
         """No single graph at the end: a user's batch norm cannot train on one row."""
