@@ -139,20 +139,24 @@ class Normalised(Coefficients):
 
     def response(self, view: View, slopes: Slopes) -> tuple[Tensor, Tensor]:
         """A pair's own message, and what one more neighbor of i takes from all that i receives and sends."""
-        distribution, pattern = view.distribution, self.graph.pattern
         edges, added = super().response(view, slopes)
         if self.a == self.b == 0.0:
             return edges, added
-        sent = self.expected(distribution).edges * slopes.edges
+        on_edges, on_added = self.taken(view, slopes, self.expected(view.distribution).edges * slopes.edges)
+        return edges + on_edges, added + on_added
+
+    def taken(self, view: View, slopes: Slopes, sent: Tensor) -> tuple[Tensor, Tensor]:
+        """What one more neighbor of i takes, by edges and additions; ``sent`` [E] is what edges bring on average."""
+        rates, pattern, target = view.rates, self.graph.pattern, self.graph.pattern.target
         received = pattern.row_sum(sent) + slopes.nonedges
         # The source's normalisation is carried by what it sends; that goes back with the pair, where it is the same.
         given = pattern.column_sum(sent) + slopes.reverse() if self.b > 0.0 else torch.zeros_like(received)
-        back, target = self.graph.reverse(sent, pattern), pattern.target
-        to, by, loop = self.one_more_at(distribution, EDGE, 1.0 - distribution.rates.p)
-        edges = edges + to[target] * (received[target] - sent) + by[target] * (given[target] - back)
+        to, by, loop = self._one_more(view.distribution, EDGE, 1.0 - rates.p)
+        back = self.graph.reverse(sent, pattern)
+        edges = to[target] * (received[target] - sent) + by[target] * (given[target] - back)
         edges = edges + (loop * slopes.loop)[target]
-        to, by, loop = self.one_more_at(distribution, NONEDGE, distribution.rates.q)
-        return edges, added + (to * received + by * given + loop * slopes.loop)[view.added.target]
+        to, by, loop = self._one_more(view.distribution, NONEDGE, rates.q)
+        return edges, (to * received + by * given + loop * slopes.loop)[view.added.target]
 
     def rate_factors(self, distribution: Distribution) -> RateFactors | None:
         """For plain sums p/(1−p) and q(1−q) (Appendix G); without correction the edge part is p(1−p)."""
@@ -193,7 +197,7 @@ class Normalised(Coefficients):
 
         return Given(ends(edge), ends(nonedge), loop)
 
-    def one_more_at(
+    def _one_more(
         self, distribution: Distribution, spent: tuple[int, int], present: float | Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Relative changes of d'^−a and d'^−b by one more neighbor, and change of the loop, [n] each.

@@ -11,7 +11,6 @@ from torch import Tensor
 from rade.distribution import Distribution, number
 from rade.graph.graph import Graph
 from rade.moments.base import Coefficients, Moments, RateFactors, Slopes, Weights
-from rade.moments.degrees import EDGE, NONEDGE
 from rade.moments.denoise import Observed
 from rade.moments.normalised import Normalised, second_moment
 from rade.moments.weighted_degrees import Condition, Found, WeightedDegrees, inverse_moments
@@ -29,7 +28,7 @@ class Weighted(Coefficients):
         super().__init__(base.graph, base.dtype)
         self.base = base
         self.weight = weight
-        self.added = self.everywhere(1.0, self.graph.num_nodes) * added
+        self.added = self.no_loop() + added
 
     def clean(self) -> Weights:
         weights = self.base.clean()
@@ -93,7 +92,7 @@ class WeightedSymmetric(Coefficients):
     ) -> None:
         super().__init__(graph, dtype)
         self.loop, self.weight = loop, weight.to(dtype)
-        self.added = self.everywhere(1.0, graph.num_nodes) * added
+        self.added = self.no_loop() + added
 
     def clean(self) -> Weights:
         """e_ij/√(d_i d_j) and loop/d_i."""
@@ -129,18 +128,11 @@ class WeightedSymmetric(Coefficients):
 
         The latter as one more neighbor of mean weight has it, in proportion to the pair's own weight.
         """
-        (p, q), pattern = view.rates.numbers, self.graph.pattern
         mean = float(torch.cat([self.weight, self.added]).detach().mean())
         plain = Normalised(self.graph, self.dtype, 0.5, 0.5, self.loop / mean)
         edges, added = super().response(view, slopes)
-        sent = self.expected(view.distribution).edges * slopes.edges
-        back, target = self.graph.reverse(sent, pattern), pattern.target  # as in `Normalised`
-        received, given = pattern.row_sum(sent) + slopes.nonedges, pattern.column_sum(sent) + slopes.reverse()
-        to, by, loop = plain.one_more_at(view.distribution, EDGE, 1.0 - p)
-        taken = to[target] * (received[target] - sent) + by[target] * (given[target] - back)
-        edges = edges + self.weight / mean * (taken + (loop * slopes.loop)[target])
-        to, by, loop = plain.one_more_at(view.distribution, NONEDGE, q)
-        return edges, added + (self.added / mean * (to * received + by * given + loop * slopes.loop))[view.added.target]
+        taken = plain.taken(view, slopes, self.expected(view.distribution).edges * slopes.edges)
+        return edges + self.weight / mean * taken[0], added + (self.added / mean)[view.added.target] * taken[1]
 
     def _second(self, distribution: Distribution, other: Tensor) -> Moments:
         p, q = distribution.rates.p, distribution.rates.q

@@ -78,23 +78,19 @@ class WeightedDegrees:
                 top = torch.maximum(top, certain)
         return (mean + top).clamp(min=NEVER)  # a node without edges and additions has no degree
 
-    def block(
-        self, wanted: Sequence[Condition], nodes: slice, entries: slice
-    ) -> tuple[WeightedDegrees, list[Condition]]:
-        """The degrees of consecutive nodes, and the rows of theirs."""
-        found = [replace(c, certain=c.certain[entries if c.by_entry else nodes]) for c in wanted]
-        target = self.target[entries] - nodes.start
-        block = WeightedDegrees(target, self.weight[entries], self.added[nodes], self.nonneighbors[nodes])
-        return block, found
-
-    def blocks(self, most: int) -> Iterator[tuple[slice, slice]]:
-        """Consecutive nodes and their entries, about so many of both."""
+    def blocks(
+        self, wanted: Sequence[Condition], most: int
+    ) -> Iterator[tuple[slice, WeightedDegrees, list[Condition]]]:
+        """Consecutive nodes with about ``most`` nodes and entries, their degrees, and the rows of theirs."""
         counts = torch.bincount(self.target, minlength=len(self.added))
         load = (counts + 1).cumsum(0)
         turns = (torch.div(load, most, rounding_mode="floor").diff() > 0).nonzero().squeeze(1) + 1
         ends, upto = [*turns.tolist(), len(self.added)], torch.cat([counts[:1] * 0, counts.cumsum(0)])
         for begin, end in zip([0, *ends], ends):
-            yield slice(begin, end), slice(int(upto[begin]), int(upto[end]))
+            nodes, own = slice(begin, end), slice(int(upto[begin]), int(upto[end]))
+            target, others = self.target[own] - begin, self.nonneighbors[nodes]
+            block = WeightedDegrees(target, self.weight[own], self.added[nodes], others)
+            yield nodes, block, [replace(c, certain=c.certain[own if c.by_entry else nodes]) for c in wanted]
 
 
 Found = list[list[Tensor]]  # E[X^−s] of every row, for each condition and each of its powers
@@ -109,12 +105,11 @@ def inverse_moments(degrees: WeightedDegrees, distribution: Distribution, wanted
     scale = degrees.scale(p.detach(), q.detach(), wanted)
     x, steps = _reach(degrees, p, q, wanted, scale)
 
-    def part(nodes: slice, entries: slice, p: Tensor, q: Tensor) -> Found:
-        block, here = degrees.block(wanted, nodes, entries)
+    def part(nodes: slice, block: WeightedDegrees, here: list[Condition], p: Tensor, q: Tensor) -> Found:
         exponents = _log_laplace(block, p, q, here, x / scale[nodes, None])
         return [_sums(block, c, e.exp(), x, steps, scale[nodes]) for c, e in zip(here, exponents)]
 
-    blocks = list(degrees.blocks(max(1, BUDGET // len(x))))
+    blocks = list(degrees.blocks(wanted, max(1, BUDGET // len(x))))
     if len(blocks) == 1:
         return part(*blocks[0], p, q)
     found = [cast(Found, checkpoint(part, *block, p, q, use_reentrant=False)) for block in blocks]
