@@ -199,7 +199,7 @@ def compared(case: Case, seeds: int, workers: int, store: Path) -> pandas.DataFr
         net, given, case.methods, seeds, training=case.training, workers=workers, store=store, progress=print
     )
     print(found, flush=True)
-    return found.to_pandas()
+    return pandas.DataFrame(found.asdict()["runs"])
 
 
 def table(path: Path) -> None:

@@ -56,7 +56,7 @@ def main() -> None:
     print(found.table())
     for difference in found.differences.values():
         print(difference)
-    # found.plot().savefig("comparison.png"); found.to_pandas().to_csv("runs.csv"); store="mine.sqlite" keeps all runs
+    # found.plot().savefig("comparison.png"); store="mine.sqlite" keeps all runs
 
 
 if __name__ == "__main__":  # other processes import this file for the model

@@ -1,7 +1,6 @@
 """`rade datasets`: what there is, and getting it: from the web, or from an offline mirror."""
 
 import json as jsonlib
-from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 if TYPE_CHECKING:
     from rade.data.fetching import Arrived
 
+WIDE = 200  # columns of a terminal that hold all
 app = typer.Typer(no_args_is_help=False)
 
 DataRoot = Annotated[Path | None, typer.Option("--data-root", help="Data folder; else $RADE_DATA, else ~/.cache/rade.")]
@@ -119,32 +119,19 @@ def describe(data_root: Path | None) -> list[dict[str, Any]]:
 def _print_table(rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
 
-    from rade.commands.display import fitting, printable
+    from rade.commands.display import lined_up, printable
 
-    console = printable(Console())
-    order = ("source", "licence", "split", "features", "metric", "classes")
-    hidden = fitting(lambda hidden: _table(rows, hidden), order, console)
-    console.print(_table(rows, hidden))
-    if hidden:
-        console.print(f"for {', '.join(reversed(hidden))}: a wider terminal, or rade datasets --json")
-
-
-def _table(rows: list[dict[str, Any]], hidden: Collection[str]) -> Any:
-    """All columns but the hidden ones; lines are not broken, except those of the files."""
-    from rich.table import Table
-
-    numbers = ("graphs", "nodes", "edges", "features", "classes")
-    columns = ("name", "level", *numbers, "metric", "split", "files", "licence", "source")
-    shown = [column for column in columns if column not in hidden]
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in shown:
-        justify: Any = "right" if column in numbers else "left"
-        broken: Any = {"overflow": "fold", "min_width": 20} if column == "files" else {"no_wrap": True}
-        table.add_column(column, justify=justify, **broken)
-    for row in rows:
-        cells = {column: f"{row[column]:,}" for column in numbers} | {"files": _files(row)}
-        table.add_row(*(cells.get(column) or str(row[column]) for column in shown))
-    return table
+    console, numbers = printable(Console()), ("graphs", "nodes", "edges", "features", "classes")
+    columns: tuple[str, ...] = ("name", "level", *numbers, "metric", "split", "files", "licence", "source")
+    if console.width < WIDE:
+        columns = ("name", "level", *numbers[:3], "files")
+    lines = [
+        [f"{row[name]:,}" if name in numbers else str(row[name]) for name in columns]
+        for row in [row | {"files": _files(row)} for row in rows]
+    ]
+    console.print(lined_up(columns, lines, set(columns) - set(numbers)))
+    if console.width < WIDE:
+        console.print("for metrics, splits, licences and sources: a wider terminal, or rade datasets --json")
 
 
 def _files(row: dict[str, Any]) -> str:

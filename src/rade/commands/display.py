@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
@@ -23,23 +22,12 @@ if TYPE_CHECKING:
     from rade.train.record import RunRecord
     from rade.train.settings import Order, Settings
 
-_WIDE = Console(width=1000)
 # Seconds between two plain lines of the same run.
 PATIENCE = 15.0
 # Settings without a meaning where every step takes whole graphs.
 SAMPLING = {"eval_batch_size", "fanouts"}
 # Settings that are shown where somebody asked for them.
 UNUSUAL = {"corrupt", *LATER}
-
-
-def fitting(build: Callable[[Collection[str]], Table], dispensable: Sequence[str], console: Console) -> list[str]:
-    """Which of the dispensable columns to hide, the first ones first, so that `build(hidden)` fits."""
-    hidden: list[str] = []
-    for column in dispensable:
-        if Measurement.get(_WIDE, _WIDE.options, build(hidden)).minimum <= console.width:
-            break
-        hidden.append(column)
-    return hidden
 
 
 def lined_up(headings: Sequence[str], lines: Iterable[Sequence[str]], left: Collection[str], **look: Any) -> Table:

@@ -165,14 +165,6 @@ class Comparison:
         panel.set_xlabel(f"{self.metric}: points above {self._against} (dots: seeds, bar: 95 % interval of the mean)")
         return figure
 
-    def to_pandas(self) -> Any:
-        """A data frame with one line per run."""
-        try:
-            import pandas
-        except ImportError:
-            raise ImportError("to_pandas needs pandas, which is not installed: pip install pandas") from None
-        return pandas.DataFrame([asdict(run) for run in self.runs])
-
     def asdict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         spreads = {method: self.spread(method) for method in self.methods}

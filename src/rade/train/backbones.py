@@ -60,18 +60,6 @@ class Projection(nn.Module):
 POOLS: dict[str, Callable[..., Tensor]] = {"sum": global_add_pool, "mean": global_mean_pool}
 
 
-class Pool(nn.Module):
-    """From rows of nodes to rows of graphs, or none at all."""
-
-    def __init__(self, kind: str) -> None:
-        super().__init__()
-        self.kind = kind
-
-    def forward(self, x: Tensor, batch: Tensor | None) -> Tensor:
-        """x: [n, F], batch: [n]; returns [graphs, F], or x."""
-        return x if self.kind == "none" else POOLS[self.kind](x, batch)
-
-
 class Backbone(nn.Module):
     """Encoder, convolutions, pooling, linear head.
 
@@ -87,7 +75,7 @@ class Backbone(nn.Module):
         self.convolutions = nn.ModuleList(convolutions)
         self.activation = activation
         self.after: nn.Module = nn.Identity()
-        self.pool = Pool(pool)
+        self.pool = pool
         self.head = head
 
     def forward(
@@ -117,7 +105,7 @@ class Backbone(nn.Module):
             hidden = hidden if rows is None else hidden.index_select(0, rows)
         else:
             hidden = self.after(self.activation(last.for_targets(rows, hidden, edge_index)))
-        logits: Tensor = self.head(self.pool(hidden, batch))
+        logits: Tensor = self.head(hidden if self.pool == "none" else POOLS[self.pool](hidden, batch))
         return logits
 
     def heard(self, graph: Graph, rows: Tensor) -> list[Tensor]:

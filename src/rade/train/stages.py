@@ -187,53 +187,33 @@ def split_for(dataset: Dataset, settings: Settings, run: int) -> Split:
 
 
 def relabelled(dataset: Dataset, split: Split, settings: Settings, seed: int) -> Split:
-    """With `labels_per_class` or `train_items` of the training part, or `train_share` of all, as the settings say."""
-    draws = generator(seed, LABELS)
-    if settings.labels_per_class:
+    """With `labels_per_class` or `train_items` of the training part, or `train_share` of all, as the settings say.
+
+    The rest of all is half for validation and half for test. A larger number with the same seed keeps the items.
+    """
+    each, count, share = settings.labels_per_class, settings.train_items, settings.train_share
+    pool = torch.cat([split.train, split.val, split.test]) if share else split.train
+    places = torch.randperm(len(pool), generator=generator(seed, LABELS))
+    if each:
         if dataset.loss != "multiclass":
             raise SettingsError(f"labels_per_class needs classes, which {dataset.name} lacks; train_items takes any")
-        labels = labels_of(dataset).view(-1)[split.train]
-        kept = few_of_each(labels, settings.labels_per_class, dataset.name, draws)
-        return replace(split, train=split.train[kept])
-    if settings.train_items:
-        count = len(split.train)
-        if settings.train_items > count:
+        labels = labels_of(dataset).view(-1)[pool][places]
+        classes, counts = labels.unique(return_counts=True)
+        if each > int(counts.min()):
             raise SettingsError(
-                f"train_items must be at most {count} on {dataset.name}, which has no more, got {settings.train_items}"
+                f"labels_per_class must be at most {int(counts.min())} on {dataset.name}, whose class "
+                f"{int(classes[counts.argmin()])} has no more labels for training, got {each}"
             )
-        # A larger number with the same seed keeps these.
-        kept = torch.randperm(count, generator=draws)[: settings.train_items]
-        return replace(split, train=split.train[kept].sort().values)
-    if settings.train_share:
+        kept = torch.cat([places[labels == label][:each] for label in classes])
+        return replace(split, train=pool[kept.sort().values])
+    if count:
+        if count > len(pool):
+            raise SettingsError(f"train_items must be at most {len(pool)} on {dataset.name}, got {count}")
+        return replace(split, train=pool[places[:count]].sort().values)
+    if share:
         if dataset.folds:
             raise SettingsError(f"{dataset.name} is split into folds; train_share is for data sets with one split")
-        return shared_out(torch.cat([split.train, split.val, split.test]), settings.train_share, draws)
+        train = int(share * len(pool))
+        parts = pool[places].tensor_split((train, train + (len(pool) - train) // 2))
+        return Split(*(part.sort().values for part in parts))
     return split
-
-
-def few_of_each(labels: Tensor, count: int, name: str, draws: torch.Generator) -> Tensor:
-    """The places of ``count`` labels of every class, ascending.
-
-    >>> few_of_each(torch.tensor([0, 1, 0, 1]), 2, "toy", torch.Generator()).tolist()
-    [0, 1, 2, 3]
-    """
-    order = torch.randperm(len(labels), generator=draws)
-    found = []
-    for label in torch.unique(labels).tolist():
-        mine = order[labels[order] == label]
-        if len(mine) < count:
-            raise SettingsError(
-                f"labels_per_class must be at most {len(mine)} on {name}, whose class {label} has no more labels for "
-                f"training, got {count}"
-            )
-        found.append(mine[:count])
-    return torch.cat(found).sort().values
-
-
-def shared_out(items: Tensor, share: float, draws: torch.Generator) -> Split:
-    """``share`` of the items for training, the rest half for validation and half for test."""
-    order = items[torch.randperm(len(items), generator=draws)]
-    train = int(share * len(items))
-    val = (len(items) - train) // 2
-    parts = torch.split(order, [train, val, len(items) - train - val])
-    return Split(*(part.sort().values for part in parts))
