@@ -198,7 +198,7 @@ def relabelled(dataset: Dataset, split: Split, settings: Settings, seed: int) ->
         if dataset.loss != "multiclass":
             raise SettingsError(f"labels_per_class needs classes, which {dataset.name} lacks; train_items takes any")
         labels = labels_of(dataset).view(-1)[pool][places]
-        classes, counts = labels.unique(return_counts=True)
+        classes, counts = torch.unique(labels, return_counts=True)
         if each > int(counts.min()):
             raise SettingsError(
                 f"labels_per_class must be at most {int(counts.min())} on {dataset.name}, whose class "
