@@ -47,12 +47,14 @@ TOLD: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any], str | None, str]] = 
     "differentiated once": (
         lambda: Ends(lambda z: torch.cdist(z, z[:3], p=1.0)), (X, EDGES), {}, "ok", "is not implemented"
     ),
+    "frozen": (lambda: gcn().requires_grad_(False), (X, EDGES), {}, "ok", "no parameter of the model learns"),
     "no moments": (lambda: EdgeConv(torch.nn.Linear(16, 3)), (X, EDGES), {}, "ok", "they stay as they are; with"),
 }  # fmt: skip
 
 
 # Rates cannot adapt.
-FIXED = ("a list", "probabilities", "gate", "repeated", "asked", "max", "RADE-OFS", "differentiated once", "no moments")
+FIXED = ("a list", "probabilities", "gate", "repeated", "asked", "max", "RADE-OFS", "differentiated once", "frozen",
+         "no moments")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TOLD)

@@ -90,10 +90,12 @@ class Coefficients(ABC):
       and π = q on non-edges, independently of all others.
     - ``over_nonedges(graph, left, right)``: Σ_{j∉N(i), j≠i} Σ_r left_ir right_jr x_j for factors [n, R]. Non-edges are
       never a list.
-    - ``degree_moments(distribution, c, spent, powers, dtype)``: E[X^−s] of every node, [n], for each s of ``powers``. X
-      is c plus the degree on a view. ``spent`` is what c has counted of it already: `EDGE` or `NONEDGE`, one such pair
-      at the node, which is present (hence a 1 in c), or `LOOP`, nothing. On a directed graph (``graph.directed``) a
-      pair counts in its target's degree alone.
+    - ``degree_moments(distribution, c, spent, (s, …), dtype)``: a list of E[X^−s], [n] each, by the moments that
+      `rade.Correction` asks for, exact ones unless told otherwise. X is the number c plus the random rest of the
+      degree on a view. ``spent`` is what c has counted of the degree already: `EDGE` or `NONEDGE`, one such pair at
+      the node, which is present (hence a 1 in c), or `LOOP`, nothing. 1/√(1 + d) of a target, given that an edge is
+      there: ``degree_moments(distribution, 2.0, EDGE, (0.5,), self.dtype)[0]``. On a directed graph
+      (``graph.directed``) a pair counts in its target's degree alone.
     """
 
     def __init__(self, graph: Graph, dtype: torch.dtype) -> None:
