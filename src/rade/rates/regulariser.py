@@ -53,7 +53,7 @@ class Regulariser:
     def norm(self, rates: Rates) -> tuple[Tensor, Tensor]:
         """G = ‖∇θR‖ and [dG/dp, dG/dq]; in closed form where the rates are mere factors."""
         if not self.parameters:
-            raise ValueError("no parameter of the model learns, so its regulariser has no gradient; use rade.Constant()")
+            raise ValueError("no parameter of the model learns, so R has no gradient; use rade.Constant()")
         return self._by_autograd(rates) if self.factors is None else self._by_factors(rates, self.factors)
 
     def _by_autograd(self, rates: Rates) -> tuple[Tensor, Tensor]:
