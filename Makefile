@@ -34,7 +34,7 @@ quick: check               ## lint, types, and a selection of tests in a minute 
 test: check                ## everything that CI runs
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
-fuzz: $(STAMP)             ## random configurations, command lines, damaged files, and laws of the core, for minutes
+fuzz: $(STAMP)             ## random configurations, command lines and laws of the core, for minutes
 	RADE_FUZZ=$${RADE_FUZZ:-300} $(BIN)/pytest -n 2 tests/fuzz tests/core/test_properties.py
 
 CORE := $(addprefix src/rade/,graph moments nn rates wrapper testing __init__.py correction.py distribution.py errors.py noise.py runtime.py sums.py views.py)

@@ -1,4 +1,4 @@
-"""How far attention's moments are off at each tolerance, for scores of any scale: the table of docs/moments.md.
+"""How far attention's moments are off at each tolerance, for scores of any scale: a table of docs/theory.md.
 
     python benchmarks/attention_accuracy.py                # about six minutes of one core
     python benchmarks/attention_accuracy.py --nodes 300 --std 0,1

@@ -2,6 +2,7 @@
 
     python benchmarks/default_rates.py --seeds 10 --out default_rates.jsonl
     python benchmarks/default_rates.py --table default_rates.jsonl
+    python benchmarks/default_rates.py --part 0/2               # every second run, for several processes
 
 Block models of 2,000 nodes and mean degree 5 (5 classes; features that say little, much, or mislead one node in five),
 5 or 30 % of the nodes labelled. Three-layer models as people tune them: GraphSAGE with batch norm, residuals and
@@ -13,15 +14,13 @@ Lines that are in the file already are not computed again.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable, Iterator
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from study import add, asked
+from study import add, asked, fit
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv, SAGEConv
 
@@ -95,13 +94,9 @@ def score(kind: str, share: float, name: str, rates: str, seed: int) -> float:
     model = net if chosen is None else rade.RADE(net, rule=rade.Constant(*chosen))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.005, weight_decay=5e-4)
     best, found, since = -1.0, 0.0, 0
-    for _ in range(EPOCHS):
-        model.train()
-        optimizer.zero_grad()
-        F.cross_entropy(model(x, edge_index)[train], y[train]).backward()
-        optimizer.step()
+    for _ in fit(model, optimizer, lambda: [F.cross_entropy(model(x, edge_index)[train], y[train])], EPOCHS):
         with torch.no_grad():
-            right = (model.eval()(x, edge_index).argmax(1) == y).double()
+            right = (model(x, edge_index).argmax(1) == y).double()
         since += 1
         if float(right[val].mean()) > best:
             best, found, since = float(right[val].mean()), 100.0 * float(right[test].mean()), 0
@@ -129,11 +124,7 @@ def table(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--part", default="0/1", help="k/n: every n-th run, from the k-th on, for several processes")
-    parser.add_argument("--out", type=Path, default=Path("default_rates.jsonl"))
-    options, done = asked(parser, table, NAMES)
+    options, done = asked(__doc__, "default_rates.jsonl", NAMES, table, seeds=10, part="0/1")
     number, count = map(int, options.part.split("/"))
     cases = list(product(GRAPHS, SHARES, MODELS, RATES))
     jobs = [(*case, seed) for seed in range(options.seeds) for case in cases]

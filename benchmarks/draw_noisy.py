@@ -138,7 +138,7 @@ def methods(store: Store, dataset: str) -> str:
     return lines_of(head, body) if body else ""
 
 
-def everything(store: Store, longer: Store, earlier: Store, count: str) -> Iterator[str]:
+def everything(store: Store, count: str) -> Iterator[str]:
     """The page of all tables."""
     yield "# Graphs with wrong edges: all tables"
     yield (
@@ -160,32 +160,10 @@ def everything(store: Store, longer: Store, earlier: Store, count: str) -> Itera
                 "plainly predicted; the line of the clean graph has that difference itself."
             )
             yield found
-    for key, cells in longer.cells.items():
-        epochs = next(iter(next(iter(cells.values())).values()))["epochs"]
-        yield f"## {key[0]}, {key[1]}, trained with {key[2]} on the {key[3]} graph for {epochs} epochs"
-        yield table(longer, key, list(NAMES))
-    yield "## Earlier formula"
-    yield (
-        "The mean number of spurious edges was taken off at every node, whatever its degree "
-        "(`results/studies/noisy/first.jsonl.gz`)."
-    )
-    for key in earlier.cells:
-        yield f"### {key[0]}, {key[1]}, trained with {key[2]}"
-        yield table(earlier, key, list(NAMES))
-
-
-def counted(rows: list[Row], repeated: list[Row]) -> str:
-    """How many rows there are, and how far repeated ones agree."""
-    models = {(*key_of(row)[:4], row["seed"]) for row in rows}
-    first = {key_of(row): row for row in reversed(rows)}
-    earlier = {key_of(row): row for row in repeated}
-    again = first.keys() & earlier.keys()
-    equal = sum(first[key]["scores"]["plain"] == earlier[key]["scores"]["plain"] for key in again)
-    return (
-        f"{len(rows)} lines of {len(first)} pairs of a model and a graph ({len(models)} models; a line may add columns "
-        f"to an earlier one), and {len(repeated)} lines of before with fewer columns, of which {len(again)} were "
-        f"computed again: {equal} have the same plain accuracy and loss to the last digit."
-    )
+def counted(rows: list[Row]) -> str:
+    """How many rows there are."""
+    pairs, models = {key_of(row) for row in rows}, {(*key_of(row)[:4], row["seed"]) for row in rows}
+    return f"{len(rows)} lines of {len(pairs)} pairs of a model and a graph ({len(models)} models)."
 
 
 def filled(page: str, blocks: dict[str, str]) -> str:
@@ -216,15 +194,13 @@ def pages() -> dict[Path, str]:
     """What the page and the tables should hold, by file."""
     rows = read(ROWS / "table.jsonl.gz")
     older = [*read(ROWS / "rows.jsonl.gz"), *read(ROWS / "attacked.jsonl.gz")]
-    store, earlier = Store.of([*older, *rows]), Store.of(read(ROWS / "first.jsonl.gz"))
+    store = Store.of([*older, *rows])
     page = ROOT / "docs" / "noisy.md"
     blocks = {
         "headline": headline(store, ("add100",), ("known", "edges", "estimated", "cut", "cut-common")),
         "trained": trained(store, ("known", "edges"), ("known", "edges", "cut", "found"), ("add100",)),
     }
-    more = ROWS / "longer.jsonl.gz"  # of `corrupted_graphs.py --epochs`, where there are any
-    longer = Store.of(read(more) if more.exists() else [])
-    first, *others = everything(store, longer, earlier, counted(rows, older))
+    first, *others = everything(store, counted([*older, *rows]))
     tables = "\n\n".join([first, others[0], *beside(store), *others[1:]]) + "\n"
     return {page: filled(page.read_text("utf-8"), blocks), ROWS / "tables.md": tables}
 

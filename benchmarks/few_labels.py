@@ -15,16 +15,14 @@ on views, as in training, and on the graph itself: where they lie apart, trainin
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
 from itertools import product
-from pathlib import Path
 from statistics import mean
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from study import add, fit, lines
+from study import add, asked, fit
 from torch import Tensor
 
 import rade
@@ -113,14 +111,8 @@ def across(model: rade.RADE, x: Tensor, y: Tensor, graph: rade.Graph) -> dict[st
 
 
 def main() -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dataset", default="cora", help="names separated by commas")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path("few_labels.jsonl"))
-    given = parser.parse_args()
     names = ("dataset", "share", "kind", "seed")
-    done = {tuple(row[name] for name in names) for row in lines(given.out)}
+    given, done = asked(__doc__, "few_labels.jsonl", names, dataset="cora", seeds=5)
     for job in product(given.dataset.split(","), SHARES, KINDS, range(given.seeds)):
         if job not in done:
             line = run(*job)

@@ -1,7 +1,7 @@
 """How near the formulas for the variance of logits are to what is sampled: one JSON line per network.
 
     python benchmarks/logit_variance.py --networks 5 --out results/studies/logit-variance/ratios.jsonl
-    python benchmarks/logit_variance.py --show results/studies/logit-variance/ratios.jsonl
+    python benchmarks/logit_variance.py --table results/studies/logit-variance/ratios.jsonl
 
 Random networks of width 16 at p = ρ = 0.5 with an independent view per layer, their heads scaled to logits of order
 one: node level on a random graph of 200 nodes and mean degree 4, and sum pooling over 16 random graphs of 18 nodes.
@@ -10,14 +10,13 @@ The ratio is R by sampled views over R by `model.noise_report`'s two formulas. L
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Iterable, Iterator
 from itertools import product
-from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
 import torch
-from study import add, lines
+from study import add, asked
 from torch import Tensor
 
 import rade
@@ -59,30 +58,22 @@ def cell(line: dict[str, Any]) -> tuple[str, int, str, str]:
     return line["backbone"], line["layers"], line["pool"], line["variant"]
 
 
-def measure(out: Path, networks: int, views: int, signs: int) -> None:
-    known = {(*cell(line), line["network"]) for line in lines(out)}
-    for key in product(BACKBONES, LAYERS, POOLS, VARIANTS, range(networks)):
-        if key in known:
-            continue
-        names = dict(zip(("backbone", "layers", "pool", "variant", "network"), key))
-        add(out, names | ratios(*key, views=views, signs=signs) | {"views": views, "signs": signs})
-
-
-def show(lines: list[dict[str, Any]]) -> str:
+def table(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     """A markdown table: geometric means over networks, least and largest in brackets, RADE-OF / RADE-OFS."""
-    rows = ["| | layers | all layers, node | last layer, node | all layers, pooled | last layer, pooled |"]
-    rows.append("|---|---|---|---|---|---|")
+    lines = list(rows)
+    yield "| | layers | all layers, node | last layer, node | all layers, pooled | last layer, pooled |"
+    yield "|---|---|---|---|---|---|"
     for backbone, layers in product(BACKBONES, LAYERS):
         cells = [
             " / ".join(_summary(lines, (backbone, layers, pool, variant), formula) for variant in VARIANTS)
             for pool, formula in product(POOLS, FORMULAS)
         ]
-        rows.append(f"| {backbone.upper()} | {layers} | {' | '.join(cells)} |")
+        yield f"| {backbone.upper()} | {layers} | {' | '.join(cells)} |"
     means = {key: geometric_mean(_ratios(lines, key, "all_layers")) for key in sorted({cell(line) for line in lines})}
     single = [ratio for key in means for ratio in _ratios(lines, key, "all_layers")]
-    rows += ["", f"Within {NEAR[0]} and {NEAR[1]}, all layers: {_near(means.values())} of {len(means)} means, "]
-    rows[-1] += f"{_near(single)} of {len(single)} networks."
-    return "\n".join(rows)
+    yield ""
+    counts = f"{_near(means.values())} of {len(means)} means, {_near(single)} of {len(single)} networks"
+    yield f"Within {NEAR[0]} and {NEAR[1]}, all layers: {counts}."
 
 
 def _ratios(lines: list[dict[str, Any]], key: tuple[str, int, str, str], formula: str) -> list[float]:
@@ -99,18 +90,12 @@ def _near(values: Any) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--networks", type=int, default=5)
-    parser.add_argument("--views", type=int, default=400)
-    parser.add_argument("--signs", type=int, default=64)
-    parser.add_argument("--out", type=Path, help="a file of JSON lines to continue")
-    parser.add_argument("--show", type=Path, help="print the table of this file, compute nothing")
-    given = parser.parse_args()
-    if (given.out is None) == (given.show is None):
-        parser.error("one of --out FILE (measure) and --show FILE (print the table) is needed")
-    if given.out is not None:
-        measure(given.out, given.networks, given.views, given.signs)
-    print(show(list(lines(given.show or given.out))))
+    names = ("backbone", "layers", "pool", "variant", "network")
+    given, done = asked(__doc__, "ratios.jsonl", names, table, networks=5, views=400, signs=64)
+    for key in product(BACKBONES, LAYERS, POOLS, VARIANTS, range(given.networks)):
+        if key not in done:
+            counts = {"views": given.views, "signs": given.signs}
+            add(given.out, dict(zip(names, key)) | ratios(*key, **counts) | counts)
 
 
 if __name__ == "__main__":

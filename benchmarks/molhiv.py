@@ -12,9 +12,8 @@ already are not computed again.
 
 from __future__ import annotations
 
-import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -23,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from benchmarks.study import add, fit, lines
+from benchmarks.study import add, asked, fit
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, dropout
 from torch_geometric.data import Data
@@ -174,10 +173,12 @@ def run(molecules: Molecules, method: str, seed: int, size: int, epochs: int) ->
     return found | best
 
 
-def table(rows: list[dict[str, Any]]) -> str:
+def table(lines: Iterable[dict[str, Any]]) -> Iterator[str]:
     """Test ROC-AUC in %, mean ± standard deviation over seeds, and paired differences to the plain network."""
+    rows = list(lines)
     of = {method: {row["seed"]: 100 * row["test"] for row in rows if row["method"] == method} for method in METHODS}
-    out = ["| method | test ROC-AUC | against plain, seed by seed | rates p, q at the end |", "|---|---|---|---|"]
+    yield "| method | test ROC-AUC | against plain, seed by seed | rates p, q at the end |"
+    yield "|---|---|---|---|"
     for method, scores in of.items():
         if not scores:
             continue
@@ -187,29 +188,17 @@ def table(rows: list[dict[str, Any]]) -> str:
         rates = f"{mean(row['p'] for row in last):.2f}, {mean(row['q'] for row in last):.3f}"
         plain = method == "none"
         cells = [f"{mean(scores.values()):.1f}{spread}", "" if plain else ", ".join(paired), "–" if plain else rates]
-        out.append(f"| {'plain' if plain else method.upper()} | " + " | ".join(cells) + " |")
-    return "\n".join(out)
+        yield f"| {'plain' if plain else method.upper()} | " + " | ".join(cells) + " |"
 
 
 def main() -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--molecules", type=int, default=3000, help="how many to train on, of 32,901")
-    parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--methods", default=",".join(METHODS), help=f"of {', '.join(METHODS)}")
-    parser.add_argument("--out", type=Path, default=Path("molhiv.jsonl"))
-    parser.add_argument("--table", type=Path, help="print the table of this file instead of computing any line")
-    given = parser.parse_args()
-    if given.table is not None:
-        print(table(list(lines(given.table))))
-        return
+    names = ("method", "seed", "molecules", "epochs")
+    sizes = {"molecules": 3000, "epochs": 8, "seeds": 3}  # molecules to train on, of 32,901
+    given, done = asked(__doc__, "molhiv.jsonl", names, table, methods=",".join(METHODS), **sizes)
     unknown = set(given.methods.split(",")) - set(METHODS)
     if unknown:
-        parser.error(f"methods are {', '.join(METHODS)}, got {', '.join(sorted(unknown))}")
+        raise SystemExit(f"error: methods are {', '.join(METHODS)}, got {', '.join(sorted(unknown))}")
     molecules = Molecules.read(rade.data.data_root() / FOLDER)
-    names = ("method", "seed", "molecules", "epochs")
-    done = {tuple(row[name] for name in names) for row in lines(given.out)}
     for seed, method in product(range(given.seeds), given.methods.split(",")):
         if (method, seed, given.molecules, given.epochs) in done:
             continue

@@ -12,7 +12,6 @@ Lines that are in the file already are not computed again.
 
 from __future__ import annotations
 
-import argparse
 import csv
 from collections.abc import Iterable, Iterator
 from itertools import product
@@ -82,11 +81,7 @@ def table(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--datasets", default=",".join(DATASETS), help="separated by commas")
-    parser.add_argument("--runs", type=int, default=10, help="at most, of each data set")
-    parser.add_argument("--out", type=Path, default=Path("gained.jsonl"))
-    options, done = asked(parser, table, NAMES)
+    options, done = asked(__doc__, "gained.jsonl", NAMES, table, datasets=",".join(DATASETS), runs=10)
     for name in options.datasets.split(","):
         dataset = load(name)
         for run, rates in product(range(min(options.runs, DATASETS[name])), TRAINED):

@@ -47,12 +47,23 @@ def add(path: Path, line: dict[str, Any]) -> None:
 
 
 def asked(
-    parser: argparse.ArgumentParser, table: Callable[[Iterable[dict[str, Any]]], Iterable[str]], names: tuple[str, ...]
+    doc: str | None,
+    out: str,
+    names: tuple[str, ...],
+    table: Callable[[Iterable[dict[str, Any]]], Iterable[str]] | None = None,
+    **defaults: Any,
 ) -> tuple[argparse.Namespace, set[tuple[Any, ...]]]:
-    """The options of a study, and which of its lines are in the file; ``--table`` prints a file, and that is all."""
-    parser.add_argument("--table", type=Path, help="print the table of a file")
+    """The options of a study, by their defaults, and which of its lines are in the file already, by some names.
+
+    ``--out`` is that file. ``--table`` prints the table of a file, and that is all.
+    """
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, value in {"out": Path(out), **defaults}.items():
+        parser.add_argument(f"--{name}", type=type(value), default=value, help="default: %(default)s")
+    if table is not None:
+        parser.add_argument("--table", type=Path, help="print the table of a file")
     options = parser.parse_args()
-    if options.table is not None:
+    if table is not None and options.table is not None:
         print("\n".join(table(lines(options.table))))
         raise SystemExit(0)
     torch.set_num_threads(1)

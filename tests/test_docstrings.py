@@ -33,15 +33,3 @@ def test_every_public_method_is_explained_somewhere():
         if ast.get_docstring(part) is None and part.name not in known
     ]
     assert silent == []
-
-
-def test_a_method_without_a_base_explains_itself():
-    """A class without bases implements at most a protocol, which then stands in the same file."""
-    silent = []
-    for path, tree in TREES.items():
-        there = {part.name for _, part in methods(tree) if ast.get_docstring(part)}
-        for kind, part in methods(tree):
-            public = not part.name.startswith("_") and not kind.name.startswith("_")
-            if public and not kind.bases and ast.get_docstring(part) is None and part.name not in there:
-                silent.append(f"{path.relative_to(SOURCE)}: {kind.name}.{part.name}")
-    assert silent == []

@@ -29,9 +29,3 @@ def test_what_is_measured_in_this_process(run, capsys):
     with pytest.raises(SystemExit, match="2"):
         run("flying")
     assert "unknown: flying; there are wrapped, epoch" in capsys.readouterr().err
-
-
-def test_two_versions_of_the_code_take_turns_in_processes_of_their_own(run):
-    rows = run("wrapped", "--model", "gcn", "--against", str(speed.SOURCE))
-    assert [row["against"] for row in rows] == ["", "PyG", "", f"RADE of {speed.SOURCE}"]
-    assert all(row["ratio"] > 0 for row in rows if row["against"])

@@ -1,4 +1,4 @@
-"""Any configuration, command line or damage to files: trained, or refused in one sentence with a documented code.
+"""Any configuration or command line: trained, or refused in one sentence with a documented code.
 
 A small share in every test run, always the same one; as much as RADE_FUZZ says with `make fuzz`.
 """
@@ -7,7 +7,6 @@ import contextlib
 import io
 import json
 import os
-import shutil
 import tempfile
 from pathlib import Path
 from unittest import mock
@@ -24,10 +23,8 @@ from rade import data as data_sets
 from rade.cli import main
 from rade.data import Words, load
 from rade.errors import RadeError
-from rade.train import Interrupted, resolve, train_run
 from rade.train.backbones import BACKBONES
 from rade.train.methods import METHODS
-from rade.train.run import Keeping
 from rade.train.settings import Settings
 
 EXAMPLES = int(os.environ.get("RADE_FUZZ", "0"))
@@ -130,51 +127,3 @@ def test_what_is_accepted_trains_or_fails_in_a_sentence(method, net, data):
     drawn = data.draw(st.dictionaries(names, st.sampled_from(NUMBERS), max_size=2))
     with configured({"method": method, "backbone": net, "hidden": 4, "runs": 1, **drawn, "epochs": 2}):
         rade("train", "--config", "file.toml", "--out", "out")
-
-
-@pytest.fixture(scope="module")
-def stored(tmp_path_factory) -> Path:
-    """A finished run and one that stopped after two epochs."""
-    folder, asked = tmp_path_factory.mktemp("stored"), iter([False, True])
-    settings = resolve("csbm", "gcn", "rade-of", epochs=4, hidden=4)
-    train_run(small("csbm", None), settings, 0, folder / "done/rade-of/run-0")
-    keeping = Keeping(stop_asked=lambda: next(asked))
-    with pytest.raises(Interrupted):
-        train_run(small("csbm", None), settings, 0, folder / "open/rade-of/run-0", keeping=keeping)
-    return folder
-
-
-def damaged(folder: Path, file: str, cut: bool, place: float, content: bytes) -> Path:
-    """A copy in which a file ends too early, or has another content."""
-    copy = folder.with_name("copy")
-    shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(folder, copy)
-    path = copy / "rade-of/run-0" / file
-    original = path.read_bytes()
-    path.write_bytes(original[: int(place * (len(original) - 1))] if cut else content)
-    return copy
-
-
-damage = (st.booleans(), st.floats(0, 1), st.binary(min_size=1, max_size=20))
-
-
-@tried
-@given(*damage)
-def test_damaged_checkpoints_are_noticed_or_harmless(stored, cut, place, content):
-    folder, result = damaged(stored / "open", "checkpoint.pt", cut, place, content), "rade-of/run-0/result.json"
-    command = ("train", "--method", "rade-of", "--runs", "1", "--epochs", "4", "--hidden", "4")
-    code, err = rade(*command, "--out", folder, "--resume")
-    if code == 0:
-        found, kept = (json.loads((run / result).read_text()) for run in (folder, stored / "done"))
-        assert found["history"] == kept["history"]
-    else:
-        assert "checkpoint.pt" in err
-
-
-@tried
-@given(*damage)
-def test_damaged_models_do_not_predict(stored, cut, place, content):
-    folder = damaged(stored / "done", "model.pt", cut, place, content) / "rade-of/run-0"
-    code, err = rade("predict", folder, "--dataset", "csbm", "--out", folder / "p.csv")
-    assert code == 2
-    assert "model.pt is damaged or not a file of rade" in err
