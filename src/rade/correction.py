@@ -135,13 +135,17 @@ class Adjacency:
         """Rows of the nodes that sums are wanted for, of values [n, ...] of all."""
         return x if self.targets is None else x.index_select(0, self.targets)
 
-    def aggregate(self, coefficients: Coefficients, messages: Tensor | Messages) -> Tensor:
-        """Σ_j over it of messages [n, F] or [n, H, F], or of `Messages` of edges."""
+    def aggregate(
+        self, coefficients: Coefficients, messages: Tensor | Messages, own: Tensor | None = None
+    ) -> Tensor:
+        """Σ_j over it of messages [n, F] or [n, H, F], or of `Messages` of edges; ``own`` [1] times a node's own."""
         if isinstance(messages, Messages) and self.distribution is not None and self.distribution.noisy:
             raise ValueError(
                 "noise cannot be undone for messages of single edges (edge_attr); leave out edge_attr or noise"
             )
         sums = self.sums(coefficients)
+        if own is not None:
+            sums = sums + Sums(self.graph, loop=own.expand(self.graph.num_nodes))
         return sums.apply(messages) if self.targets is None else sums.at(self.targets, self.sources).apply(messages)
 
     def sums(self, coefficients: Coefficients) -> Sums:

@@ -157,11 +157,20 @@ class CorrectedConv:
     # ---- for the layer to call ------------------------------------------------------------------------------------
 
     def send(
-        self, views: LayerViews, coefficients: Coefficients, messages: Tensor | Messages, after: After | None = None
+        self,
+        views: LayerViews,
+        coefficients: Coefficients,
+        messages: Tensor | Messages,
+        after: After | None = None,
+        own: Tensor | None = None,
     ) -> Tensor:
-        """Aggregate messages over this step's view; ``after`` is as `after_sum`, where that depends on the call."""
+        """Aggregate messages over this step's view; ``after`` is as `after_sum`, where that depends on the call.
+
+        own: [1] what each node adds of its own messages, a constant.
+        """
         adjacency = views.next()
-        out = adjacency.aggregate(coefficients, messages)
+        given = (coefficients, messages)
+        out = adjacency.aggregate(*given) if own is None else adjacency.aggregate(*given, own)
         if self._context is not None and self._context.trace is not None:
             width = (messages.nodes if isinstance(messages, Messages) else messages).shape[-1]
             follows = partial(self.after_sum, width=width) if after is None else after

@@ -79,14 +79,17 @@ class GINConv(CorrectedConv, pyg.GINConv):
         coefficients = Normalised.sum(edge_index.graph, x.dtype)
         first, rest = self._split(x)
         if first is None or sums_first(edge_index, x, first):
-            x = dense(x)
-            sums = self.send(edge_index, coefficients, x, lambda head: linear_part(head, self.nn))
-            return cast(Tensor, self.nn(torch.addcmul(sums, 1 + self.eps, edge_index.own(x))))
+            return cast(Tensor, self.nn(self._with_own(edge_index, coefficients, dense(x), self.nn)))
         # The first linear layer commutes with the sum; applied before it, messages are narrower.
-        h = linear(first, x, bias=False)
-        out = self.send(edge_index, coefficients, h, lambda head: linear_part(head, rest))
-        out = torch.addcmul(out, 1 + self.eps, edge_index.own(h))
+        out = self._with_own(edge_index, coefficients, linear(first, x, bias=False), rest)
         return cast(Tensor, rest(out if first.bias is None else out + first.bias))
+
+    def _with_own(self, views: LayerViews, coefficients: Coefficients, x: Tensor, rest: Any) -> Tensor:
+        """(1+ε) x_i + Σ_j x_j; a constant ε is one more weight of the sum."""
+        own, after = 1 + self.eps, lambda head: linear_part(head, rest)
+        if views.linear and not own.requires_grad:
+            return self.send(views, coefficients, x, after, own)
+        return torch.addcmul(self.send(views, coefficients, x, after), own, views.own(x))
 
     def _split(self, x: Tensor) -> tuple[Any, Any]:
         """The leading linear layer, if it pays to apply it before the sum, and the layers after it."""

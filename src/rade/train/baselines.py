@@ -137,9 +137,12 @@ class ThinnedMessages(Adjacency):
     rate: float = 0.5
     generator: torch.Generator | None = None
 
-    def aggregate(self, coefficients: Coefficients, messages: Tensor | Messages) -> Tensor:
+    def aggregate(
+        self, coefficients: Coefficients, messages: Tensor | Messages, own: Tensor | None = None
+    ) -> Tensor:
         """messages: [n, F] or [n, H, F]; fresh draws on every call."""
         assert isinstance(messages, Tensor)
+        assert own is None, "a layer adds its own messages itself where the sum is not linear"
         weights = coefficients.realised(coefficients.clean())
         own = thin(weights.loop.unsqueeze(-1) * messages, self.rate, self.generator)
         if not messages.requires_grad and messages.count_nonzero() < SPARSE_BELOW * messages.numel():
