@@ -20,7 +20,7 @@ from rade.report import build, read_store
 from rade.report.cells import CellResult, Filled
 from rade.report.tables import Table
 from rade.report.words import mean_std
-from rade.statistics import Pair, mean_curve, paired_scores
+from rade.statistics import Pair, differences, fold_ratio, mean_curve, paired
 
 ROOT = Path(__file__).parents[1]
 TABLES = ("rules-node", "rules-graph")
@@ -67,8 +67,9 @@ def late_gain(table: Table, cell: CellResult) -> str:
     against = table.against(cell)
     if against is None or cell.filled is None or against.reference.filled is None:
         return ""
-    scores = (late(filled) for filled in (cell.filled, against.reference.filled))
-    return str(paired_scores(*scores, cell.filled.scores.folds) or "")
+    folds = cell.filled.scores.folds
+    gaps = differences(late(cell.filled), late(against.reference.filled), folds)
+    return str(paired(gaps, fold_ratio(folds))) if gaps else ""
 
 
 def late(filled: Filled) -> dict[Pair, float]:

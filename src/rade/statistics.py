@@ -23,7 +23,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Paired:
-    """The mean difference of pairs with its interval, p value and effect size; None where they do not exist.
+    """The mean difference of pairs with its interval and p value; None where they do not exist.
 
     >>> print(Paired(0.5, 1.0, 3, low=-2.0, high=3.0), Paired(10.0, 0.0, 3))
     +0.50 [−2.00, 3.00] +10.00
@@ -35,7 +35,6 @@ class Paired:
     low: float | None = None
     high: float | None = None
     p: float | None = None
-    effect: float | None = None
 
     def __str__(self) -> str:
         return signed(self.mean) + ("" if self.low is None else f" [{number(self.low)}, {number(self.high)}]")
@@ -58,7 +57,6 @@ def paired(differences: Sequence[float], ratio: float = 0.0) -> Paired:
     """Student's paired test: mean ± t·√((1/n + ratio)·s²) on n − 1 degrees of freedom.
 
     `ratio` is n_test / n_train where the pairs are folds (Nadeau and Bengio's corrected variance), 0 for separate runs.
-    The effect size is Cohen's d of the differences, mean / s.
     """
     from scipy.special import stdtr
 
@@ -68,8 +66,7 @@ def paired(differences: Sequence[float], ratio: float = 0.0) -> Paired:
     error = found.std * math.sqrt(1 / found.count + ratio)
     reach = quantile(found.count - 1) * error
     p = float(2 * stdtr(found.count - 1, -abs(found.mean) / error))
-    effect = found.mean / found.std
-    return Paired(found.mean, found.std, found.count, found.mean - reach, found.mean + reach, p, effect)
+    return Paired(found.mean, found.std, found.count, found.mean - reach, found.mean + reach, p)
 
 
 def differences(mine: Mapping[Pair, float], theirs: Mapping[Pair, float], folds: int = 0) -> tuple[float, ...]:
@@ -80,17 +77,6 @@ def differences(mine: Mapping[Pair, float], theirs: Mapping[Pair, float], folds:
     """
     gaps = {pair: 100 * (mine[pair] - theirs[pair]) for pair in sorted(mine.keys() & theirs.keys())}
     return tuple((averaged(gaps) if folds else gaps).values())
-
-
-def paired_scores(
-    mine: Mapping[Pair, float], theirs: Mapping[Pair, float], folds: int = 0, ratio: float = 0.0
-) -> Paired | None:
-    """`paired` of two methods' scores (fractions), in points; None where they share no pair.
-
-    folds: of the data set, where runs are folds; ratio: test over training items, where splits share items otherwise.
-    """
-    gaps = differences(mine, theirs, folds)
-    return paired(gaps, fold_ratio(folds) or ratio) if gaps else None
 
 
 def averaged(by: Mapping[Pair, float]) -> dict[Pair, float]:

@@ -7,7 +7,7 @@ difference, interval, p value and a sentence; `correct` makes verdicts that are 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rade.statistics import Pair, Paired, holm, number, paired_scores
+from rade.statistics import Pair, Paired, differences, fold_ratio, holm, number, paired
 
 ALPHA = 0.05
 BETTER, WORSE, HINT, SAME, UNJUDGED = "better", "worse", "hint", "same", "unjudged"
@@ -89,9 +89,10 @@ def judge(
     >>> print(judge("A", "B", {(0, 0): 0.9, (0, 1): 0.8, (0, 2): 0.7}, {(0, 0): 0.8, (0, 1): 0.7, (0, 2): 0.6}))
     A is 10.00 points above B in each of 3 seeds; without spread there is no interval.
     """
-    result = paired_scores(mine, theirs, folds, ratio)
-    if result is None:
+    gaps = differences(mine, theirs, folds)
+    if not gaps:
         return None
+    result = paired(gaps, fold_ratio(folds) or ratio)
     repetitions = len({seed for seed, _ in mine.keys() & theirs.keys()})
     times = f" × {repetitions} seeds" if folds and repetitions > 1 else ""
     return Verdict(name, against, result, f"{result.count} {'folds' if folds else 'seeds'}{times}", result.p)
