@@ -1,4 +1,4 @@
-"""`rade demo`: four questions, ten seeds, a table, a sentence for each question and a picture."""
+"""`rade demo`: four questions, ten seeds, a table, a sentence for each difference and a picture."""
 
 from __future__ import annotations
 
@@ -156,26 +156,11 @@ def table(study: Study) -> Table:
 
 
 def sentences(study: Study) -> Iterator[str]:
-    """What came out, a sentence per question, and how it was judged."""
+    """What came out, a sentence for each difference, and how they were judged."""
     verdicts = study.verdicts()
-    for question in QUESTIONS:
-        rows = [row for row in study.scores[question.title] if (question.title, row) in verdicts]
-        yield f"{question.title}: {'; '.join(_clause(verdicts[question.title, row]) for row in rows)}."
+    for (title, _), one in verdicts.items():
+        yield f"{title}: {one}"
     yield f"({len(verdicts)} differences, judged together: p < 0.05 after Holm.)"
-
-
-def _clause(one: Verdict) -> str:
-    """A verdict in a few words; what is the same with every seed has no interval and is not judged."""
-    from rade.report.judge import BETTER, SAME, UNJUDGED, WORSE
-
-    words = {BETTER: "better than", WORSE: "worse than", SAME: "not distinguishable from"}
-    if one.code in words:
-        return f"{one.name}: {words[one.code]} {one.against}, {_gap(one)}"
-    if one.code != UNJUDGED:
-        return f"{one.name}: {_gap(one)} to {one.against}, not significant after Holm's correction"
-    where = "in its only seed" if one.result.count == 1 else f"in each of {one.result.count} seeds"
-    same = number(one.result.mean, 1) == number(0.0, 1)
-    return f"{one.name}: {'as' if same else f'{_gap(one)} to'} {one.against} {where}"
 
 
 def _gap(one: Verdict) -> str:

@@ -14,7 +14,6 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from rade.statistics import many as many
-from rade.train.record import LATER
 
 if TYPE_CHECKING:
     from rade.data import Dataset
@@ -24,10 +23,6 @@ if TYPE_CHECKING:
 
 # Seconds between two plain lines of the same run.
 PATIENCE = 15.0
-# Settings without a meaning where every step takes whole graphs.
-SAMPLING = {"eval_batch_size", "fanouts"}
-# Settings that are shown where somebody asked for them.
-UNUSUAL = {"corrupt", *LATER}
 
 
 def lined_up(headings: Sequence[str], lines: Iterable[Sequence[str]], left: Collection[str], **look: Any) -> Table:
@@ -62,13 +57,8 @@ class Display:
         self.last = order.first + order.runs
         self.console.print(f"[bold]{dataset.name}[/], {many(order.runs, 'run')} per method, results in {out}")
         sampled = order.settings[0].batch_size > 0 and dataset.level == "node"
-        hidden = {"dataset", "method", "options"} | (set() if sampled else SAMPLING)
-        shared = order.settings[0].model_dump(mode="json", exclude=hidden)
-        shared = {name: value for name, value in shared.items() if name not in UNUSUAL or value}
-        if not shared["threads"]:
-            import torch
-
-            shared["threads"] = torch.get_num_threads()
+        hidden = {"dataset", "method", "options"} | (set() if sampled else {"eval_batch_size", "fanouts"})
+        shared = order.settings[0].model_dump(mode="json", exclude=hidden, exclude_defaults=True)
         self.console.print("  " + ", ".join(f"{name} {_short(value)}" for name, value in shared.items()))
         for settings in order.settings:
             options = ", ".join(f"{name} {_short(value)}" for name, value in settings.options.items())
