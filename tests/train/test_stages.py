@@ -40,7 +40,7 @@ def test_labels_are_chosen_by_the_seed(papers, asked):
     [
         ({"train_share": 0.5}, 0, "far-pair is split into folds; train_share is for"),
         ({}, 10, "data set far-pair has 10 folds; ask for at most as many runs"),
-        ({"test_corrupt": "0,1"}, 0, "far-pair is scored on the validation part of its folds"),
+        ({"test_corrupt": "0,1"}, 0, "a corrupted test needs a data set of one graph, not far-pair"),
     ],
 )
 def test_folds_have_no_share_and_no_corrupted_test(asked, run, sentence, paths):
@@ -69,10 +69,9 @@ def test_a_record_tells_who_makes_the_variance(papers, tmp_path):
     assert both["drop"] + both["add"] == pytest.approx(1)
 
 
-@pytest.mark.parametrize("name", ["csbm", "far-pair"])
-def test_a_corrupted_data_set_says_so_and_leaves_the_clean_one_alone(name):
+def test_a_corrupted_data_set_says_so_and_leaves_the_clean_one_alone():
     """As many edges as asked for, within five standard errors: false alarm once in 10^6 at a fresh seed."""
-    dataset = load(name)
+    dataset = load("csbm")
     edges = dataset.graphs[0].edge_index.clone()
     one, same, other = (Corruption(drop=0.2, add=1.0, seed=seed).of_dataset(dataset) for seed in (1, 1, 2))
     assert one.provenance.options["corrupted"] == {"drop": 0.2, "add": 1.0, "seed": 1}
@@ -81,11 +80,11 @@ def test_a_corrupted_data_set_says_so_and_leaves_the_clean_one_alone(name):
     assert torch.equal(one.graphs[0].edge_index, same.graphs[0].edge_index)
     found, others = one.graphs[0].edge_index, other.graphs[0].edge_index
     assert found.shape != others.shape or not torch.equal(found, others)
-    for index in range(min(5, len(one.graphs))):  # nodes stay, edges stay inside, symmetric and without repetition
-        rade.Graph.from_edge_index(one.graphs[index].edge_index, dataset.graphs[index].num_nodes)
-    if name == "csbm":
-        before, after = (set(map(tuple, graph.t().tolist())) for graph in (edges, found))
-        spread = 5 * len(before) ** 0.5
-        assert abs(len(before & after) - 0.8 * len(before)) < spread
-        assert abs(len(after - before) - len(before)) < 2 * spread
+    rade.Graph.from_edge_index(found, dataset.graphs[0].num_nodes)  # symmetric and without repetition
+    before, after = (set(map(tuple, graph.t().tolist())) for graph in (edges, found))
+    spread = 5 * len(before) ** 0.5
+    assert abs(len(before & after) - 0.8 * len(before)) < spread
+    assert abs(len(after - before) - len(before)) < 2 * spread
     assert Corruption().of_dataset(dataset) is dataset
+    with pytest.raises(SettingsError, match="a corruption needs a data set of one graph, not far-pair"):
+        Corruption(add=1.0).of_dataset(load("far-pair"))

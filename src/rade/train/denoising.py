@@ -9,27 +9,20 @@ from rade.data import Dataset
 from rade.errors import SettingsError
 from rade.noise import FeatureEvidence, share_of
 from rade.train.settings import Settings
-from rade.train.stages import split_for
+from rade.train.stages import require_one_graph, split_for
 
 if TYPE_CHECKING:
     from rade.train.model import Trained
 
 FEATURES = "features"  # by whose similarity edges are trusted
+TRUST = "trust in single edges"
 
 
 def trust_in(dataset: Dataset, noise: Rates) -> Trust:
     """How far each edge is trusted where noise has these rates; the same for the same graph."""
-    require_one_graph(dataset)
+    require_one_graph(dataset, TRUST)
     graph = Graph.from_edge_index(dataset.graphs[0].edge_index, dataset.graphs[0].num_nodes)
     return FeatureEvidence.of(graph, dataset.graphs[0].x).trust(share_of(graph, noise))
-
-
-def require_one_graph(dataset: Dataset) -> None:
-    """Refuse trust in the edges of a data set of many graphs."""
-    if dataset.level != "node" or len(dataset.graphs) != 1:
-        raise SettingsError(
-            f"trust in single edges needs a data set of one graph, not {dataset.name}; give rates P,Q alone"
-        )
 
 
 def parse_noise(text: str) -> dict[str, Any]:
@@ -59,7 +52,7 @@ def check_noise(dataset: Dataset, settings: Settings) -> None:
     """Refuse noise that leaves nothing of the graph, and trust in edges where there is no one graph to have it in."""
     p, q = (float(settings.options.get(name, 0.0)) for name in ("noise_p", "noise_q"))
     if settings.options.get("noise_trust"):
-        require_one_graph(dataset)
+        require_one_graph(dataset, TRUST)
     if p == 0.0 and q == 0.0:
         return
     _require_whole_graph(dataset, settings)

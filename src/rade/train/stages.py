@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from rade import Graph, Rates, sample_view
 from rade.data import Dataset, GraphList, Provenance, Split
@@ -71,36 +70,22 @@ class Corruption:
         return Graph.from_edge_index(view.edge_index, graph.num_nodes, graph.batch, graph.ptr)
 
     def of_dataset(self, dataset: Dataset) -> Dataset:
-        """The same data set with its graphs corrupted."""
+        """The same data set with its graph corrupted."""
         if self.drop == 0.0 and self.add == 0.0:
             return dataset
-        graphs = self._list(dataset.graphs) if isinstance(dataset.graphs, GraphList) else self._each(dataset.graphs)
-        origin = dataset.provenance
+        require_one_graph(dataset, "a corruption")
+        origin, data = dataset.provenance, dataset.graphs[0].clone()
+        clean = Graph.from_edge_index(data.edge_index, data.num_nodes, data.get("batch"))
+        data.edge_index = self.of(clean).edge_index
         provenance = Provenance(origin.source, origin.licence, origin.files, self.told(origin.options))
         density = dataset.density * (1.0 - self.drop + self.add)
-        return replace(dataset, graphs=graphs, provenance=provenance, density=min(density, 1.0))
+        return replace(dataset, graphs=(data,), provenance=provenance, density=min(density, 1.0))
 
-    def _each(self, graphs: Sequence[Data]) -> tuple[Data, ...]:
-        found = []
-        for data in graphs:
-            changed = data.clone()
-            clean = Graph.from_edge_index(data.edge_index, data.num_nodes, data.get("batch"))
-            changed.edge_index = self.of(clean).edge_index
-            found.append(changed)
-        return tuple(found)
 
-    def _list(self, graphs: GraphList) -> GraphList:
-        """All graphs at once, as one batch whose pairs never cross graphs."""
-        tables = graphs.tables
-        owner = torch.repeat_interleave(tables.edge_ptr.diff())
-        clean = Graph.from_edge_index(
-            tables.edge_index.long() + tables.node_ptr[owner], int(tables.node_ptr[-1]), None, tables.node_ptr
-        )
-        edges = self.of(clean).edge_index
-        of = clean.batch[edges[0]]
-        local: Tensor = (edges - tables.node_ptr[of]).to(tables.edge_index.dtype)
-        pointer = torch.cat([of.new_zeros(1), torch.bincount(of, minlength=len(graphs)).cumsum(0)])
-        return GraphList(replace(tables, edge_index=local, edge_ptr=pointer))
+def require_one_graph(dataset: Dataset, what: str) -> None:
+    """Refuse a data set of many graphs."""
+    if dataset.level != "node" or len(dataset.graphs) != 1:
+        raise SettingsError(f"{what} needs a data set of one graph, not {dataset.name}")
 
 
 def corrupted(dataset: Dataset, settings: Settings) -> Dataset:
@@ -117,11 +102,8 @@ def task_of(dataset: Dataset) -> Task:
 def problem_of(dataset: Dataset, settings: Settings) -> Problem:
     """A data set as the problem of a run: its own splits or folds, with the labels that the settings choose."""
     check_level(dataset, settings)
-    if settings.test_corrupt and dataset.folds:
-        raise SettingsError(
-            f"{dataset.name} is scored on the validation part of its folds, so test_corrupt has nothing to act on; "
-            "choose a data set with a test part"
-        )
+    if settings.test_corrupt:
+        require_one_graph(dataset, "a corrupted test")
     if settings.test_corrupt and settings.options.get("noise_trust"):
         raise SettingsError("noise_trust is of one graph, and test_corrupt tests on another: leave one of them out")
     if dataset.level == "node" and settings.batch_size > 0 and len(settings.fanouts) != settings.layers:
