@@ -90,6 +90,9 @@ EXACT: dict[str, tuple[Any, tuple[float, float], tuple[Any, ...], dict[str, Any]
     "RGCN": (lambda: pyg.RGCNConv(IN, OUT, 2), (0.4, 0.0), (X, CHAIN, KINDS), {}, None),
     "RGCN-max": (lambda: pyg.RGCNConv(IN, OUT, 2, aggr="max"), (0.3, 0.5), (X, *TWO_GRAPHS), {}, [0, 0, 1, 1]),
     "FastRGCN": (lambda: pyg.FastRGCNConv(IN, OUT, 2), (0.4, 0.0), (X, CHAIN, KINDS), {}, None),
+    "FastRGCN without edges": (
+        lambda: pyg.FastRGCNConv(IN, OUT, 2), (0.4, 0.9), (X, CHAIN[:, :0], KINDS[:0]), {}, None
+    ),
     "RGCN with a reverse": (
         lambda: pyg.RGCNConv(IN, OUT, 2), (0.4, 0.0), (X, *WITH_REVERSE), {"views": rade.Views(reverse={0: 1})}, None
     ),

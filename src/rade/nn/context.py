@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 Arguments = dict[str, Any]  # what a layer is called with, by name
 Mode = Literal["views", "mean", "clean"]
 Find = Callable[..., Adjacency]  # by step, and the number of a view
+Parts = tuple[Tensor, list[tuple[Tensor, Graph]]]  # kinds of edges; of each, their positions and graph
 Batch = Tensor | Mapping[str, Tensor]  # the graph of each node, or of each node of each kind
 KEPT = 4  # distributions: of training and of evaluation, on two graphs each
 
@@ -137,7 +138,7 @@ class Context:
         self.current: Pass | None = None
         self.reached: Pass | None = None  # whose output a backward pass came to last
         self._graphs: Recall[Graph] = Recall()
-        self._parts: Recall[list[tuple[Tensor, Graph]]] = Recall()
+        self._parts: Recall[Parts] = Recall()
         self._relations: WeakSet[Graph] = WeakSet()  # the graphs of one of several relations each
         self._distributions: dict[Hashable, Distribution] = {}
         self._copies = 0
@@ -200,18 +201,21 @@ class Context:
 
     def parts_of(
         self, edge_index: Tensor, kinds: Tensor, nodes: int, relation: Relation | None
-    ) -> list[tuple[Tensor, Graph]]:
-        """The edges of each relation, by their position, and its graph; found once for the same tensors."""
-
+    ) -> Parts:
+        """The relations that edges have, one where there are no edges; the edges of each, by their position, and its
+        graph. Found once for the same tensors.
+        """
         batch, directed = self.batch_for(nodes, relation), True if self.setting.views.directed else None
 
-        def build() -> list[tuple[Tensor, Graph]]:
-            positions = [(kinds == kind).nonzero().squeeze(1) for kind in torch.unique(kinds)]
-            return [(at, Graph.from_edge_index(edge_index[:, at], nodes, batch, None, directed)) for at in positions]
+        def build() -> Parts:
+            known = torch.unique(kinds) if len(kinds) else kinds.new_zeros(1)
+            places = [(kinds == kind).nonzero().squeeze(1) for kind in known]
+            given = [(at, Graph.from_edge_index(edge_index[:, at], nodes, batch, None, directed)) for at in places]
+            return known, given
 
-        parts = self._parts.get((edge_index, kinds, batch), (nodes, directed), build)
-        self._relations.update(graph for _, graph in parts)
-        return parts
+        found = self._parts.get((edge_index, kinds, batch), (nodes, directed), build)
+        self._relations.update(graph for _, graph in found[1])
+        return found
 
     def between(self, layer: Module) -> Callable[..., Between]:
         """Views of edges between two kinds of nodes, for one call of a layer."""

@@ -19,7 +19,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from rade.distribution import Reverse
 from rade.graph.graph import Graph
-from rade.nn.context import Arguments, Context
+from rade.nn.context import Arguments, Context, Parts
 from rade.nn.edge_values import impute_added
 from rade.nn.relations import Place, as_reverse_of, is_edge_type, reverses
 from rade.runtime import Recall
@@ -247,11 +247,10 @@ def _views(conv: CorrectedConv, context: Context, graph: Graph | None, given: Ar
     if sources != targets or (kinds is None and isinstance(given.get("x"), tuple)):
         return _Bipartite(conv, context, given, sources, targets)
     if kinds is not None:
-        parts = context.parts_of(edge_index, kinds, sources, conv._relation)
-    else:
-        graph = context.graph_of(edge_index, sources, conv._relation) if graph is None else graph
-        parts = [(torch.arange(edge_index.shape[1], device=edge_index.device), graph)]
-    return _Kinds(conv, context, given, parts)
+        return _Kinds(conv, context, given, context.parts_of(edge_index, kinds, sources, conv._relation))
+    graph = context.graph_of(edge_index, sources, conv._relation) if graph is None else graph
+    everything = torch.arange(edge_index.shape[1], device=edge_index.device)
+    return _Kinds(conv, context, given, (torch.zeros(1), [(everything, graph)]))
 
 
 class _Bipartite:
@@ -279,10 +278,9 @@ class _Bipartite:
 class _Kinds:
     """Views of one graph, or of that of each kind of edges."""
 
-    def __init__(self, conv: Any, context: Context, given: Arguments, parts: list[tuple[Tensor, Graph]]) -> None:
-        self.conv, self.given, self.parts = conv, given, parts
-        self.finds = [context.views_for(conv, part, "views", k) for k, (_, part) in enumerate(parts)]
-        self.kinds = given["edge_type"].unique() if given.get("edge_type") is not None else torch.zeros(1)
+    def __init__(self, conv: Any, context: Context, given: Arguments, parts: Parts) -> None:
+        self.conv, self.given, (self.kinds, self.parts) = conv, given, parts
+        self.finds = [context.views_for(conv, part, "views", k) for k, (_, part) in enumerate(self.parts)]
         self.order = self.kinds.tolist()
         self.back = {kind: self.order.index(other) for kind, other in conv._reverses.items() if other in self.order}
 
