@@ -163,7 +163,7 @@ def test_settings_that_are_not_the_protocols_are_told(rade, record):
     Store("results.sqlite").put(record(settings={"epochs": 10, "hidden": 8, "layers": 2}, command=command))
     for options in ((), ("--runs",)):
         code, out, _ = rade("results", *options)
-        assert (code, "epochs 10, hidden 8" in out, "layers" in out) == (0, True, False)
+        assert (code, "epochs=10, hidden=8" in out, "layers" in out) == (0, True, False)
 
 
 STARTED = """

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json as jsonlib
+import shlex
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -36,7 +38,7 @@ def results(
 ) -> None:
     """List the finished runs of a store, write its text form, or merge other stores and folders of `rade train`.
 
-    Settings that differ from the protocol's, or between kinds of runs that are listed, are shown.
+    Settings that differ from the protocol's are shown.
     Scores are in %; those of folds are each fold's own best, while the paper's rule (one epoch for all folds) is what
     `rade report` applies. The text form is runs.csv, curves and provenance; all commands read it like a store.
 
@@ -110,62 +112,41 @@ def _print_table(lines: list[dict[str, str]], total: str) -> None:
 
 
 def _single(record: RunRecord) -> dict[str, str]:
-    kind = _kind(record)
     return {
         "key": record.key[:12],
-        **{name: str(kind[name]) for name in _CELL},
-        "settings": _words(kind, changed(record)),
+        **_cell(record),
         "run": str(record.run),
         "seed": str(record.seed),
-        **{name: f"{100 * score:.2f}" for name, score in {"val": record.val, "test": record.test}.items()},
+        "val": f"{100 * record.val:.2f}",
+        "test": f"{100 * record.test:.2f}",
         "epoch": f"{record.best_epoch}/{record.epochs}",
         "seconds": f"{record.timing.seconds:.1f}",
     }
 
 
 def means(records: list[RunRecord]) -> list[dict[str, str]]:
-    """Runs that differ by their seed only, together; settings that differ from others or the protocol are shown."""
-    from statistics import mean, stdev
+    """Runs that differ by their seed only, together."""
+    from statistics import mean
+
+    from rade.statistics import spread
+    from rade.train.record import NEUTRAL
 
     groups: dict[str, list[RunRecord]] = {}
-    rivals: dict[tuple[str, ...], dict[str, set[str]]] = {}  # the values of each setting in a cell
     for record in records:
-        kind = _kind(record)
+        kind = {name: value for name, value in record.flat.items() if name not in NEUTRAL}
         groups.setdefault(jsonlib.dumps(kind, sort_keys=True), []).append(record)
-        values = rivals.setdefault(_cell(kind), {})
-        for name, value in kind.items():
-            values.setdefault(name, set()).add(str(value))
     lines = []
     for group in groups.values():
-        kind = _kind(group[0])
-        varied = {name for name, values in rivals[_cell(kind)].items() if len(values) > 1}
-        line = dict(zip(_CELL, _cell(kind))) | {"settings": _words(kind, varied | changed(group[0]))}
+        line = _cell(group[0])
         for name, scores in {"val": [one.val for one in group], "test": [one.test for one in group]}.items():
-            spread = f" ± {100 * stdev(scores):.2f}" if len(scores) > 1 else ""
-            line[name] = f"{100 * mean(scores):.2f}{spread}"
+            found = spread([100 * score for score in scores])
+            line[name] = f"{found.mean:.2f}" + (f" ± {found.std:.2f}" if found.std is not None else "")
         lines.append(line | {"runs": str(len(group)), "seconds": f"{mean(one.timing.seconds for one in group):.1f}"})
     return sorted(lines, key=lambda line: tuple(line.values())[:5])
 
 
-def _cell(kind: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(str(kind[name]) for name in _CELL)
-
-
-def changed(record: RunRecord) -> set[str]:
-    """Settings that differ from the protocol's: those that the command which repeats the run has to name."""
-    import shlex
-    from itertools import pairwise
-
+def _cell(record: RunRecord) -> dict[str, str]:
+    """What a run is of, and the settings that the command which repeats it has to name."""
     words = shlex.split(record.command)
-    return {value.partition("=")[0] for option, value in pairwise(words) if option == "--set"}
-
-
-def _kind(record: RunRecord) -> dict[str, Any]:
-    """Everything but the seed, flat."""
-    from rade.train.record import NEUTRAL
-
-    return {name: value for name, value in sorted(record.flat.items()) if name not in NEUTRAL}
-
-
-def _words(kind: dict[str, Any], names: set[str]) -> str:
-    return ", ".join(f"{name} {kind[name]}" for name in sorted(names) if name in kind)
+    changed = [value for option, value in pairwise(words) if option == "--set"]
+    return {name: str(record.flat[name]) for name in _CELL} | {"settings": ", ".join(changed)}
