@@ -78,8 +78,8 @@ def store(count=20, **shifts):
     return list(chain(*cells))
 
 
-def report(rows, *experiments, **others):
-    return build(read_records(map(RunRecord.of, rows)), experiments or (MAIN,), **others)
+def report(rows, *experiments):
+    return build(read_records(map(RunRecord.of, rows)), experiments or (MAIN,))
 
 
 def save(rows, folder):

@@ -40,7 +40,7 @@ def test_everything_is_escaped_and_nothing_comes_from_elsewhere():
     bad = [poisoned(one) | {"key": one["key"][::-1]} for one in store(3)]
     rows = tuple(replace(one, name=one.name + ATTACK) for one in MAIN.rows)
     named = replace(MAIN, title=ATTACK, note=ATTACK, rows=rows)
-    found = report(store(3) + bad, named, title=ATTACK)
+    found = report(store(3) + bad, named)
     text = page(found)
     assert text.count('<svg class="plot"') == 1
     assert "prefers-color-scheme: dark" in text
@@ -106,8 +106,8 @@ def test_the_command_writes_and_tells(rade, tmp_path):
     assert (code, err) == (0, "")
     assert out.startswith("22 runs on 2 data sets; 6 of 64 cells in 1 table have runs.")
     assert "in report: report.html, results.md" in out
-    _, out, _ = rade("report", "--tables", "node-gcn", "--format", "md", "--title", "Mine", "--json")
+    _, out, _ = rade("report", "--tables", "node-gcn", "--format", "md", "--json")
     document = json.loads(out)
     assert document["runs"] == 22
     assert {Path(file).name for file in document["files"]} == {"results.md", "headline.md"}
-    assert (tmp_path / "report/results.md").read_text().startswith("# Mine\n")
+    assert (tmp_path / "report/results.md").read_text().startswith("# RADE: results\n")

@@ -21,7 +21,6 @@ def report(
             help="Names of tables or files of your own, separated by commas; by default all of ours that have runs."
         ),
     ] = None,
-    title: Annotated[str, typer.Option(help="Heading of the report.")] = "RADE: results",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
     """Put the runs of a store beside the paper's tables, with paired tests and pictures: HTML, Markdown, LaTeX.
@@ -32,7 +31,7 @@ def report(
 
         rade report results --out report --format html
 
-        rade report results --tables node-gcn,graph-gcn --title "Seeds 0-19"
+        rade report results --tables node-gcn,graph-gcn
 
         rade report results --tables mine.toml
     """
@@ -51,7 +50,7 @@ def report(
     if not stored.runs and not stored.diagnoses:
         way = "rade results STORE merge FOLDER takes in what rade train --out FOLDER left"
         raise RadeError(f"{store} holds no finished run; {way}")
-    found = build(stored, experiments, title)
+    found = build(stored, experiments)
     files = write(found, out, formats)
     if json:
         document = {"runs": len(stored.runs), "files": [str(file) for file in files]}

@@ -10,7 +10,6 @@ from rade.report.runs import Group, Stored, group
 from rade.statistics import differences, spread
 from rade.train.record import MEASURES, SCORE, Measure, RunRecord
 
-TITLE = "RADE: results"
 # What a line is compared with, in words.
 AGAINST = {"plain": "the plain backbone", "baseline": "the best baseline", "full": "the full method"}
 
@@ -94,21 +93,17 @@ class Table:
 class Report:
     """Everything that is printed."""
 
-    title: str
     tables: tuple[Table, ...]
-    empty: tuple[Experiment, ...]  # tables without a run
     others: int  # runs that fill no cell
     stored: Stored
 
 
-def build(stored: Stored, experiments: Sequence[Experiment], title: str = TITLE) -> Report:
-    """Fill and judge the tables."""
+def build(stored: Stored, experiments: Sequence[Experiment]) -> Report:
+    """Fill and judge the tables; those without a run are left out."""
     groups = group(stored.runs)
-    judged = [fill_table(experiment, groups) for experiment in experiments]
-    tables = tuple(table for table in judged if table.filled)
-    empty = tuple(table.experiment for table in judged if not table.filled)
+    tables = tuple(table for one in experiments if (table := fill_table(one, groups)).filled)
     placed = {run.key for table in tables for run in table.runs}
-    return Report(title, tables, empty, sum(run.key not in placed for run in stored.runs), stored)
+    return Report(tables, sum(run.key not in placed for run in stored.runs), stored)
 
 
 def reading_order(experiments: Iterable[Experiment]) -> list[Experiment]:
