@@ -140,34 +140,6 @@ def test_outputs_of_several_parts():
         model.adapt(X, EDGES)
 
 
-class Greedy(Net):
-    """Takes arguments by names that `adapt` might keep for itself."""
-
-    def __init__(self) -> None:
-        super().__init__(GCNConv)
-        self.seen: list[tuple[Any, ...]] = []
-
-    def forward(
-        self, x: Tensor, edge_index: Any, mask: Any = None, index: int = 0, *, loss: str = "", share: float = 1.0
-    ) -> Tensor:
-        self.seen.append((index, loss, share))
-        return super().forward(x if mask is None else x * mask[:, None], edge_index)
-
-
-def test_arguments_arrive_everywhere():
-    net, mask = seeded(Greedy), torch.arange(NODES) > 4
-    model, rest = wrapped(net), {"loss": "mine", "share": 0.25}
-    for args, named in (((X, EDGES, mask, 3), rest), ((X, EDGES), {"mask": mask, "index": 3, **rest})):
-        cross_entropy(model.train()(*args, **named), LABELS).backward()
-        clean = model.adapt(*args, labelled=torch.arange(10), **named)
-        torch.testing.assert_close(model.eval()(*args, **named), clean)
-        model.explain(*args, **named)
-        model.by(rade.Expected(rates=rade.Rates(0.1)))(*args, **named)
-    assert net.seen == [(3, "mine", 0.25)] * 10
-    with torch.no_grad():
-        assert not torch.allclose(clean, model(X, EDGES))  # the mask makes a difference
-
-
 # ---- linear layers that are more than a weight ----------------------------------------------------------------------
 
 WIDE, NARROW = FEATURES, 6

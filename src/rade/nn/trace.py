@@ -154,22 +154,21 @@ def head_matrix(model: Module, trace: Trace, classes: int, path: str | None) -> 
     assumption).
     """
     assert trace.output is not None
-    width = trace.output.shape[-1]
-    if path is not None:
-        head = model.get_submodule(path)
-        matrix = linear_part(None, head)
-        if matrix is None:
-            raise ValueError(f"head must be or contain linear layers, got {type(head).__name__}")
-        return _fitted(_narrowed(matrix, width, concatenates=True), classes)
-    if not trace.after:
+    width, matrix = trace.output.shape[-1], None
+    joined = model if path is None else None
+    for layer in reversed(trace.after) if path is None else [model.get_submodule(path)]:
+        if matrix is not None:
+            matrix = _narrowed(matrix, _outputs(layer), joined)
+        matrix = linear_part(matrix, layer)
+    if matrix is None:
+        if path is not None:
+            raise ValueError(f"head must be or contain linear layers, got {type(model.get_submodule(path)).__name__}")
         if width != classes:
             raise ValueError(_ambiguous(f"no linear layer, but {width} features and {classes} logits"))
         return None
-    concatenates = any(isinstance(m, JumpingKnowledge) and m.mode == "cat" for m in model.modules())
-    matrix = None
-    for layer in reversed(trace.after):
-        matrix = linear_part(_narrowed(matrix, _outputs(layer), concatenates), layer)
-    return _fitted(_narrowed(matrix, width, concatenates), classes)
+    if matrix.shape[0] != classes:
+        raise ValueError(_ambiguous(f"linear layers that give {matrix.shape[0]} values for {classes} logits"))
+    return _narrowed(matrix, width, joined)
 
 
 def _outputs(layer: Module) -> int:
@@ -177,19 +176,17 @@ def _outputs(layer: Module) -> int:
     return layer.num_features if isinstance(layer, torch.nn.BatchNorm1d) else len(cast(Tensor, layer.weight))
 
 
-def _narrowed(matrix: Tensor | None, width: int, concatenates: bool) -> Tensor | None:
-    """The columns of ``matrix`` that take ``width`` features; concatenated layers are in order, the last one last."""
-    if matrix is None or matrix.shape[1] == width:
+def _narrowed(matrix: Tensor, width: int, model: Module | None) -> Tensor:
+    """The columns of ``matrix`` that take ``width`` features, where the ``model`` joins its layers, the last one last.
+
+    None: a model that was told its head, which may join them in any way.
+    """
+    if matrix.shape[1] == width:
         return matrix
-    if concatenates and matrix.shape[1] > width:
+    joins = model is None or any(isinstance(m, JumpingKnowledge) and m.mode == "cat" for m in model.modules())
+    if joins and matrix.shape[1] > width:
         return matrix[:, -width:]
     raise ValueError(_ambiguous(f"linear layers that take {matrix.shape[1]} features where they get {width}"))
-
-
-def _fitted(matrix: Tensor | None, classes: int) -> Tensor | None:
-    if matrix is not None and matrix.shape[0] != classes:
-        raise ValueError(_ambiguous(f"linear layers that give {matrix.shape[0]} values for {classes} logits"))
-    return matrix
 
 
 def _ambiguous(found: str) -> str:
