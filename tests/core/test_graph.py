@@ -59,13 +59,6 @@ def test_self_loops_and_repetitions_are_left_out_and_known():
     assert (simple.self_loops, simple.repeated, simple.num_given, simple.entry) == (0, False, 4, None)
 
 
-def test_an_edge_without_its_reverse_makes_a_graph_directed():
-    assert Graph.from_edge_index(EDGES[:, :3]).directed
-    assert Graph.from_edge_index(EDGES, directed=True).directed
-    assert not Graph.from_edge_index(EDGES).directed
-    assert Graph.from_edge_index(EDGES).density == Graph.from_edge_index(EDGES, directed=True).density
-
-
 def test_a_batch_from_pyg():
     """``batch`` and ``ptr`` of PyG's Batch mean the same; an empty graph may be in the middle."""
     parts = [undirected([(0, 1), (1, 2)], 3), undirected([(0, 1), (1, 2), (2, 3)], 4)]
