@@ -41,8 +41,7 @@ class View:
     @property
     def degree(self) -> Tensor:
         """Number of neighbors that each node receives messages from, [n]."""
-        kept = self.distribution.graph.pattern.row_sum(self.kept.float())  # faster than in int64, exact up to 2^24
-        return kept.long() + self.added.lengths
+        return self.distribution.graph.pattern.row_sum(self.kept.int()) + self.added.lengths
 
     @property
     def edge_index(self) -> Tensor:

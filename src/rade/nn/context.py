@@ -77,8 +77,7 @@ class Pass:
         self.batch = batch
         self.graph: Graph | None = None  # of the first layer
         self.drew = False  # whether any layer aggregated over a view
-        self.last: tuple[Hashable, Graph] | None = None  # the edge_index that a layer got last, and its graph
-        self.alive: Tensor | None = None  # that edge_index, lest another takes its place in memory
+        self.last: tuple[Tensor, Hashable, Graph] | None = None  # the edge_index that a layer got last, and its graph
         self.targets: Tensor | None = None  # the nodes that the last layer was asked for, all if None
         self.logits: Tensor | None = None  # that a training call returned, detached
         self.views: dict[Hashable, View] = {}
@@ -154,7 +153,7 @@ class Context:
         try:
             yield present
         finally:
-            self.current = present.last = present.alive = None  # an edge_index lives as long as its owner says
+            self.current = present.last = None  # an edge_index lives as long as its owner says
 
     @contextmanager
     def afresh(self) -> Iterator[None]:
@@ -176,27 +175,23 @@ class Context:
         finally:
             self.setting, self.trace = setting, before
 
-    def graph_of(self, edge_index: Tensor | Graph, nodes: int, relation: Relation | None = None) -> Graph:
+    def graph_of(self, edge_index: Tensor, nodes: int, relation: Relation | None = None) -> Graph:
         """The graph of an ``edge_index``: sorted once, then recalled while the tensor lives unchanged.
 
         relation: the edge type that it is of, in a heterogeneous model.
         """
-        if isinstance(edge_index, Graph):
-            return edge_index
-        current = self.current
-        place = id(edge_index), None if edge_index.is_inference() else edge_index._version, relation
-        if current is not None and current.last is not None and current.last[0] == place:
-            known = current.last[1]  # of the layer before
-            if known.num_nodes == nodes:
-                return known
+        last = None if self.current is None else self.current.last
+        place = None if edge_index.is_inference() else edge_index._version, nodes, relation
+        if last is not None and last[0] is edge_index and last[1] == place:
+            return last[2]
         batch, directed = self.batch_for(nodes, relation), True if self.setting.views.directed else None
         given = (edge_index, nodes, batch, None, directed)
         key = (nodes, directed, relation)
         found = self._graphs.get((edge_index, batch), key, lambda: Graph.from_edge_index(*given))
         if relation is not None:
             self._relations.add(found)
-        if current is not None:
-            current.last, current.alive = (place, found), edge_index
+        if self.current is not None:
+            self.current.last = edge_index, place, found
         return found
 
     def parts_of(
@@ -386,7 +381,6 @@ class Context:
     def __deepcopy__(self, memo: dict[int, object]) -> Context:
         """The same with a stream of its own: a teacher or an average must not see the model's views."""
         self._copies += 1
-        copy = memo[id(self)] = Context(self.setting, self.rates, generator=branched(self.generator, self._copies))
-        copy.rates, copy.met = deepcopy(self.rates, memo), deepcopy(self.met, memo)
-        copy.shares = deepcopy(self.shares, memo)
+        rates, met, shares = deepcopy((self.rates, self.met, self.shares), memo)
+        copy = memo[id(self)] = Context(self.setting, rates, met, shares, branched(self.generator, self._copies))
         return copy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, Literal, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
@@ -202,10 +202,6 @@ def against_fill(conv: Any) -> str:
     return f"fill_value={conv.fill_value!r} has none" if fills and conv.fill_value not in FILLS else ""
 
 
-def _has_rows(value: object, count: int) -> TypeGuard[Tensor]:
-    return isinstance(value, Tensor) and value.dim() > 0 and len(value) == count
-
-
 def impute_added(
     conv: CorrectedConv, given: dict[str, Any], kept: Tensor, of_edge: Tensor, of_added: Tensor, nodes: tuple[int, ...]
 ) -> dict[str, Any]:
@@ -217,7 +213,8 @@ def impute_added(
     nodes: how many send and receive; where there are as many edges, only the name, edge_*, says what a value is of.
     """
     edges = len(of_edge)
-    rest = {name: value for name, value in given.items() if name not in NOT_OF_EDGES and _has_rows(value, edges)}
+    tensors = {name: value for name, value in given.items() if isinstance(value, Tensor) and value.dim() > 0}
+    rest = {name: value for name, value in tensors.items() if name not in NOT_OF_EDGES and len(value) == edges}
     named = {name: value for name, value in rest.items() if name.startswith("edge_") or edges not in nodes}
     if not named:
         return {}

@@ -40,8 +40,8 @@ def mean_of_views(layer: Any, context: Context, given: Arguments, mode: Mode) ->
         known = next(iter(programs.values()), None)
         first = None if known is None else known.first or known
         name, batch = type(layer).__name__, context.batch_for(x.shape[0], layer._relation)
-        graph = PlainGraph(edge_index, x[:, 0].detach(), batch, context, name, layer._relation is not None, first)
-        programs[key] = graph
+        ends, column, is_relation = (edge_index[0], edge_index[1]), x[:, 0].detach(), layer._relation is not None
+        graph = programs[key] = PlainGraph(*ends, column, batch, context, name, is_relation, first)
     if given.get("edge_weight") is not None or given.get("edge_attr") is not None:
         raise graph.refusal
     return graph
@@ -52,7 +52,7 @@ class PlainGraph:
     """The mean over the views of a graph without repeated edges, in the place of a sorted graph and of its adjacency.
 
     Attributes:
-        edge_index: [2, E]; self-loops do not count.
+        source, target: [E] of each edge; self-loops do not count.
         column: [n] any column of the features, for the number of nodes: a program knows no other.
         batch: [n] graph of each node; None: one graph.
         context: where the rates come from.
@@ -61,7 +61,8 @@ class PlainGraph:
         first: the first graph of the pass, whose rates hold for the others; None if this is it.
     """
 
-    edge_index: Tensor
+    source: Tensor
+    target: Tensor
     column: Tensor
     batch: Tensor | None
     context: Context
@@ -86,16 +87,6 @@ class PlainGraph:
     def cache(self) -> dict[Any, Any]:
         """What layers share."""
         return {}
-
-    @property
-    def source(self) -> Tensor:
-        """[E]."""
-        return self.edge_index[0]
-
-    @property
-    def target(self) -> Tensor:
-        """[E]."""
-        return self.edge_index[1]
 
     @property
     def num_nodes(self) -> Any:
