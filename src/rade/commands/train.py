@@ -103,6 +103,7 @@ def train(
         torchrun --nproc-per-node 2 -m rade train --dataset ogbg-molhiv --method rade-of
     """
     from rade.errors import SettingsError
+    from rade.train.denoising import parse_noise
     from rade.train.settings import parse_assignment, read_config
 
     if resume and overwrite:
@@ -112,31 +113,26 @@ def train(
         asked |= parse_assignment(text)
     asked |= {name: context.params[name] for name in _SETTINGS if context.params[name] not in (None, ())}
     asked |= {"fixed_rates": True} if fixed_rates else {}
+    asked |= parse_noise(noise) if noise is not None else {}
     existing = "resume" if resume else "overwrite" if overwrite else "refuse"
-    _execute(asked, noise, data_root, out, existing, checkpoint_every, json)
+    _execute(asked, data_root, out, existing, checkpoint_every, json)
 
 
 def _execute(
-    asked: dict[str, Any],
-    noise: str | None,
-    data_root: Path | None,
-    out: Path | None,
-    existing: str,
-    every: int,
-    json: bool,
+    asked: dict[str, Any], data_root: Path | None, out: Path | None, existing: str, every: int, json: bool
 ) -> None:
     """Plan, train, compare, report; on a signal say how to go on and leave with its code."""
     from rade.commands.display import Display
     from rade.data import load
     from rade.errors import Interrupted
-    from rade.train.denoising import check_noise, parse_noise
+    from rade.train.denoising import check_noise
     from rade.train.process import processes, rank, stop_on_signal
     from rade.train.protocol import PROTOCOLS
     from rade.train.run import Keeping
     from rade.train.settings import make_order
     from rade.train.stages import corrupted
 
-    order = make_order(asked | ({} if noise is None else parse_noise(noise)))
+    order = make_order(asked)
     first = order.settings[0]
     suffix = "" if order.protocol == PROTOCOLS[0] else f"-{order.protocol}"
     out = out or Path("runs") / f"{first.dataset}-{first.backbone}{suffix}"

@@ -20,7 +20,7 @@ from torch.nn import Module
 
 from rade.comparison.identity import identity
 from rade.comparison.outcome import PLAIN, Comparison, Run
-from rade.comparison.problems import OwnProblem, Training, own_problem, with_task
+from rade.comparison.problems import Training, own_problem, with_task
 from rade.errors import RunError, outside
 from rade.experiment.grid import Outcome, attempt, run_all
 from rade.experiment.store import Store
@@ -32,7 +32,7 @@ from rade.train.methods import RandomAddDrop, find_method, make
 from rade.train.record import RunRecord
 from rade.train.run import run_key, train
 from rade.train.settings import Plan
-from rade.train.tasks import derive, generator
+from rade.train.tasks import Problem, derive, generator
 
 METHODS = ("none", "drop-edge", "rade", "rade-ofs")
 PENALTY = 0.1  # of the paper, for graph tasks
@@ -195,7 +195,7 @@ class Work:
     """
 
     make_net: Callable[[], Module]
-    problem: OwnProblem
+    problem: Problem
     methods: dict[str, Method]
     training: Training
     identities: dict[Job, str] = field(default_factory=dict)

@@ -76,18 +76,11 @@ class Training:
             raise TypeError(f"loss must be a function from outputs and labels to a tensor, got {self.loss!r}")
 
 
-@dataclass(frozen=True, eq=False)
-class OwnProblem(Problem):
-    """A problem of the user's; ratio: test over training items where splits are drawn from the same items, else 0."""
-
-    ratio: float = 0.0
-
-
 # Until a model has been seen: its outputs tell what is to be learned.
 _UNTOLD = Task("", LOSSES["multiclass"], METRICS["accuracy"], 0)
 
 
-def own_problem(data: Any, training: Training) -> tuple[OwnProblem, Training]:
+def own_problem(data: Any, training: Training) -> tuple[Problem, Training]:
     """The problem, its task still open, and the training with the task and the score that a `rade.data` set has."""
     if isinstance(data, Dataset):
         task = data.loss if training.task == "auto" else training.task
@@ -108,7 +101,7 @@ def own_problem(data: Any, training: Training) -> tuple[OwnProblem, Training]:
     return _graphs(graphs), training
 
 
-def with_task(problem: OwnProblem, training: Training, outputs: Tensor, labels: Tensor) -> OwnProblem:
+def with_task(problem: Problem, training: Training, outputs: Tensor, labels: Tensor) -> Problem:
     """The problem with its task: told from outputs [k, C] and labels [k] or [k, C], or as the user says."""
     name = _told(outputs, labels) if training.task == "auto" else training.task
     _check_shapes(name, outputs, labels)
@@ -125,11 +118,11 @@ def with_task(problem: OwnProblem, training: Training, outputs: Tensor, labels: 
 
 def _own(
     name: str, level: str, graphs: tuple[Data, ...], labels: Tensor, split: Any, ratio: float, density: float = -1.0
-) -> OwnProblem:
+) -> Problem:
     if density < 0:
         density = sum(int(data.num_edges) for data in graphs) / max(1, sum(map(_ordered_pairs, graphs)))
     origin = {"name": name, "source": "", "licence": "", "files": {}, "options": {}}
-    return OwnProblem(name, level, graphs, labels, split, _UNTOLD, "", density, origin, ratio=ratio)
+    return Problem(name, level, graphs, labels, split, _UNTOLD, "", density, origin, ratio=ratio)
 
 
 def _ordered_pairs(data: Data) -> int:
@@ -138,7 +131,7 @@ def _ordered_pairs(data: Data) -> int:
     return int((sizes * (sizes - 1)).sum())
 
 
-def _catalogued(data: Dataset) -> OwnProblem:
+def _catalogued(data: Dataset) -> Problem:
     """A data set with its own splits: seed k takes that of run k."""
     if data.level == "node":
         graph = copy.copy(data.graphs[0])
@@ -166,7 +159,7 @@ def _each(data: Any) -> Iterator[Data]:
         yield data[index]
 
 
-def _nodes(data: Data) -> OwnProblem:
+def _nodes(data: Data) -> Problem:
     """One graph whose nodes have labels and masks; columns of a mask are splits, taken in turn."""
     if data.y is None or data.edge_index is None:
         raise ValueError("the data needs labels, data.y, and edges, data.edge_index")
@@ -198,7 +191,7 @@ def _masked(data: Data, seed: int) -> Split:
     return Split(*(column.nonzero().squeeze(1) for column in columns))
 
 
-def _graphs(graphs: tuple[Data, ...]) -> OwnProblem:
+def _graphs(graphs: tuple[Data, ...]) -> Problem:
     """Many graphs with a label each; 80, 10 and 10 % at random, classes in proportion.
 
     Splits share most of their training graphs, so their scores are no independent draws.

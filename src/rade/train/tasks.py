@@ -146,6 +146,7 @@ class Problem:
         density: edges over pairs of nodes, of all graphs together.
         origin: what tells these data from others: name, files and options, as in a record.
         folds: of cross-validation, 0 where runs are no folds.
+        ratio: test over training items where splits are drawn from the same items, else 0.
     """
 
     name: str
@@ -158,6 +159,7 @@ class Problem:
     density: float
     origin: Mapping[str, Any] = field(default_factory=dict)
     folds: int = 0
+    ratio: float = 0.0
 
 
 def quality(task: Task, test: Outputs, val: Outputs) -> dict[str, float]:
