@@ -114,6 +114,7 @@ CASES = [
     Case("GATConv", {"heads": 2, "negative_slope": 0.9, "dropout": 0.6}),
     Case("GATConv", {"heads": 2, "add_self_loops": False, "bias": False}),
     Case("GATConv", {"heads": 2, "residual": True}),
+    Case("GATConv", {}, ((IN, IN), OUT)),  # of a relation between nodes of one kind
     Case("GATv2Conv"),
     Case("GATv2Conv", {"heads": 2, "residual": True, "dropout": 0.5}),
     Case("GATv2Conv", {"heads": 2, "concat": False, "share_weights": True, "add_self_loops": False, "bias": False}),

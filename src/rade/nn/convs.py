@@ -170,14 +170,16 @@ class GATConv(CorrectedConv, pyg.GATConv):
 
     def _attended(self, x: Tensor, views: LayerViews, edge_attr: Tensor | None) -> Tensor:
         """[k, H, F_out]: Θx is formed for everybody, or for few rows from sums of x itself."""
-        if self.heads == 1 and sums_first(views, x, self.lin) and self.lin.bias is None:
+        sources, targets = (self.lin_src, self.lin_dst) if self.lin is None else (self.lin, self.lin)
+        if self.heads == 1 and self.lin is not None and sums_first(views, x, self.lin) and self.lin.bias is None:
             weight, att = weight_of(self.lin), torch.cat([self.att_src, self.att_dst]).squeeze(1)
             s, t = torch.split(x @ (att @ weight).t(), 1, dim=1)
             coefficients = self._attention(views.graph, s, t, edge_attr)
             sums = self.send(views, coefficients, x[:, None], lambda head: head_by_head(self, head, x) @ weight)
             return linear(self.lin, sums.flatten(0, 1))[:, None]
-        h = linear(self.lin, x).view(-1, self.heads, self.out_channels)
-        s, t = (h * self.att_src).sum(-1), (h * self.att_dst).sum(-1)
+        h = linear(sources, x).view(-1, self.heads, self.out_channels)
+        to = h if targets is sources else linear(targets, x).view(h.shape)
+        s, t = (h * self.att_src).sum(-1), (to * self.att_dst).sum(-1)
         coefficients = self._attention(views.graph, s, t, edge_attr)
         return self.send(views, coefficients, h, lambda head: head_by_head(self, head, x))
 

@@ -66,8 +66,8 @@ class Warnings:
             "plain",
             f"{', '.join(sorted(layers))} aggregated as without RADE: edges came as a sparse matrix (adj_t) whose "
             "entries the layer does not take as edge_weight, or which is no coalesced torch matrix; or, for RADE-OFS, "
-            "more than once or between two kinds of nodes; there are views of an edge_index [2, E] of int64: pass such "
-            "a one",
+            "where it has no moments: more than once, with self-loops or weights, or between two kinds of nodes; there "
+            "are views of an edge_index [2, E] of int64: pass such a one",
         )
 
     def mixed(self, layers: set[str]) -> None:
