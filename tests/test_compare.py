@@ -295,7 +295,7 @@ print([(run.method, run.seed, run.test) for run in found.runs], found.notes)
 """
 
 
-def test_what_cannot_travel_is_run_here():
+def test_what_cannot_travel_is_run_here_and_has_no_name_in_a_store(tmp_path):
     lock = threading.Lock()
 
     def locked(net: nn.Module) -> nn.Module:
@@ -306,6 +306,8 @@ def test_what_cannot_travel_is_run_here():
         found = rade.compare(make_net, one_graph(), {"none": same, "locked": locked}, 1, training=SHORT, workers=2)
     assert len(found.runs) == 2
     assert found.notes[0].startswith("the runs went one after another")
+    with pytest.raises(ValueError, match=r"store= needs a pickle of model, method and data .*: cannot pickle"):
+        rade.compare(make_net, one_graph(), {"none": same, "locked": locked}, 1, workers=1, store=tmp_path / "runs")
 
 
 @pytest.mark.slow
