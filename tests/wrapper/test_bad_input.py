@@ -64,6 +64,8 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         call(X, EDGES, ATTR[:, 0].exp(), net=weightless()), ValueError,
         "added edges must weigh something without self-loops, got added_weight = 0.0",
     ),
+    "NaN": (call(X.where(X < 1.0, torch.nan), EDGES, net=pyg.GATConv(8, 3)), ValueError, "scores must be finite"),
+    "optimizer": (lambda: adapting().follow("adam"), TypeError, "follow takes the optimizer that steps, .* got 'adam'"),
     "other optimizer": (
         lambda: adapting().follow(torch.optim.Adam(nn.Linear(2, 2).parameters())), ValueError,
         "holds no parameter of this model",

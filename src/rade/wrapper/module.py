@@ -223,6 +223,8 @@ class RADE(Module):
 
         Each step repeats the last training call, for the rows of its output that received a gradient.
         """
+        if not hasattr(optimizer, "register_step_post_hook"):
+            raise TypeError(f"follow takes the optimizer that steps, such as torch.optim.Adam(...), got {optimizer!r}")
         if self.rade.rule.adapts and self.rade.rule.data_gradient == "clean":
             raise ValueError("data_gradient='clean' needs the loss itself: call adapt(..., labelled=...) by hand")
         own = {id(parameter) for parameter in self.parameters()}

@@ -116,6 +116,8 @@ class Attention(Coefficients):
     def _denominator(self, distribution: Distribution) -> Denominator:
         def build() -> Denominator:
             scores, rates = self.scores, distribution.rates
+            if not bool(torch.isfinite(scores.heaviest()).all()):
+                raise ValueError("attention scores must be finite; features, parameters or both hold NaN or infinity")
             if distribution.correction.moments == "delta":
                 return ExpandedDenominator(scores, rates)
             lattice = lattice_for(distribution.correction.tolerance)
