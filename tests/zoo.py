@@ -89,6 +89,19 @@ class Ends(Net):
         return self.end(super().forward(x, edge_index), *rest)
 
 
+class TwoHeads(Net):
+    """Which of two linear layers is the head cannot be told."""
+
+    def __init__(self) -> None:
+        super().__init__(pyg.GCNConv)
+        self.gate = torch.nn.Linear(6, 1)
+
+    def forward(self, x: Tensor, edge_index: Any) -> Tensor:
+        for conv in self.convs:
+            x = conv(x, edge_index).relu()
+        return self.head(x) * self.gate(x).sigmoid()
+
+
 @contextmanager
 def precision(name: str) -> Iterator[None]:
     """One thread, and numbers of this kind."""

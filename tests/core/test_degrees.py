@@ -28,12 +28,11 @@ def support(count: int, chance: float) -> tuple[np.ndarray, np.ndarray]:
     return values, chances / chances.sum()
 
 
-def summed(c: float, a: int, b: int, p: float, q: float, positive: bool = False) -> list[float]:
-    """E[X^−s] by the distribution of the sum of the two binomials, for each power; given X > 0 only where it is."""
+def summed(c: float, a: int, b: int, p: float, q: float) -> list[float]:
+    """E[X^−s] by the distribution of the sum of the two binomials, for each power."""
     (kept, first), (added, second) = support(a, 1 - p), support(b, q)
     chances = np.convolve(first, second)
     x = c + kept[0] + added[0] + np.arange(len(chances))
-    chances, x = (chances[x > 0], x[x > 0]) if positive else (chances, x)
     return [float((chances * x**-s).sum()) for s in POWERS]
 
 

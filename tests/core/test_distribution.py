@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import rade
-from rade import Constant, Correction, GradNorm, NoiseRatio, Rates, Variant, Views
+from rade import Constant, Correction, GradNorm, NoiseRatio, Rates, Views
 from rade.distribution import Trust
 from rade.moments import Attention
 from rade.testing.oracle import GRAPHS
@@ -22,7 +22,6 @@ REFUSED = {
     "negative p": (lambda: Rates(-0.1, 0.1), r"got -0.1"),
     "p not a number": (lambda: Rates(float("nan"), 0.1), "got nan"),
     "q above 1": (lambda: Rates(0.5, 1.5), r"q must lie in \[0, 1\], got 1.5; it is the probability"),
-    "variant": (lambda: Variant("off"), "variant must be one of 'of', 'ofs', 'none', got 'off'"),
     "moments": (lambda: Correction(moments="taylor"), "moments must be one of 'exact', 'delta'"),
     "by": (lambda: Correction(by="views"), "by must be one of 'moments', 'pairs', got 'views'"),
     "tolerance": (lambda: Correction(tolerance=1e-6), r"tolerance must lie in \[1e-5, 1\], got 1e-06"),

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import rade
 import rade.graph.sparse  # takes the warning of sparse tensors, which torch gives once per process
-from zoo import EDGES, EVERY, LABELS, LAYERS, NODES, Net, X, adapting, seeded, training_step
+from zoo import EDGES, EVERY, LABELS, LAYERS, NODES, Ends, Net, TwoHeads, X, adapting, seeded, training_step
 
 
 def call(*args: Any, net: Any = None, **options: Any) -> Callable[[], Any]:
@@ -64,6 +64,7 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         call(X, EDGES, ATTR[:, 0].exp(), net=weightless()), ValueError,
         "added edges must weigh something without self-loops, got added_weight = 0.0",
     ),
+    "bfloat16": (call(X.bfloat16(), EDGES), ValueError, r"on a CPU, got features in bfloat16.*torch\.autocast"),
     "NaN": (call(X.where(X < 1.0, torch.nan), EDGES, net=pyg.GATConv(8, 3)), ValueError, "scores must be finite"),
     "optimizer": (lambda: adapting().follow("adam"), TypeError, "follow takes the optimizer that steps, .* got 'adam'"),
     "other optimizer": (
@@ -134,34 +135,16 @@ def test_a_rate_step_without_gradients_is_refused_and_leaves_the_model_in_traini
     assert model.training
 
 
-class Pooled(Net):
-    def forward(self, x: Tensor, edge_index: Any, batch: Tensor) -> Tensor:
-        return pyg.global_add_pool(super().forward(x, edge_index), batch)
-
-
 def test_pooling_must_be_named():
     """Graph-level logits from a model wrapped as a node-level one, and the other way round."""
     batch = torch.arange(NODES) // 20
     args = (X, EDGES[:, batch[EDGES[0]] == batch[EDGES[1]]], batch)
-    model = adapting(seeded(lambda: Pooled(LAYERS["GCNConv"])))
+    model = adapting(Ends(pyg.global_add_pool))
     training_step(model, *args, labels=torch.tensor([0, 1]))
     with pytest.raises(ValueError, match=r"expected logits for 40 nodes, got 2 rows; say how.*pool='sum'"):
         model.adapt(*args)
     with pytest.raises(ValueError, match=r"expected logits for 1 graphs, got 40 rows.*pool=None for node-level models"):
         stepped(None, readout=rade.Readout(pool="sum"))()
-
-
-class TwoHeads(Net):
-    """Which of two linear layers is the head cannot be told."""
-
-    def __init__(self) -> None:
-        super().__init__(LAYERS["GCNConv"])
-        self.gate = nn.Linear(6, 1)
-
-    def forward(self, x: Tensor, edge_index: Any) -> Tensor:
-        for conv in self.convs:
-            x = conv(x, edge_index).relu()
-        return self.head(x) * self.gate(x).sigmoid()
 
 
 def test_an_ambiguous_head_asks_for_the_layer():

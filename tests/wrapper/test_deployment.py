@@ -13,7 +13,7 @@ import torch_geometric.nn as pyg
 from torch_geometric.nn import GAT, GCN, GIN, GraphSAGE, Sequential
 
 import rade
-from zoo import normal, random_edges, seeded
+from zoo import Ends, normal, random_edges, seeded
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # tracing tells a lot about PyTorch itself
 X, EDGES = normal(60, 8), random_edges(60, 120)
@@ -123,15 +123,6 @@ def test_pooled_graphs_get_additions_as_in_training():
             assert float(views.rates.q) == pytest.approx(float(model.rates.q) * factor)
 
 
-class Pooled(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.net = GCN(8, 16, 2, 3)
-
-    def forward(self, x, edge_index, batch):
-        return pyg.global_add_pool(self.net(x, edge_index), batch)
-
-
 def test_graphs_of_a_batch_stay_apart():
     batches = []
     for sizes in ((20, 15, 25), (30,), (10, 40)):
@@ -139,7 +130,7 @@ def test_graphs_of_a_batch_stay_apart():
         edges = [random_edges(n, 2 * n) + at for n, at in zip(sizes, first)]
         batch = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
         batches.append((normal(sum(sizes), 8), torch.cat(edges, 1), batch))
-    model = rade.RADE(seeded(Pooled), "ofs", rule=rade.Constant(0.3, 0.5))
+    model = rade.RADE(seeded(lambda: Ends(pyg.global_add_pool)), "ofs", rule=rade.Constant(0.3, 0.5))
     model.train()(*batches[0])
     traced = torch.jit.trace(model.eval(), batches[0], check_trace=False)
     with torch.no_grad():

@@ -8,27 +8,15 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch_geometric.nn import GCNConv, SAGEConv, Sequential
 
 import rade
 from rade.wrapper.inference import sampled
 from rade.wrapper.reports import LayerReport
-from zoo import EDGES, EVERY, LABELS, LAYERS, NODES, Net, X, adapting, seeded, training_step, wrapped
+from zoo import EDGES, EVERY, LABELS, LAYERS, NODES, Net, TwoHeads, X, adapting, seeded, training_step, wrapped
 
 GRAPH = rade.Graph.from_edge_index(EDGES, NODES)
-
-
-class Bent(nn.Module):
-    """Two layers side by side: which part of the head belongs to the last one cannot be told."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.one, self.two, self.head = GCNConv(8, 4), GCNConv(4, 4), nn.Linear(8, 3)
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        first = self.one(x, edge_index).relu()
-        return self.head(torch.cat([first, self.two(first, edge_index)], 1))
 
 
 def explained(name: str = "GINConv", variant: str = "of", layers: int = 2, **options: Any) -> list[LayerReport]:
@@ -179,7 +167,7 @@ def test_a_last_layer_by_pairs_has_no_closed_form_though_one_before_it_has():
 
 
 def test_without_a_linear_head_there_is_no_closed_form_and_it_is_told():
-    model = model_of(seeded(Bent))
+    model = model_of(seeded(TwoHeads))
     found = model.uncertainty(X, EDGES, views=8)
     assert "cannot tell the linear head" in found.note
     assert torch.equal(found.std, found.sampled_std)
