@@ -114,40 +114,38 @@ def test_the_settings_file_of_the_training_guide_is_valid(tmp_path):
     assert make_order(read_config(tmp_path / "file.toml")).settings[1].options["share_view"] is False
 
 
-def test_pages_link_to_what_exists_and_hold_no_gap():
-    """Also outside of Sphinx; pictures of the README are there for light and for dark."""
+def test_pages_link_to_and_name_what_exists_and_hold_no_gap():
+    """Also outside of Sphinx, and files in back-ticks; pictures of the README are there for light and for dark."""
     for page in EVERY:
         text = page.read_text("utf-8")
         assert not re.search(r"@@|@[A-Z]{2,}@|\bTODO\b|\bXXX\b|\{doc\}", text), page.name
         for target in re.findall(r"\]\((?!http)([^)#]+)\)", text):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+        for path in re.findall(r"`((?:src|tests|docs(?!/_build)|examples)/[\w/.-]+)`", text):
+            assert (ROOT / path).exists(), f"{page.name}: {path}"
     pictures = set(re.findall(r'(?:srcset|src)="([^"]+)"', text_of("README.md")))
     assert {name for name in pictures if "-dark." in name} == {name.replace("-light.", "-dark.") for name in pictures}
     assert all((ROOT / name).exists() for name in pictures)
 
 
 def test_the_map_of_equations_names_what_exists():
-    """Functions in back-ticks or roles that begin with `rade.`, test files, and tests or checks."""
+    """Functions in back-ticks or roles that begin with `rade.`, and tests or checks."""
     text = text_of("docs/theory.md")
-    named, paths = re.findall(r"`(rade\.[\w.]+)", text), re.findall(r"`(tests/[\w/.]+)`", text)
-    assert min(len(named), len(paths)) > 8
+    named = re.findall(r"`(rade\.[\w.]+)", text)
+    assert len(named) > 8
     for name in named:
         value, parts = package, name.split(".")
         for position, part in enumerate(parts[1:], 2):
             with contextlib.suppress(ImportError):  # a module is an attribute once it was imported
                 import_module(".".join(parts[:position]))
             value = getattr(value, part)
-    assert not [path for path in paths if not (ROOT / path).exists()]
     everything = "".join(file.read_text("utf-8") for file in (ROOT / "tests").rglob("test_*.py"))
     table = text[text.index("| in the paper |") : text.index("## Moments")]
     for name in re.findall(r"`(test_\w+|\w+_\w+_\w+_\w+)`", table):
         assert name in everything or name in package.testing.CHECKS, name
 
 
-def test_pages_name_every_file_method_public_name_and_page():
-    named = re.findall(r"`((?:src|tests|docs|examples)/[\w/.-]+)`", text_of("CONTRIBUTING.md"))
-    assert len(named) > 20
-    assert not [path for path in named if not (ROOT / path).exists()]
+def test_pages_name_every_method_public_name_and_page():
     assert {*METHODS, *BACKBONES} <= set(re.findall(r"`([\w-]+)`", text_of("docs/training.md")))
     listed = re.findall(r"auto\w+:: rade\.(\w+)$", text_of("docs/api.md"), re.MULTILINE)
     assert set(package.__all__) <= set(listed) & set(dir(package))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,21 +28,10 @@ def home(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes of a file but those under ``if TYPE_CHECKING:``, which no program executes."""
-    if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-        for other in node.orelse:
-            yield from statements(other)
-        return
-    yield node
-    for child in ast.iter_child_nodes(node):
-        yield from statements(child)
-
-
 def imported(path: Path) -> set[str]:
-    """What right under `rade` a file imports, at its top or in its functions."""
+    """What right under `rade` a file imports, at its top, in its functions or for its types alone."""
     found = set()
-    for node in statements(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]

@@ -67,8 +67,5 @@ def test_rows_of_the_paper_run_the_method_of_their_name():
 def test_the_table_of_the_guide_can_be_read_and_it_names_all_packaged_ones(tmp_path):
     (content,) = re.findall(r"```toml\n(.*?)```", DOCS.read_text("utf-8"), flags=re.DOTALL)
     (tmp_path / "mine.toml").write_text(content, encoding="utf-8")
-    table = experiment.read(tmp_path / "mine.toml")
-    for cell in experiment.cells(table):
-        for searched in cell.row.candidates():
-            resolve(cell.dataset, cell.backbone, cell.row.method, table.protocol, **cell.settings, **searched)
+    test_every_cell_resolves_to_settings(experiment.read(tmp_path / "mine.toml"))
     assert set(experiment.names()) <= set(re.findall(r"`([a-z-]+)`", DOCS.read_text("utf-8")))

@@ -3,13 +3,10 @@
 A small share in every test run, always the same one; as much as RADE_FUZZ says with `make fuzz`.
 """
 
-import contextlib
-import io
 import json
 import os
 import tempfile
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
@@ -20,7 +17,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rade import data as data_sets
-from rade.cli import main
 from rade.data import Words, load
 from rade.errors import RadeError
 from rade.train.backbones import BACKBONES
@@ -45,11 +41,10 @@ value = st.recursive(scalar | text, lambda inner: st.lists(inner, max_size=3), m
 name = st.one_of(st.sampled_from(NAMES), st.sampled_from(NAMES), st.from_regex(r"[a-z_]{1,8}", fullmatch=True))
 FLAGS = ("--fixed-rates", "--resume", "--overwrite", "--json", "--no-such-option", "--")
 COMMANDS = ("train", "predict", "datasets", "trian")
-PATHS = ("--out", "--config", "--data-root")
 option = st.one_of(
     st.tuples(st.sampled_from([f"--{name.replace('_', '-')}" for name in NAMES]), scalar.map(str)),
     st.tuples(st.just("--set"), st.tuples(name, value).map(lambda pair: f"{pair[0]}={toml(pair[1])}")),
-    st.tuples(st.sampled_from(PATHS), st.sampled_from([*WORDS, "\udcff"])),
+    st.tuples(st.sampled_from(["--out", "--config", "--data-root"]), st.sampled_from([*WORDS, "\udcff"])),
     st.tuples(st.sampled_from(FLAGS)),
     st.tuples(scalar.map(str)),
 )
@@ -81,49 +76,34 @@ def small(name, root):
     return load(name, root, **{"csbm": {"nodes": 250, "content": Words(60)}, "far-pair": {"graphs": 30}}.get(name, {}))
 
 
-def rade(*arguments, data=small):
-    """Run a command in this process: exit code and standard error. A traceback would pass through and fail the test."""
-    err, code = io.StringIO(), None
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(err):
-        try:
-            with mock.patch.object(data_sets, "load", data):
-                main([str(argument) for argument in arguments])
-        except SystemExit as stopped:
-            code = stopped.code
-        finally:
-            torch.set_num_threads(1)
-    assert code in {0, 1, 2, 3}, (code, err.getvalue())  # and 128 + n, for signals, which nobody sends here
-    lines = [line for line in err.getvalue().splitlines() if not line.startswith("warning: ")]
-    assert code == 0 or (len(lines) == 1 and lines[0].startswith("error: ")), err.getvalue()
-    return code, err.getvalue()
+@pytest.fixture
+def call(rade, monkeypatch):
+    """Write a configuration and run a command: accepted, or refused in a sentence. A traceback would pass through."""
 
+    def run(content, data, *arguments):
+        monkeypatch.setattr(data_sets, "load", data)
+        Path("file.toml").write_text("".join(f"{key} = {toml(item)}\n" for key, item in content.items()), "utf-8")
+        code, _, err = rade(*arguments)
+        torch.set_num_threads(1)
+        assert code in {0, 1, 2, 3}, (code, err)  # and 128 + n, for signals, which nobody sends here
+        lines = [line for line in err.splitlines() if not line.startswith("warning: ")]
+        assert code == 0 or (len(lines) == 1 and lines[0].startswith("error: ")), err
 
-@contextlib.contextmanager
-def configured(content):
-    """Work in a new folder, with a configuration in it."""
-    lines, before = "".join(f"{key} = {toml(item)}\n" for key, item in content.items()), Path.cwd()
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "file.toml").write_text(lines, "utf-8")
-        os.chdir(folder)
-        try:
-            yield
-        finally:
-            os.chdir(before)
+    return run
 
 
 @tried
 @given(st.dictionaries(name, value, max_size=5), st.lists(option, max_size=5), st.sampled_from(COMMANDS))
-def test_configurations_and_command_lines_are_accepted_or_refused(content, options, command):
-    with configured(content):
-        rade("train", "--config", "file.toml", data=enough)
-        rade(command, *(word for option in options for word in option), data=enough)
+def test_configurations_and_command_lines_are_accepted_or_refused(call, content, options, command):
+    call(content, enough, "train", "--config", "file.toml")
+    call(content, enough, command, *(word for option in options for word in option))
 
 
 @tried
 @given(st.sampled_from(list(METHODS)), st.sampled_from(list(BACKBONES)), st.data())
-def test_what_is_accepted_trains_or_fails_in_a_sentence(method, net, data):
+def test_what_is_accepted_trains_or_fails_in_a_sentence(call, tmp_path, method, net, data):
     """Names that the method has, with any number."""
     names = st.sampled_from(sorted(METHODS[method].options | {"lr", "layers", "patience", "seed", "batch_size"}))
     drawn = data.draw(st.dictionaries(names, st.sampled_from(NUMBERS), max_size=2))
-    with configured({"method": method, "backbone": net, "hidden": 4, "runs": 1, **drawn, "epochs": 2}):
-        rade("train", "--config", "file.toml", "--out", "out")
+    content = {"method": method, "backbone": net, "hidden": 4, "runs": 1, **drawn, "epochs": 2}
+    call(content, small, "train", "--config", "file.toml", "--out", tempfile.mkdtemp(dir=tmp_path))

@@ -70,14 +70,6 @@ def test_the_same_runs_have_one_interval(folds, interval):
             assert "0.90 points, 95 % interval −1.59 to 3.39; 10 folds." in str(one)
 
 
-def test_equal_differences_have_no_interval_anywhere():
-    curves = {"none": [[0.5, 0.6, 0.5]] * 3, "rade-of": [[0.5, 0.7, 0.5]] * 3}
-    for one in told_by(curves, 0):
-        assert str(one.result) == "+10.00"
-        assert "10.00 points above" in str(one)
-        assert "in each of 3 seeds; without spread there is no interval." in str(one)
-
-
 def found(rows, name, kind="plain"):
     (only,) = report(rows).tables
     return next(one for one in only.comparisons if one.cell.row.name == name and one.kind == kind)
