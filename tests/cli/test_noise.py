@@ -1,15 +1,12 @@
 """Noise and corruption on the command line."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rade.data import load
-from rade.errors import SettingsError
-from rade.train import load_run, resolve
-from rade.train.denoising import check_noise
+from rade.train import load_run
 from rade.train.stages import Corruption
 
 
@@ -61,11 +58,3 @@ def test_predictions_are_on_the_graph_of_the_run(train, rade):
     code, _, err = rade("predict", "runs/csbm-gcn/rade-of/run-0", "--corrupt", "0,0", "--out", "clean.csv")
     assert code == 2
     assert "noise of p = 0 and q = 0.012 leaves no real edge" in err
-
-
-def test_many_graphs_have_no_edges_to_trust():
-    one = load("csbm")
-    many = replace(one, name="several", level="graph", graphs=[*one.graphs, *one.graphs])
-    settings = resolve("csbm", "gcn", "rade-of", noise_q=0.001, noise_trust="features")
-    with pytest.raises(SettingsError, match="trust in single edges needs a data set of one graph, not several"):
-        check_noise(many, settings)

@@ -1,7 +1,6 @@
 """Files of a run: whole or not at all, whatever stops the writing; nothing in them is executed."""
 
 import errno
-import io
 import os
 import stat
 from pathlib import Path
@@ -11,7 +10,7 @@ import torch
 
 from rade.errors import EnvironmentFault, RunError
 from rade.train import load_run, resolve, train_run
-from rade.train.files import save_tensors, write_whole
+from rade.train.files import write_whole
 from rade.train.folder import refuse_to_lose
 from rade.train.record import RunRecord
 from rade.train.run import Keeping
@@ -35,25 +34,18 @@ def test_a_link_stays_and_a_pipe_is_written_to(tmp_path):
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
 
-def test_torch_does_not_see_the_disk(tmp_path, monkeypatch):
-    """Its own errors about a full disk are of many kinds; it writes to memory."""
-    monkeypatch.setattr(torch, "save", lambda state, file: file.write(b"x") and isinstance(file, io.BytesIO))
-    save_tensors(tmp_path / "model.pt", {})
-    assert (tmp_path / "model.pt").read_bytes() == b"x"
-
-
-STOPS = {
-    "full disk": (
-        OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
-        r"cannot write to .*: No space left on device; choose",
-    ),
-    "killed": (KeyboardInterrupt("killed"), "killed"),
-}
-
-
-@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize(
+    ("stop", "sentence"),
+    [
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "cannot write to .*: No space left on device; choose"),
+        (KeyboardInterrupt("killed"), "killed"),
+    ],
+    ids=["full disk", "killed"],
+)
 @pytest.mark.parametrize("file", ["checkpoint.pt", "model.pt", "result.json"])
-def test_a_run_stopped_at_one_of_its_files_leaves_the_old_ones_and_resumes(file, stop, papers, tmp_path, monkeypatch):
+def test_a_run_stopped_at_one_of_its_files_leaves_the_old_ones_and_resumes(
+    file, stop, sentence, papers, tmp_path, monkeypatch
+):
     """While it replaces an earlier run with other settings; what was half-written goes."""
     old, new = (resolve("csbm", "gcn", "none", epochs=6, hidden=hidden) for hidden in (8, 4))
     whole, folder, real = train_run(papers, new, 0, tmp_path / "whole"), tmp_path / "none/run-0", os.replace
@@ -61,11 +53,11 @@ def test_a_run_stopped_at_one_of_its_files_leaves_the_old_ones_and_resumes(file,
 
     def stopped(source, target):
         if Path(target).name == file:
-            raise STOPS[stop][0]
+            raise stop
         real(source, target)
 
     monkeypatch.setattr(os, "replace", stopped)
-    with pytest.raises((EnvironmentFault, KeyboardInterrupt), match=STOPS[stop][1]):
+    with pytest.raises((EnvironmentFault, KeyboardInterrupt), match=sentence):
         train_run(papers, new, 0, folder, keeping=Keeping(every=2 if file == "checkpoint.pt" else 50))
     monkeypatch.undo()
     assert RunRecord.from_json((folder / "result.json").read_bytes()) == first

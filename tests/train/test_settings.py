@@ -8,7 +8,7 @@ from rade.data import names
 from rade.train import SettingsError, resolve, train_run
 from rade.train.methods import METHODS
 from rade.train.protocol import PROTOCOLS, protocol
-from rade.train.settings import make_order, parse_assignment
+from rade.train.settings import make_order
 
 PAPER = {"p": 0.5, "rho": 0.5, "penalty": 1.0, "rate_lr": 0.001, "share_view": True}
 
@@ -52,7 +52,6 @@ def test_the_released_protocol_is_the_default():
     assert (order.protocol, order.settings[0].dataset) == ("released", "csbm")
     assert [settings.method for settings in order.settings] == ["none", "dropout", "drop-edge", "rade-of", "rade-ofs"]
     assert resolve("flickr", "gcn", "none", layers=4).fanouts == (15, 10, 10, 10)  # the last fan-out repeats
-    assert "--set nu=0.2" in resolve("csbm", method="rade-of-noise", nu=0.2).command(0, 1)
 
 
 def test_an_option_reaches_the_methods_that_have_it():
@@ -60,12 +59,6 @@ def test_an_option_reaches_the_methods_that_have_it():
     assert [settings.method for settings in order.settings] == ["none", "drop-edge", "rade-of"]
     assert [settings.options.get("p") for settings in order.settings] == [None, None, 0.3]
     assert (order.settings[1].options, order.runs) == ({"rate": 0.1}, 2)
-
-
-def test_assignments_have_the_kind_of_their_value():
-    assert parse_assignment("share_view=False") == {"share_view": False}
-    assert parse_assignment("rate-lr=0.01") == {"rate_lr": 0.01}
-    assert type(make_order({"method": "none,", **parse_assignment("layers=3")}).settings[0].layers) is int
 
 
 OWN = """
