@@ -204,22 +204,3 @@ def test_running_statistics_are_of_the_clean_graph():
             layer(x, edges).sum().backward()
         plain.train()(x, edges)
     assert all(torch.equal(one, other) for one, other in zip(layer.buffers(), plain.buffers(), strict=True))
-
-
-WEIGHING: dict[str, tuple[Any, Any]] = {
-    "Transformer": (lambda: pyg.TransformerConv(IN, OUT, heads=2), lambda x, edges: (x, edges)),
-    "FA": (lambda: pyg.FAConv(IN), lambda x, edges: (x, x, edges)),
-    "RGAT": (lambda: pyg.RGATConv(IN, OUT, 2), lambda x, edges: (x, edges, edges.sum(0) % 2)),
-}
-
-
-@pytest.mark.parametrize("name", WEIGHING)
-def test_attention_weights_of_a_layer_by_pairs_are_of_the_clean_graph(name):
-    build, arguments = WEIGHING[name]
-    plain = seeded(build).double()
-    layer, context = on_views(plain, RATES, "pairs")
-    args = arguments(normal(40, IN), random_edges(40, 100))
-    with context.running(None):
-        _, found = layer(*args, return_attention_weights=True)
-    _, expected = plain(*args, return_attention_weights=True)
-    assert all(map(torch.equal, found, expected))

@@ -16,17 +16,22 @@ import rade
 from zoo import EDGES, EVERY, LABELS, Net, X, adapting, seeded, wrapped
 
 
-class Checkpointed(Net):
-    """Recomputes every layer in the backward pass."""
+class Layers(Net):
+    """Recomputes every layer in the backward pass, or not; logits of a batch come under a name."""
 
-    def forward(self, x: Tensor, edge_index: Any) -> Tensor:
+    def __init__(self, again: bool, build: Any) -> None:
+        super().__init__(build)
+        self.again = again
+
+    def forward(self, x: Tensor, edge_index: Any, *kinds: Tensor, batch: Tensor | None = None) -> Any:
         for conv in self.convs:
-            x = checkpoint(lambda h, conv=conv: conv(h, edge_index).relu(), x, use_reentrant=False)
-        return self.head(x)
+            step = lambda h, conv=conv: conv(h, edge_index, *kinds).relu()  # noqa: E731
+            x = checkpoint(step, x, use_reentrant=False) if self.again else step(x)
+        return self.head(x) if batch is None else {"logits": self.head(x)}
 
 
-def gradients(kind: type[Net], layer: str, **options: Any) -> list[Tensor]:
-    model = adapting(seeded(lambda: kind(EVERY[layer])), **options)
+def gradients(again: bool, layer: str, **options: Any) -> list[Tensor]:
+    model = adapting(seeded(lambda: Layers(again, EVERY[layer])), **options)
     x = X.clone().requires_grad_()
     cross_entropy(model.train()(x, EDGES), LABELS).backward()
     model.adapt(x.detach(), EDGES)
@@ -46,7 +51,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("layer", ["GCNConv", "GINConv", "SGConv", "GATConv-heads"])
 def test_gradients_are_those_without_checkpoints(layer, case):
-    plain, again = (gradients(kind, layer, **CASES[case]) for kind in (Net, Checkpointed))
+    plain, again = (gradients(again, layer, **CASES[case]) for again in (False, True))
     assert all(torch.equal(one, other) for one, other in zip(plain, again))
 
 
@@ -72,40 +77,43 @@ def test_a_layer_that_is_called_again_cannot_be_recomputed():
     assert shared.wrapped.conv.lin.weight.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("aggr", ["mean", "max"], ids=["moments", "pairs"])
-def test_two_forward_calls_before_one_backward(aggr):
-    """The loss of two calls: each recomputes its layers on the views that it met."""
-    found = []
-    for kind in (Net, Checkpointed):
-        model = wrapped(seeded(lambda kind=kind: kind(partial(SAGEConv, aggr=aggr)))).train()
-        one, other = model(X, EDGES), model(2 * X, EDGES)
-        (cross_entropy(one, LABELS) + 3 * cross_entropy(other, LABELS)).backward()
-        found.append([parameter.grad for parameter in model.parameters()])
-    torch.testing.assert_close(*found)
+GRAPH, KINDS = torch.arange(len(X)) // 4, EDGES.sum(0) % 3
+APART = EDGES[:, GRAPH[EDGES[0]] == GRAPH[EDGES[1]]]
 
 
-class Named(Net):
-    """Its logits come under a name; graphs of a batch stay apart."""
-
-    def forward(self, x: Tensor, edge_index: Any, batch: Tensor) -> dict[str, Tensor]:
-        return {"logits": super().forward(x, edge_index)}
-
-
-class NamedCheckpointed(Named, Checkpointed):
-    pass
+def two_calls(model: Any, x: Tensor) -> Tensor:
+    """Both before one backward pass: each recomputes its layers on the views that it met."""
+    one, other = model(x, EDGES), model(2 * x, EDGES)
+    return cross_entropy(one, LABELS) + 3 * cross_entropy(other, LABELS)
 
 
-def test_a_call_between_and_logits_under_a_name():
+def a_call_between(model: Any, x: Tensor) -> Tensor:
     """Layers of a batch are computed again on the views of their own pass, not of the latest."""
-    graph, found = torch.arange(len(X)) // 4, []
-    edges = EDGES[:, graph[EDGES[0]] == graph[EDGES[1]]]
-    for kind in (Named, NamedCheckpointed):
-        model = wrapped(seeded(lambda kind=kind: kind(EVERY["GCNConv"]))).train()
-        loss = cross_entropy(model(X, edges, graph)["logits"], LABELS)
-        model(2 * X, edges, graph)
-        loss.backward()
-        found.append([parameter.grad for parameter in model.parameters()])
-    torch.testing.assert_close(*found)
+    logits, _ = (model(scale * x, APART, batch=GRAPH)["logits"] for scale in (1, 2))
+    return cross_entropy(logits, LABELS)
+
+
+def relations(model: Any, x: Tensor) -> Tensor:
+    """Those of a layer are one call."""
+    return cross_entropy(model(x, EDGES, KINDS), LABELS)
+
+
+@pytest.mark.parametrize(
+    ("build", "loss"),
+    [
+        (partial(SAGEConv, aggr="mean"), two_calls),
+        (partial(SAGEConv, aggr="max"), two_calls),
+        (GCNConv, a_call_between),
+        (partial(RGCNConv, num_relations=3), relations),
+    ],
+)
+def test_layers_meet_the_views_of_their_call(build, loss):
+    found = []
+    for again in (False, True):
+        model, x = wrapped(seeded(lambda again=again: Layers(again, build))).train(), X.clone().requires_grad_()
+        loss(model, x).backward()
+        found.append([x.grad, *(parameter.grad for parameter in model.parameters())])
+    torch.testing.assert_close(*found, rtol=1e-6, atol=1e-7)
 
 
 def test_the_whole_model_may_be_computed_again():
@@ -115,24 +123,3 @@ def test_the_whole_model_may_be_computed_again():
         cross_entropy(call(model, X, EDGES), LABELS).backward()
         found.append([parameter.grad for parameter in model.parameters()])
     torch.testing.assert_close(*found)
-
-
-class Related(torch.nn.Module):
-    """A layer over several relations, recomputed or not."""
-
-    def __init__(self, again: bool) -> None:
-        super().__init__()
-        self.conv, self.again = RGCNConv(8, 3, 3), again
-
-    def forward(self, x: Tensor, edge_index: Tensor, kinds: Tensor) -> Tensor:
-        args = (x, edge_index, kinds)
-        return checkpoint(self.conv, *args, use_reentrant=False) if self.again else self.conv(*args)
-
-
-def test_the_relations_of_a_layer_are_one_call():
-    found = []
-    for again in (False, True):
-        model, x = wrapped(seeded(lambda again=again: Related(again))).train(), X.clone().requires_grad_()
-        model(x, EDGES, EDGES.sum(0) % 3).square().sum().backward()
-        found.append(x.grad)
-    assert torch.equal(*found)
