@@ -81,6 +81,8 @@ def test_predict_writes_a_table_and_overwrites_only_if_asked(rade, tmp_path):
     rows = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
     assert len(rows) == 1000
     assert set(rows[0]) == {"node", "prediction", *(f"probability_{c}" for c in range(4))}
+    for one in rows:
+        assert float(one[f"probability_{one['prediction']}"]) == max(map(float, list(one.values())[2:]))
     assert json.loads(rade("predict", "here/rade-ofs/run-0", "--json")[1])["rows"] == 1000
     code, _, err = rade("predict", "here/rade-ofs/run-0", "--out", ".")
     assert (code, err) == (2, "error: . is a folder, and a file is to be written; add a file's name\n")

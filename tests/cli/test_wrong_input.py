@@ -20,7 +20,6 @@ name = "DropEdge"
 method = "drop-edge"
 search = { rate = [0.1, 0.2] }
 """
-ROWS = TABLE[TABLE.index("[[rows]]") :]
 
 
 @pytest.fixture
@@ -144,7 +143,6 @@ def test_command_lines(arguments, sentence, refused):
     ("old", "new", "sentence"),
     [
         ('title = "Mine"\n', "", "the table must have the key 'title'"),
-        (ROWS, "", "the table must have the key 'rows'"),
         ("seeds = 3", "seeds = 3\nsedes = 3", "the table has no key 'sedes'; did you mean 'seeds'? Its keys: name, "),
         ('"Mine"', "3", "the table: title must be a text, got 3"),
         ("seeds = 3", "seeds = true", "the table: seeds must be a whole number, got True"),
@@ -154,7 +152,6 @@ def test_command_lines(arguments, sentence, refused):
         ('name = "Plain"', 'name = ""', "names of rows must not hold an empty name"),
         ('"DropEdge"', '"Plain"', "names of rows must differ, but 'Plain' is there twice"),
         ('name = "DropEdge"\n', "", "row number 2 must have the key 'name'"),
-        ('method = "none"\n', "", "row 'Plain' must have the key 'method'"),
         ("search =", "serach =", "row 'DropEdge' has no key 'serach'; did you mean 'search'?"),
         ("{ csbm = 16 }", "{ cs = 16 }", "row 'Plain': settings.hidden names the data set 'cs', which is none of csbm"),
         ("layers = 3,", 'backbone = "gat",', "row 'Plain': 'backbone' is no setting of a row"),
