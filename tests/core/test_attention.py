@@ -19,7 +19,6 @@ from rade.graph.graph import Graph
 from rade.moments import Attention
 from rade.moments.attention import attention as module
 from rade.moments.attention import delta as expansion
-from rade.moments.attention import exact as lattice
 from rade.moments.attention.exact import lattice_for
 from rade.testing import GRAPHS
 from rade.testing.aggregators import normal
@@ -47,10 +46,11 @@ def distribution_of(case: Case, tolerance: float = 1e-5, **correction: object) -
 def check_moments(case: Case, tolerance: float, allowed: float) -> None:
     """Means of edges and loops as allowed, squares to ten times as much; centred additions have no mean."""
     attention, distribution, graph = case.attention(), distribution_of(case, tolerance), case.graph
-    mean, variance, true = attention.mean(distribution), attention.variance(distribution), fine_integral(case)
-    at, others = (graph.pattern.target, graph.pattern.source), true.mean * nonedges(graph)[..., None]
-    found = ((mean.edges, true.mean[at], 1), (variance.edges + mean.edges.square(), true.square[at], 10))
-    for seen, exact, times in (*found, (mean.loop, true.loop, 1)):
+    mean, variance = attention.mean(distribution), attention.variance(distribution)
+    true, square, loop = fine_integral(case)
+    at, others = (graph.pattern.target, graph.pattern.source), true * nonedges(graph)[..., None]
+    found = ((mean.edges, true[at], 1), (variance.edges + mean.edges.square(), square[at], 10), (mean.loop, loop, 1))
+    for seen, exact, times in found:
         assert bool(((seen / exact - 1)[exact > 1e-30].abs() <= times * allowed).all())
     x, total = normal(graph.num_nodes, 2, 3, seed=2), factors(attention, distribution).total[..., None]
     centre = mean.nonedges.apply(x) / torch.where(total != 0, total, 1.0)
@@ -94,16 +94,20 @@ def test_moments_without_a_list_of_pairs(monkeypatch, scale, loops, tolerance, a
     ("way", "bounds"), [("pairs", (4e-3, 2e-4)), ("grid", (1e-2, 2e-4)), ("unlisted", (1e-2, 3e-3))]
 )
 def test_slopes_are_those_of_the_fine_integral(monkeypatch, way, bounds, tolerance, dtype):
-    """Of log E[α'] of edges, of squares and of loops, in the scores and in the rates, by autograd of both."""
+    """Of log E[α'] of edges, of squares and of loops, in the scores and in the rates, by autograd of both.
+
+    At 1e-5 the pairs are more than the budget: they come in two groups of targets, which are computed again.
+    """
     choose(monkeypatch, way)
     graph, weights = random_graph(100, 200), normal(400, 1, seed=8)
     leaves = [*normal(2, 100, 1, seed=3), *torch.tensor([0.5, 0.02]).double()]
     inputs = [leaf.clone().requires_grad_() for leaf in leaves]
     case, at = Case(graph, *inputs, True), (graph.pattern.target, graph.pattern.source)
-    attention, distribution, true = case.attention(dtype), distribution_of(case, tolerance), fine_integral(case)
+    attention, distribution = case.attention(dtype), distribution_of(case, tolerance)
     mean, variance = attention.mean(distribution), attention.variance(distribution)
+    true, square, loop = fine_integral(case)
     seen = (mean.edges, variance.edges + mean.edges.square(), mean.loop)
-    for found, exact in zip(seen, (true.mean[at], true.square[at], true.loop)):
+    for found, exact in zip(seen, (true[at], square[at], loop)):
         size = weights[: len(found)]
         slopes = [
             torch.autograd.grad((size * x.double().log()).sum(), inputs, retain_graph=True) for x in (found, exact)
@@ -117,27 +121,13 @@ def test_slopes_of_saturated_scores(monkeypatch):
     choose(monkeypatch, "pairs")
     inputs = [(20.0 * side).requires_grad_() for side in normal(2, 100, 1, seed=3)]
     case = Case(random_graph(100, 200), *inputs, 0.5, 0.02, True)
-    at, true = (case.graph.pattern.target, case.graph.pattern.source), fine_integral(case)
+    at, (true, _, loop) = (case.graph.pattern.target, case.graph.pattern.source), fine_integral(case)
     mean = case.attention(torch.float32).mean(distribution_of(case, 1e-3))
-    for found, exact in ((mean.edges, true.mean[at]), (mean.loop, true.loop)):
+    for found, exact in ((mean.edges, true[at]), (mean.loop, loop)):
         size = normal(len(found), 1, seed=8)
         slopes = [torch.autograd.grad((size * x).sum(), inputs, retain_graph=True) for x in (found, exact)]
         for one, other in zip(*slopes):
             assert float((one - other).norm()) <= 0.025 * float(other.norm())
-
-
-def test_groups_of_targets_are_recomputed(monkeypatch):
-    """The pairs in groups of one target each: same values, same derivatives."""
-    choose(monkeypatch, "pairs")
-    outs = []
-    for budget in (2**30, 1):
-        monkeypatch.setattr(lattice, "BUDGET", budget)
-        s = normal(9, 2).requires_grad_()
-        case = Case(random_graph(9, 12), s, normal(9, 2, seed=1), 0.5, 0.1, False)
-        seen = factors(case.attention(), distribution_of(case))
-        out = seen.edges.sum() + seen.total.square().sum()
-        outs.append((out.detach(), torch.autograd.grad(out, s)[0]))
-    torch.testing.assert_close(outs[0], outs[1], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [torch.double, torch.float32])

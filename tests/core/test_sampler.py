@@ -19,7 +19,6 @@ from rade.views import draw
 VIEWS = 100_000
 BATCH, ISOLATED = GRAPHS["batch"], GRAPHS["isolated"]
 COMPLETE = undirected(list(combinations(range(5), 2)), 5)
-both = pytest.mark.parametrize("sampling", ["bernoulli", "fixed"])
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -76,7 +75,7 @@ def test_fixed_sampling_adds_the_exact_count(q):
     assert not bool(adjacency(graph)[view.added.target, view.added.source].any())
 
 
-@both
+@pytest.mark.parametrize("sampling", ["bernoulli", "fixed"])
 @pytest.mark.parametrize("graph", [*ALL.values(), COMPLETE], ids=[*ALL, "complete"])
 def test_extreme_rates(graph, sampling):
     """q = 1 completes the graph, q = 0 adds nothing, p = 0 drops nothing; a complete graph has nothing to add."""

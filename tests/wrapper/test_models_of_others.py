@@ -53,8 +53,6 @@ def test_skip_connections_do_not_enter_the_head():
     torch.testing.assert_close(head_matrix(net, trace, CLASSES, None), expected.detach())
 
 
-# ---- attributes, methods, arguments, outputs ------------------------------------------------------------------------
-
 NAMES = ("variant", "noise", "generator", "views", "rule", "correction", "readout", "density", "_global")
 PRIVATE = ("_first", "_latest", "_graphs")  # names that RADE has for itself
 
@@ -139,8 +137,6 @@ def test_outputs_of_several_parts():
     with pytest.raises(ValueError, match=r"expected logits, or a tuple whose first entry they are.*got dict"):
         model.adapt(X, EDGES)
 
-
-# ---- linear layers that are more than a weight ----------------------------------------------------------------------
 
 WIDE, NARROW = FEATURES, 6
 
