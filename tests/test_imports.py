@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
 import rade
 
 SOURCE = Path(__file__).parents[1] / "src" / "rade"
@@ -42,14 +40,12 @@ def imported(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("folder", sorted({home(path) for path in FILES}))
-def test_imports_point_down(folder):
-    assert folder in RANK, "give a new module or folder its place in ORDER"
-    public = set(rade.__all__) - {"Comparison", "Training", "compare"} if folder in AROUND else set()
+def test_imports_point_down():
     for path in FILES:
-        if home(path) != folder:
-            continue
-        for name in imported(path) - {folder} - public:
+        folder, found = home(path), imported(path)
+        assert folder in RANK, "give a new module or folder its place in ORDER"
+        public = set(rade.__all__) - {"Comparison", "Training", "compare"} if folder in AROUND else set()
+        for name in found - {folder} - public:
             assert name in RANK, f"{path} imports rade.{name}: import public names from the module that defines them"
             assert RANK[name] < RANK[folder], f"{path} must not know rade.{name}"
-        assert folder != "data" or imported(path) <= DATA_MAY_KNOW, path
+        assert folder != "data" or found <= DATA_MAY_KNOW, path

@@ -24,27 +24,22 @@ def table(*rows, **changes):
     return Experiment(**{**values, "datasets": ("cora",), "rows": rows, **changes})
 
 
-def paper(name):
-    return {"gcn": {"cora": Published(*PAPER[name])}}
-
-
-ROWS = tuple(line(name, method, published=paper(name)) for name, method in METHODS.items())
+PUBLISHED = {name: {"gcn": {"cora": Published(*numbers)}} for name, numbers in PAPER.items()}
+ROWS = (line(name, method, published=PUBLISHED[name]) for name, method in METHODS.items())
 MAIN = table(*ROWS, name="main", title="Node classification, GCN")
 
 
-def settings(dataset="cora", method="none", backbone="gcn", seed=0, **others):
-    common = {
-        "dataset": dataset, "backbone": backbone, "method": method, "options": {}, "hidden": 512, "layers": 2,
-        "pool": "none", "projection": True, "epochs": 500, "patience": 100, "optimizer": "adam", "lr": 0.001,
-        "schedule": "constant", "batch_size": 0, "eval_batch_size": 0, "fanouts": [15, 10], "seed": seed,
-        "threads": 1, "device": "cpu",
-    }  # fmt: skip
-    return common | others
+SETTINGS = {
+    "dataset": "cora", "backbone": "gcn", "method": "none", "options": {}, "hidden": 512, "layers": 2,
+    "pool": "none", "projection": True, "epochs": 500, "patience": 100, "optimizer": "adam", "lr": 0.001,
+    "schedule": "constant", "batch_size": 0, "eval_batch_size": 0, "fanouts": [15, 10], "seed": 0,
+    "threads": 1, "device": "cpu",
+}  # fmt: skip
 
 
 def row(score, run=0, folds=0, done=30, protocol="released", history=None, numerics=1, **chosen):
     """A row as a store holds it; `score` is a fraction, `done` the epochs that were run."""
-    wanted = settings(**chosen)
+    wanted = SETTINGS | chosen
     text = json.dumps([wanted, run, numerics, protocol], sort_keys=True)
     best = max(1, 2 * done // 3)
     curve = [round(score * (1 - 0.5 * 0.9**epoch), 5) for epoch in range(1, done)] + [score]

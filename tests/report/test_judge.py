@@ -4,13 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.report.synthetic import cell, line, report, row, store, table
+from tests.report.synthetic import cell, line, report, row, table
 
 import rade
 from rade.commands.demo import QUESTIONS, Study
 from rade.comparison import Run
 from rade.experiment.store import open_store
-from rade.report.judge import HINT
 from rade.statistics import fold_ratio
 from rade.train.record import RunRecord
 
@@ -70,38 +69,15 @@ def test_the_same_runs_have_one_interval(folds, interval):
             assert "0.90 points, 95 % interval −1.59 to 3.39; 10 folds." in str(one)
 
 
-def found(rows, name, kind="plain"):
-    (only,) = report(rows).tables
-    return next(one for one in only.comparisons if one.cell.row.name == name and one.kind == kind)
-
-
 def test_only_shared_seeds_count_and_differences_are_paired():
     """Seeds' luck is ten times the effect; unpaired, nothing could be seen."""
     rows = cell(0.8, 0.05, 10, method="none", own=0.001) + cell(0.8, 0.05, 8, 0.005, own=0.001, method="rade-of")
-    one = found(rows, "RADE-OF")
+    one = next(one for one in report(rows).tables[0].comparisons if one.kind == "plain")
     assert (one.verdict.code, one.verdict.result.count) == ("better", 8)
     assert one.cell.filled.spread.std > 2
 
 
-def test_holm_turns_a_lone_difference_into_a_hint():
-    """t = 3.3 on five degrees of freedom: p = 0.02 alone, above 0.05 among six comparisons."""
-    rows = [one for one in store(6) if one["settings"]["method"] != "rade-of"]
-    plain = [one["test"] for one in rows if one["settings"]["method"] == "none"]
-    gains = (0.002, 0.010, 0.004, 0.012, 0.001, 0.007)
-    rows += [row(a + b, run=run, method="rade-of") for run, (a, b) in enumerate(zip(plain, gains))]
-    verdict = found(rows, "RADE-OF").verdict
-    assert (verdict.code, verdict.family, verdict.result.low > 0) == (HINT, 6, True)
-    assert "among the 6 comparisons of this table it is not" in str(verdict)
-
-
-def test_repeated_folds_are_averaged_and_missing_ones_fill_no_cell():
-    first, again = rows(FOLDS, 10), [one | {"key": one["key"][::-1]} for one in rows(FOLDS, 10)]
-    for one in again:
-        one["settings"] = one["settings"] | {"seed": 7}
-    (only,) = report(first + again, TABLE).tables
-    assert [(one.filled.spread.count, len(one.filled.group.runs)) for one in only.filled] == [(10, 20)] * 2
-    assert only.comparisons[0].verdict.pairs == "10 folds × 2 seeds"
-    assert str(only.comparisons[0].verdict.result) == "+0.90 [−1.59, 3.39]"
-    lacking = report(first[:-3], TABLE)
+def test_missing_folds_fill_no_cell():
+    lacking = report(rows(FOLDS, 10)[:-3], TABLE)
     assert not lacking.tables[0].comparisons
     assert lacking.others == 7
