@@ -43,7 +43,7 @@ class TestNothingStopsALateStep:
         model = wrapped(rule=rule).train()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
         model.follow(optimizer)
-        cross_entropy(model(X, EDGES), LABELS).backward()
+        training_step(model, X, EDGES, labels=LABELS)
         optimizer.step()
         before = model.rates
         (0.0 * model(X, EDGES)).sum().backward()
@@ -52,8 +52,7 @@ class TestNothingStopsALateStep:
         assert model.rates == before
         (0.0 * model(X, EDGES)).sum().backward()  # it is said once
         optimizer.step()
-        optimizer.zero_grad()
-        cross_entropy(model(X, EDGES), LABELS).backward()
+        training_step(model, X, EDGES, labels=LABELS)
         optimizer.step()
         assert model.rates != before
 
@@ -163,17 +162,12 @@ class Metric(nn.Module):
     __hash__ = nn.Module.__hash__
 
 
-class WithMetric(Net):
-    """As people write a LightningModule."""
-
-    def __init__(self) -> None:
-        super().__init__(pyg.GCNConv)
-        self.train_acc, self.val_acc = Metric(), Metric()
-
-
 def test_a_metric_is_no_layer():
-    assert rade.check(WithMetric(), X, EDGES).works
-    model = rade.RADE(WithMetric()).train()
+    """Two of them beside the layers, as people write a LightningModule."""
+    net = Net(pyg.GCNConv)
+    net.train_acc, net.val_acc = Metric(), Metric()
+    assert rade.check(net, X, EDGES).works
+    model = rade.RADE(net).train()
     assert not torch.equal(model(X, EDGES), model(X, EDGES))
 
 

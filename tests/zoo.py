@@ -89,6 +89,12 @@ class Ends(Net):
         return self.end(super().forward(x, edge_index), *rest)
 
 
+def stacked(*layers: torch.nn.Module) -> torch.nn.Module:
+    """One layer after the other; a layer may be called again."""
+    found: torch.nn.Module = pyg.Sequential("x, edge_index", [(layer, "x, edge_index -> x") for layer in layers])
+    return found
+
+
 class TwoHeads(Net):
     """Which of two linear layers is the head cannot be told."""
 

@@ -118,9 +118,6 @@ def test_the_mean_over_all_pairs_of_views_is_the_plain_model(monkeypatch, name):
         assert error(every_outcome(run), clean) <= 1e-6
 
 
-# ---- reverses share their draw ------------------------------------------------------------------------------------
-
-
 def random_pairs(sources: int, targets: int, count: int = 60) -> Tensor:
     pair = torch.randperm(sources * targets, generator=torch.Generator().manual_seed(0))[:count]
     return torch.stack([pair % sources, pair // sources])

@@ -14,7 +14,7 @@ import rade
 from rade import nn
 from rade.moments import Normalised
 from rade.wrapper.conversion import TWINS
-from zoo import EDGES, EVERY, LABELS, LAYERS, Net, X, adapting, seeded, training_step
+from zoo import EDGES, EVERY, LABELS, LAYERS, Net, X, adapting, seeded, stacked, training_step
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -96,8 +96,7 @@ def test_a_layer_is_registered_with_its_coefficients_or_a_twin(monkeypatch):
 
 def test_layers_without_moments_stand_beside_those_with():
     """They draw pairs of views; rates adapt by the last layer, which has moments. Copies find their class again."""
-    convs = pyg.GCNConv(8, 6), pyg.FeaStConv(6, 6), pyg.SAGEConv(6, 3)
-    net = pyg.Sequential("x, edge_index", [(conv, "x, edge_index -> x") for conv in convs])
+    net = stacked(pyg.GCNConv(8, 6), pyg.FeaStConv(6, 6), pyg.SAGEConv(6, 3))
     plain, model = copy.deepcopy(net).eval(), adapting(net)
     training_step(model, X, EDGES, labels=LABELS)
     model.adapt(X, EDGES)

@@ -13,17 +13,13 @@ import torch_geometric.nn as pyg
 from torch_geometric.nn import GAT, GCN, GIN, GraphSAGE, Sequential
 
 import rade
-from zoo import Ends, normal, random_edges, seeded
+from zoo import Ends, normal, random_edges, seeded, stacked
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # tracing tells a lot about PyTorch itself
 X, EDGES = normal(60, 8), random_edges(60, 120)
 LARGER, OTHERS = normal(90, 8, seed=1), random_edges(90, 150)
 ONE_WAY = OTHERS[:, OTHERS[0] < OTHERS[1]]
 SHAPES = {"args": ({0: torch.export.Dim("nodes", min=2)}, {1: torch.export.Dim("edges", min=2)})}
-
-
-def one(layer: torch.nn.Module) -> torch.nn.Module:
-    return Sequential("x, edge_index", [(layer, "x, edge_index -> x")])
 
 
 class FirstTen(torch.nn.Module):
@@ -42,12 +38,12 @@ KINDS = {
     "GCN": lambda: GCN(8, 16, 2, 3),
     "GraphSAGE": lambda: GraphSAGE(8, 16, 2, 3),
     "GIN": lambda: GIN(8, 16, 2, 3),
-    "GraphConv": lambda: one(pyg.GraphConv(8, 3)),
-    "GCN without loops": lambda: one(pyg.GCNConv(8, 3, add_self_loops=False)),
-    "SG": lambda: one(pyg.SGConv(8, 3, 2)),
-    "TAG": lambda: one(pyg.TAGConv(8, 3, 2)),
-    "ARMA": lambda: one(pyg.ARMAConv(8, 3, 2, 2)),
-    "Cluster": lambda: one(pyg.ClusterGCNConv(8, 3)),
+    "GraphConv": lambda: stacked(pyg.GraphConv(8, 3)),
+    "GCN without loops": lambda: stacked(pyg.GCNConv(8, 3, add_self_loops=False)),
+    "SG": lambda: stacked(pyg.SGConv(8, 3, 2)),
+    "TAG": lambda: stacked(pyg.TAGConv(8, 3, 2)),
+    "ARMA": lambda: stacked(pyg.ARMAConv(8, 3, 2, 2)),
+    "Cluster": lambda: stacked(pyg.ClusterGCNConv(8, 3)),
     "pooling": pooling,
 }
 

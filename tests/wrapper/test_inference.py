@@ -54,9 +54,6 @@ def test_who_trains_on_the_mean_can_still_look_at_views():
     assert not torch.equal(model.by(rade.Ensemble(2))(X, EDGES), model(X, EDGES))
 
 
-# ---- noisy graphs ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("noise", [Rates(0.15, 0.1), Rates(0.0, 0.2), Rates(0.4, 0.0)], ids=str)
 @pytest.mark.parametrize("name", ["path", "star", "near-clique", "two-components", "batch"])
 def test_denoised_sums_are_unbiased(name, noise):

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch_geometric.nn import GCNConv, SAGEConv, Sequential
+from torch_geometric.nn import GCNConv, SAGEConv
 
 import rade
 from rade.wrapper.inference import sampled
 from rade.wrapper.reports import LayerReport
-from zoo import EDGES, EVERY, LABELS, LAYERS, NODES, Net, TwoHeads, X, adapting, seeded, training_step, wrapped
+from zoo import EDGES, EVERY, LABELS, LAYERS, NODES, Net, TwoHeads, X, adapting, seeded, stacked, training_step, wrapped
 
 GRAPH = rade.Graph.from_edge_index(EDGES, NODES)
 
@@ -149,16 +149,14 @@ class TestNoiseReport:
         assert found.all_layers == pytest.approx(found.sampled, rel=0.35)
 
 
-def max_after_gcn() -> Sequential:
-    convs = GCNConv(8, 3), SAGEConv(3, 3, aggr="max")
-    return Sequential("x, edge_index", [(conv, "x, edge_index -> x") for conv in convs])
-
-
 FORMS = {  # what is told where there is no closed form
     "a norm after the sum": (lambda: SAGEConv(8, 3, normalize=True), "is not linear"),
     "a projection before it": (lambda: SAGEConv(8, 3, project=True), None),
     # The layer before it was taken for the last one.
-    "by pairs": (max_after_gcn, "the last convolution, SAGEConv, is corrected by pairs of views"),
+    "by pairs": (
+        lambda: stacked(GCNConv(8, 3), SAGEConv(3, 3, aggr="max")),
+        "the last convolution, SAGEConv, is corrected by pairs of views",
+    ),
     "two heads": (TwoHeads, "cannot tell the linear head"),
 }
 

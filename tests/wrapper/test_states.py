@@ -81,9 +81,7 @@ def test_a_copy_keeps_its_named_head():
 
 def test_keys_of_the_wrapped_model_are_stable():
     """Checkpoints of the plain model load into what is wrapped, and back."""
-    plain, model = Net(LAYERS["GCNConv"]), trained()
-    keys = list(plain.state_dict())
-    model.wrapped.load_state_dict(plain.state_dict())
+    model, keys = trained(), list(Net(LAYERS["GCNConv"]).state_dict())
     assert [key.removeprefix("wrapped.") for key in model.state_dict() if key.startswith("wrapped.")] == keys
     names = ("calls", "density", "first", "nodes", "p", "rho", "second", "skipped", "steps")
     own = sorted(key for key in model.state_dict() if not key.startswith("wrapped."))
