@@ -20,9 +20,9 @@ def script(monkeypatch):
     return import_module
 
 
-def test_regenerating_the_results_changes_nothing(rade, script, tmp_path):
+def test_regenerating_the_results_and_the_tables_of_noisy_graphs_changes_nothing(rade, script, tmp_path):
     assert rade("report", ROOT / "results", "--out", tmp_path, "--format", "md")[0] == 0
-    for page, content in script("refresh").pages(tmp_path).items():
+    for page, content in (script("refresh").pages(tmp_path) | script("draw_noisy").pages()).items():
         assert page.read_text("utf-8") == content, f"{page.name} is not what results/ gives: run `make report`"
 
 
@@ -31,11 +31,6 @@ def test_the_page_on_rate_rules_is_what_the_store_gives(script, monkeypatch):
     with pytest.raises(SystemExit) as stopped:
         script("rate_rules").main()
     assert stopped.value.code == 0
-
-
-def test_the_tables_of_noisy_graphs_hold_what_is_stored(script):
-    for path, content in script("draw_noisy").pages().items():
-        assert path.read_text("utf-8") == content, f"{path.name} is not what benchmarks/draw_noisy.py writes"
 
 
 def test_the_table_of_molecules_is_that_of_the_stored_runs(script):
