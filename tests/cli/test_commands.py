@@ -30,7 +30,7 @@ def test_train_compares_and_leaves_a_picture(rade, tmp_path):
 def test_options_reach_the_settings(rade, tmp_path):
     (tmp_path / "file.toml").write_text('backbone = "gin"\nmethod = "rade-of,"\nepochs = 9\np = 0.1\n')
     options = ("--config", "file.toml", "--epochs", 2, "--hidden", 4, "--set", "layers=3", "--lr", 0.1, "--rho", 0.2)
-    more = ("--fixed-rates", "--set", "share-view=false", "--runs", 1, "--seed", 5, "--out", "here", "--json")
+    more = ("--fixed-rates", "--set", "share-view=False", "--runs", 1, "--seed", 5, "--out", "here", "--json")
     (settings,) = json.loads(rade("train", *options, *more)[1])["settings"]  # whose method has fixed rates
     expected = {"backbone": "gin", "method": "rade-of-fixed", "epochs": 2, "hidden": 4, "layers": 3, "lr": 0.1}
     assert settings.items() >= expected.items()
