@@ -16,7 +16,6 @@ from rade.moments import Coefficients, Moments, Normalised, Weights
 from rade.testing import ALL, CHECKS, GRAPHS, Aggregator, AllViews, plain
 from rade.testing.aggregators import EXACT
 from rade.testing.oracle import error, on_pairs
-from rade.views import View
 
 
 class Sum(Normalised):
@@ -51,18 +50,6 @@ def twice(self: Coefficients, distribution: Distribution) -> Moments:
     return replace(moments, edges=2.0 * moments.edges)
 
 
-def by_number(self: Coefficients, view: View) -> Weights:
-    """Coefficients that depend on how nodes are numbered."""
-    weights = Sum.on(self, view)
-    return replace(weights, edges=weights.edges * (1.0 + self.graph.pattern.source))
-
-
-def by_size(self: Coefficients) -> Weights:
-    """Coefficients that depend on the number of nodes of the whole batch."""
-    weights = Sum.clean(self)
-    return replace(weights, edges=weights.edges / self.graph.num_nodes)
-
-
 def coarse(self: Coefficients) -> Weights:
     """Coefficients that went through half precision, which float64 does not show."""
     weights = Sum.clean(self)
@@ -86,8 +73,6 @@ BROKEN = {
     "views_are_aggregated_as_the_paper_writes": {"clean": unpaired},
     "variance_is_that_of_all_views": {"variance": keeps_its_mean},
     "pooled_variance_lets_both_ends_meet": {"covariance": twice},
-    "nodes_may_be_numbered_otherwise": {"on": by_number},
-    "a_batch_is_its_graphs": {"clean": by_size},
     "single_precision_is_near_double": {"clean": coarse},
     "moments_follow_the_rates": {"variance": jumping},
     "equal_keys_promise_equal_aggregation": {"key": property(lambda self: "one word for all precisions")},

@@ -5,7 +5,7 @@ pytest, parametrize over them. No pytest is needed here.
 
 >>> from rade.moments import Normalised
 >>> mine = Aggregator("mine", plain(Normalised.sum), tolerance=1e-10)
->>> CHECKS["a_batch_is_its_graphs"](mine)
+>>> CHECKS["moments_are_those_of_all_views"](mine)
 """
 
 from rade.testing.aggregators import ALL, Aggregator, plain
