@@ -39,39 +39,11 @@ _HOMES = {name: f"rade.{module}" for module, names in _NAMES.items() for name in
 _MODULES = ("data", "experiment", "moments", "nn", "testing", "train")
 
 __all__ = [
-    "RADE",
-    "Check",
-    "Comparison",
-    "Constant",
-    "Correction",
-    "Denoised",
-    "Ensemble",
-    "Expected",
-    "GradNorm",
-    "Graph",
-    "Inference",
-    "Labelled",
-    "LayerReport",
-    "NoiseEstimate",
-    "NoiseRatio",
-    "NoiseReport",
-    "Rates",
-    "Readout",
-    "Rule",
-    "Training",
-    "Trust",
-    "Uncertainty",
-    "Variant",
-    "View",
-    "Views",
-    "check",
-    "compare",
-    "convert",
-    "estimate_noise",
-    "register",
-    "revert",
-    "sample_view",
-]
+    "RADE", "Check", "Comparison", "Constant", "Correction", "Denoised", "Ensemble", "Expected", "GradNorm",
+    "Graph", "Inference", "Labelled", "LayerReport", "NoiseEstimate", "NoiseRatio", "NoiseReport", "Rates",
+    "Readout", "Rule", "Training", "Trust", "Uncertainty", "Variant", "View", "Views", "check", "compare",
+    "convert", "estimate_noise", "register", "revert", "sample_view",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -49,7 +49,7 @@ def diagnose(trained: Trained, dataset: Dataset, seed: int = 0) -> Diagnosis:
     net, settings = _backbone(trained), trained.settings
     order = torch.randperm(len(dataset.graphs), generator=torch.Generator().manual_seed(seed))[:GRAPHS].sort().values
     whole: Any = dataset.graphs[0] if dataset.level == "node" else cast(Any, dataset.graphs).batch(order)
-    graph = Graph.from_edge_index(whole.edge_index, whole.num_nodes, whole.batch, whole.get("ptr"))
+    graph = Graph.from_edge_index(whole.edge_index, whole.num_nodes, whole.batch)
     x = whole.x.double() if whole.x.is_floating_point() else whole.x
     model = trained.learner.net
     adapted = isinstance(model, RADE) and model.rade.variant.corrects

@@ -232,7 +232,8 @@ class _Constant:
             return self.backward
         matrices = []
         for pattern, values in self.matrices:
-            matrices.append((pattern.transposed or pattern, values.index_select(0, pattern.transposition)))
+            there = pattern if pattern.symmetric else pattern.transpose
+            matrices.append((there, values.index_select(0, pattern.transposition)))
         outer = []
         for left, right in self.outer:
             outer.append((right, left))

@@ -31,10 +31,6 @@ REFUSED = {
     "batch of floats": (lambda: Graph.from_edge_index(EDGES, 3, torch.zeros(3)), "as int64, got torch.float32"),
     "graph -1": (lambda: Graph.from_edge_index(EDGES, 3, torch.tensor([-1, 0, 0])), "number graphs from 0, got -1"),
     "across": (lambda: Graph.from_edge_index(EDGES, 3, torch.tensor([0, 0, 1])), "joins nodes of different graphs"),
-    "ptr": (
-        lambda: Graph.from_edge_index(EDGES, 3, torch.zeros(3).long(), torch.tensor([0, 2])),
-        "ptr and batch contra",
-    ),
 }
 
 
@@ -60,23 +56,22 @@ def test_self_loops_and_repetitions_are_left_out_and_known():
 
 
 def test_a_batch_from_pyg():
-    """``batch`` and ``ptr`` of PyG's Batch mean the same; an empty graph may be in the middle."""
+    """An empty graph may be in the middle."""
     parts = [undirected([(0, 1), (1, 2)], 3), undirected([(0, 1), (1, 2), (2, 3)], 4)]
     batch = Batch.from_data_list([Data(edge_index=g.edge_index, num_nodes=g.num_nodes) for g in parts])
-    for given in ((None, batch.batch), (None, None, batch.ptr), (batch.num_nodes, batch.batch, batch.ptr)):
-        graph = Graph.from_edge_index(batch.edge_index, *given)
-        assert torch.equal(graph.edge_index, BATCH.edge_index)
-        assert torch.equal(graph.ptr, BATCH.ptr)
-    graph = Graph.from_edge_index(torch.tensor([[0, 1], [1, 0]]), ptr=torch.tensor([0, 2, 2, 3]))
+    graph = Graph.from_edge_index(batch.edge_index, batch=batch.batch)
+    assert torch.equal(graph.edge_index, BATCH.edge_index)
+    assert torch.equal(graph.ptr, BATCH.ptr)
+    graph = Graph.from_edge_index(torch.tensor([[0, 1], [1, 0]]), batch=torch.tensor([0, 0, 2]))
     assert (graph.sizes.tolist(), graph.density) == ([2, 0, 1], 1.0)
 
 
 @pytest.mark.parametrize("name", ["isolated", "mixed", "directed-batch"])
-def test_copies_pickles_and_moved_ones_are_the_same(name):
+def test_copies_and_pickles_are_the_same(name):
     graph = ALL[name]
     x = normal(graph.num_nodes, 2)
     out = Adjacency(graph).aggregate(Normalised.symmetric(graph, torch.double), x)
-    for there in (pickle.loads(pickle.dumps(graph)), copy.deepcopy(graph), copy.copy(graph), graph.to("cpu")):
+    for there in (pickle.loads(pickle.dumps(graph)), copy.deepcopy(graph), copy.copy(graph)):
         assert torch.equal(there.edge_index, graph.edge_index)
         assert torch.equal(there.edge_rank, graph.edge_rank)
         assert torch.equal(Adjacency(there).aggregate(Normalised.symmetric(there, torch.double), x), out)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rade.graph.pairs import pattern_of_pairs
-from rade.graph.sparse import Pattern, paired, places, row_pointer, stable_order
+from rade.graph.sparse import Pattern, places, row_pointer, stable_order
 from rade.runtime import by_fields
 
 HALF = 31  # bits of a graph's size, beside those of a degree
@@ -41,7 +41,6 @@ class Graph:
         edge_index: Tensor,
         num_nodes: int | None = None,
         batch: Tensor | None = None,
-        ptr: Tensor | None = None,
         directed: bool | None = None,
     ) -> Graph:
         """Validate and sort a PyG ``edge_index`` [2, E]; one that lacks the reverse of an edge is a directed graph.
@@ -53,8 +52,8 @@ class Graph:
         >>> graph.directed, graph.num_edges, graph.degree.tolist(), graph.num_pairs
         (True, 2, [0, 1, 1], 6)
         """
-        nodes = node_count(edge_index, num_nodes, batch, ptr)
-        batch, ptr, by_graph = _batch_and_pointer(batch, ptr, nodes, edge_index.device)
+        nodes = node_count(edge_index, num_nodes, batch)
+        batch, ptr, by_graph = _batch_and_pointer(batch, nodes, edge_index.device)
         if ptr.numel() > 2 and not torch.equal(*(batch.index_select(0, ends) for ends in edge_index)):
             raise ValueError("edge_index joins nodes of different graphs of the batch; check the batch vector")
         source, target, order, entry = _sorted(edge_index, nodes)
@@ -246,12 +245,6 @@ class Graph:
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         return by_fields(self)
 
-    def to(self, device: torch.device | str) -> Graph:
-        """The same graph on another device."""
-        order, batch, ptr = (tensor.to(device) for tensor in (self.order, self.batch, self.ptr))
-        entry, by_graph = (None if tensor is None else tensor.to(device) for tensor in (self.entry, self.by_graph))
-        return Graph(self.pattern.to(device), order, batch, ptr, self.directed, entry, by_graph)
-
 
 class Members:
     """Which graph of a batch each of some nodes is of, and sums over those of each."""
@@ -322,13 +315,10 @@ def _structure(source: Tensor, target: Tensor, back: Tensor, nodes: int, directe
             "directed=False, but edge_index lacks the reverse of some edges; add them with "
             "torch_geometric.utils.to_undirected, or leave directed out"
         )
-    there = row_pointer(source, nodes), target.clone(), nodes, back  # not the memory that a graph is recalled by
-    return paired((row_pointer(rows, nodes), columns, nodes, places(back, back.numel())), there), True
+    return Pattern(row_pointer(rows, nodes), columns, nodes, places(back, back.numel()), symmetric=False), True
 
 
-def node_count(
-    edge_index: Tensor, num_nodes: int | None, batch: Tensor | None = None, ptr: Tensor | None = None
-) -> int:
+def node_count(edge_index: Tensor, num_nodes: int | None, batch: Tensor | None = None) -> int:
     """How many nodes there are; refuses an ``edge_index`` of another shape or kind, or with ids beyond them."""
     if edge_index.dim() != 2 or edge_index.shape[0] != 2:
         raise ValueError(f"edge_index must have shape [2, E], got {list(edge_index.shape)}")
@@ -336,7 +326,7 @@ def node_count(
         raise ValueError(f"edge_index must hold int64 node ids, got {edge_index.dtype}; convert it with .long()")
     smallest, largest = map(int, edge_index.aminmax()) if edge_index.numel() else (0, -1)
     if num_nodes is None:
-        num_nodes = batch.numel() if batch is not None else int(ptr[-1]) if ptr is not None else largest + 1
+        num_nodes = largest + 1 if batch is None else batch.numel()
     if smallest < 0 or largest >= num_nodes:
         wrong = smallest if smallest < 0 else largest
         raise ValueError(f"edge_index must hold node ids from 0 to {num_nodes - 1}, got {wrong}; check num_nodes")
@@ -344,14 +334,11 @@ def node_count(
 
 
 def _batch_and_pointer(
-    batch: Tensor | None, ptr: Tensor | None, nodes: int, device: torch.device
+    batch: Tensor | None, nodes: int, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """The graph of each node, the first node of each graph, and nodes graph by graph where they come otherwise."""
-    if batch is None and ptr is None:
-        return torch.zeros(nodes, dtype=torch.long, device=device), torch.tensor([0, nodes], device=device), None
     if batch is None:
-        assert ptr is not None
-        batch = torch.repeat_interleave(ptr.diff())
+        return torch.zeros(nodes, dtype=torch.long, device=device), torch.tensor([0, nodes], device=device), None
     if batch.shape != (nodes,) or batch.dtype != torch.long:
         raise ValueError(
             f"batch must give the graph of each of the {nodes} nodes as int64, got {batch.dtype} {list(batch.shape)}"
@@ -361,7 +348,4 @@ def _batch_and_pointer(
     smallest, largest = map(int, batch.aminmax()) if nodes else (0, 0)
     if smallest < 0:
         raise ValueError(f"batch must number graphs from 0, got {smallest}")
-    found = row_pointer(ordered, largest + 1 if ptr is None else max(largest + 1, ptr.numel() - 1))
-    if ptr is not None and not torch.equal(ptr, found):
-        raise ValueError("ptr and batch contradict each other: ptr must hold the first node of each graph of batch")
-    return batch, found, by_graph
+    return batch, row_pointer(ordered, largest + 1), by_graph

@@ -25,14 +25,14 @@ class Pattern:
     """Where a sparse matrix is not zero: CSR by target row, with the way to its transpose.
 
     ``transposition`` reorders values for the transpose: ``values_T = values[transposition]``. A symmetric pattern is
-    its own transpose, so the backward pass needs neither a sort nor a second structure.
+    its own transpose, so the backward pass needs neither a sort nor a second structure; others make theirs when asked.
     """
 
     rowptr: Tensor  # [rows + 1]
     source: Tensor  # [E] column of each entry, ascending within a row
     columns: int
     transposition: Tensor  # [E]
-    transposed: Pattern | None = None  # None: the pattern is symmetric
+    symmetric: bool = True
     rows: int = field(init=False)
     size: int = field(init=False)  # number of entries
 
@@ -68,10 +68,16 @@ class Pattern:
         """A CSR matrix with these values on the pattern."""
         return torch.sparse_csr_tensor(*self.narrow, values, (self.rows, self.columns), check_invariants=False)
 
-    @property
+    @cached_property
     def transpose(self) -> Pattern:
         """The pattern of the transpose."""
-        return self if self.transposed is None else self.transposed
+        if self.symmetric:
+            return self
+        order = self.transposition
+        rowptr, source = row_pointer(self.source[order], self.columns), self.target[order]
+        found = Pattern(rowptr, source, self.rows, places(order, self.size), symmetric=False)
+        vars(found)["transpose"] = self
+        return found
 
     def transposed_values(self, values: Tensor) -> Tensor:
         """The values in the order of the transpose; those of a constant matrix are reordered once and kept."""
@@ -91,10 +97,6 @@ class Pattern:
         """Σ_j values_ij, [E, ...] → [rows, ...]."""
         return values.new_zeros(self.rows, *values.shape[1:]).index_add_(0, self.target, values)
 
-    def column_sum(self, values: Tensor) -> Tensor:
-        """Σ_i values_ij, [E, ...] → [columns, ...]."""
-        return values.new_zeros(self.columns, *values.shape[1:]).index_add_(0, self.source, values)
-
     def block(self, rows: Tensor, columns: Tensor | None = None) -> tuple[Pattern, Tensor]:
         """The entries of some rows [k] as a pattern of k rows, and which of all entries they are; found once.
 
@@ -110,35 +112,10 @@ class Pattern:
 
         return self._blocks.get((rows, columns), None, build)
 
-    def to(self, device: torch.device | str) -> Pattern:
-        """The same pattern on another device."""
-        if self.transposed is None:
-            return Pattern(*_moved(self, device))
-        return paired(_moved(self, device), _moved(self.transposed, device))
-
     @staticmethod
     def general(rowptr: Tensor, source: Tensor, columns: int) -> Pattern:
-        """A pattern that need not be symmetric; its transpose is found once, by one stable sort."""
-        order = stable_order(source, columns)
-        target = torch.repeat_interleave(rowptr.diff(), output_size=source.numel())
-        other = (row_pointer(source[order], columns), target[order], rowptr.numel() - 1, places(order, order.numel()))
-        return paired((rowptr, source, columns, order), other)
-
-
-_Fields = tuple[Tensor, Tensor, int, Tensor]
-
-
-def paired(one: _Fields, other: _Fields) -> Pattern:
-    """Two patterns, each the transpose of the other; returns the first."""
-    there = Pattern(*other)
-    here = Pattern(*one, transposed=there)
-    object.__setattr__(there, "transposed", here)  # a cycle cannot be built by the constructors alone
-    return here
-
-
-def _moved(pattern: Pattern, device: torch.device | str) -> _Fields:
-    rowptr, source, transposition = (t.to(device) for t in (pattern.rowptr, pattern.source, pattern.transposition))
-    return rowptr, source, pattern.columns, transposition
+        """A pattern that need not be symmetric."""
+        return Pattern(rowptr, source, columns, stable_order(source, columns), symmetric=False)
 
 
 def is_sparse(x: Tensor) -> bool:

@@ -150,7 +150,9 @@ class Normalised(Coefficients):
         rates, pattern, target = view.rates, self.graph.pattern, self.graph.pattern.target
         received = pattern.row_sum(sent) + slopes.nonedges
         # The source's normalisation is carried by what it sends; that goes back with the pair, where it is the same.
-        given = pattern.column_sum(sent) + slopes.reverse() if self.b > 0.0 else torch.zeros_like(received)
+        given = torch.zeros_like(received)
+        if self.b > 0.0:
+            given = pattern.transpose.row_sum(sent[pattern.transposition]) + slopes.reverse()
         to, by, loop = self._one_more(view.distribution, EDGE, 1.0 - rates.p)
         back = self.graph.reverse(sent, pattern)
         edges = to[target] * (received[target] - sent) + by[target] * (given[target] - back)

@@ -185,7 +185,7 @@ class Context:
         if last is not None and last[0] is edge_index and last[1] == place:
             return last[2]
         batch, directed = self.batch_for(nodes, relation), True if self.setting.views.directed else None
-        given = (edge_index, nodes, batch, None, directed)
+        given = (edge_index, nodes, batch, directed)
         key = (nodes, directed, relation)
         found = self._graphs.get((edge_index, batch), key, lambda: Graph.from_edge_index(*given))
         if relation is not None:
@@ -205,7 +205,7 @@ class Context:
         def build() -> Parts:
             known = torch.unique(kinds) if len(kinds) else kinds.new_zeros(1)
             places = [(kinds == kind).nonzero().squeeze(1) for kind in known]
-            given = [(at, Graph.from_edge_index(edge_index[:, at], nodes, batch, None, directed)) for at in places]
+            given = [(at, Graph.from_edge_index(edge_index[:, at], nodes, batch, directed)) for at in places]
             return known, given
 
         found = self._parts.get((edge_index, kinds, batch), (nodes, directed), build)

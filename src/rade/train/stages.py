@@ -67,7 +67,7 @@ class Corruption:
         """The corrupted graph; graphs of a batch stay apart."""
         source = torch.Generator(graph.device).manual_seed(self.seed)
         view = sample_view(graph, self.rates(graph), source)
-        return Graph.from_edge_index(view.edge_index, graph.num_nodes, graph.batch, graph.ptr)
+        return Graph.from_edge_index(view.edge_index, graph.num_nodes, graph.batch)
 
     def of_dataset(self, dataset: Dataset) -> Dataset:
         """The same data set with its graph corrupted."""
