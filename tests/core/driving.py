@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from rade import Correction, Graph, Rates, Variant
+from rade import Constant, Correction, Graph, Rates, Variant
 from rade.distribution import Distribution
 from rade.nn.context import Context, Setting
+from rade.rates.state import RateState
 from rade.testing.oracle import AllViews, copies, view_of
 from rade.views import View
 from rade.wrapper.conversion import attach, convert
@@ -26,7 +27,8 @@ def given(edges: list[tuple[int, int]], nodes: int = 4, batch: list[int] | None 
 def on_views(layer: Any, rates: Rates, by: str = "moments", variant: str = "of", seed: int = 0) -> tuple[Any, Context]:
     """A copy of a PyG layer that trains on views, and where it gets them from."""
     setting = Setting(Variant(variant), Correction(by=by))
-    context = Context(setting, lambda graph, training: rates, generator=torch.Generator().manual_seed(seed))
+    state = RateState(Constant(*rates.numbers), density=1.0)
+    context = Context(setting, state, torch.Generator().manual_seed(seed))
     converted = convert(copy.deepcopy(layer))
     attach(converted, context)
     return converted.train(), context

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from weakref import WeakSet
 
 import torch
@@ -110,28 +109,39 @@ class Pass:
             self.mixed.add(type(layer).__name__)
 
 
+class RateSource(Protocol):
+    """Where the rates of a model come from: `RateState`, which keeps them."""
+
+    p: Tensor
+    rho: Tensor  # q over the density
+    density: Tensor  # of training graphs, nan while it is unknown, as is their number of nodes
+    nodes: Tensor
+
+    def rates_at(self, density: float) -> Rates:
+        """Those of now, with the given density as long as none is known."""
+
+    def rates_for(self, graph: Graph) -> Rates:
+        """Those of a pass of inference that keeps additions, by its first graph."""
+
+    def see(self, graph: Graph) -> None:
+        """Take the density of the first graph of a training pass, unless one is known."""
+
+    def count(self, graph: Graph) -> None:
+        """Remember how large the graphs of training are."""
+
+
 class Context:
     """Where the layers of a model get their views from.
 
     Attributes:
         setting: how views are drawn and corrected.
-        rates: the rates for a pass, by its first graph, in training or not; relations have those of their own density.
-        shares: p, ρ = q over the density, that density, and the number of nodes of training graphs, nan if unknown.
-        met: receives the first graph of every pass in training, whether a batch vector came, and whether the graph is
-            that of a relation.
+        source: of the rates for a pass, by its first graph; relations have those of their own density.
         generator: source of all randomness; it moves to the device of the graph when first used.
         trace: notes what layers do, while somebody looks.
     """
 
-    def __init__(
-        self,
-        setting: Setting,
-        rates: Callable[[Graph, bool], Rates],
-        met: Callable[[Graph, bool, bool], None] | None = None,
-        shares: Callable[[], Sequence[float | Tensor]] = lambda: (0.0, 0.0, math.nan, math.nan),
-        generator: torch.Generator | None = None,
-    ) -> None:
-        self.setting, self.rates, self.met, self.shares = setting, rates, met, shares
+    def __init__(self, setting: Setting, source: RateSource, generator: torch.Generator | None = None) -> None:
+        self.setting, self.source = setting, source
         self.generator = seeded() if generator is None else generator
         self.trace: Trace | None = None
         self.current: Pass | None = None
@@ -268,8 +278,7 @@ class Context:
         """Those of a relation, whose q = ρD follows from its own density."""
         if self.setting.rates is not None:
             return self.setting.rates
-        p, rho = (float(share) for share in self.shares()[:2])
-        return Rates(p, min(rho * density, 1.0))
+        return Rates(float(self.source.p), min(float(self.source.rho) * density, 1.0))
 
     def distribution(self, graph: Graph, training: bool) -> Distribution:
         """That of the views of a graph, the same object for the same rates."""
@@ -279,7 +288,12 @@ class Context:
         else:
             # Those of a pass, by its first graph: a pooled one is treated in evaluation as in training.
             first = graph if self.current is None or self.current.graph is None else self.current.graph
-            rates = self.rates(first, training) if setting.rates is None else setting.rates
+            if setting.rates is not None:
+                rates = setting.rates
+            elif training or not setting.variant.keeps_additions:
+                rates = self.source.rates_at(first.density)
+            else:
+                rates = self.source.rates_for(first)
         key = (graph, rates, setting.noise, setting.trust)
         found = self._distributions.pop(key, None)
         if found is None:
@@ -316,9 +330,10 @@ class Context:
         present.drew = True
         if present.graph is None:
             present.graph = graph
-            if self.setting.mode is None and layer.training and self.met is not None:
-                batched = self.batch_for(graph.num_nodes) is not None or graph.num_graphs > 1
-                self.met(graph, batched, graph in self._relations)
+            if self.setting.mode is None and layer.training:
+                self.source.see(graph)
+                if self.setting.variant.keeps_additions:
+                    self.source.count(graph)
         distribution = present.distributions.get(graph)
         if distribution is None:
             distribution = present.distributions[graph] = self.distribution(graph, mode == "views")
@@ -381,6 +396,6 @@ class Context:
     def __deepcopy__(self, memo: dict[int, object]) -> Context:
         """The same with a stream of its own: a teacher or an average must not see the model's views."""
         self._copies += 1
-        rates, met, shares = deepcopy((self.rates, self.met, self.shares), memo)
-        copy = memo[id(self)] = Context(self.setting, rates, met, shares, branched(self.generator, self._copies))
+        source = deepcopy(self.source, memo)
+        copy = memo[id(self)] = Context(self.setting, source, branched(self.generator, self._copies))
         return copy

@@ -120,7 +120,8 @@ class PlainGraph:
         chosen = self.context.setting.rates
         if chosen is not None:
             return self._number(chosen.p), self._number(chosen.q)
-        p, rho, density, nodes = (self._number(value) for value in self.context.shares())
+        kept = self.context.source
+        p, rho, density, nodes = (self._number(value) for value in (kept.p, kept.rho, kept.density, kept.nodes))
         if self.is_relation:
             return p, (rho * self._density).clamp(max=1.0)
         return p, (self if self.first is None else self.first)._add_rate(rho, density, nodes)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import math
 import warnings
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -110,10 +109,9 @@ class RADE(Module):
         self.rade = Settings(variant, rule, views, correction, readout, inference, observed)
         self.rate_state = RateState(rule, density)
         self._latest: LastCall | None = None
-        self._meeting = _Meeting(self.rate_state, variant.keeps_additions)
+        self._told = Warnings(self.rate_state)
         setting = Setting(variant, correction, views, observed.noise, observed.trust)
-        meeting = self._meeting
-        self._context = Context(setting, meeting.rates, meeting.met, meeting.shares, generator)
+        self._context = Context(setting, self.rate_state, generator)
         _say_hidden(model)
         converted = convert(model)
         if variant.keeps_additions:
@@ -139,32 +137,30 @@ class RADE(Module):
         if context.current is not None or (self.training and context.repeats):  # part of a pass that has begun
             return run()
         with context.running(_batch_of(method, args, kwargs)) as present:
-            if self.training:
-                output = run()
-            else:
-                output = self.rade.inference(context, run)
-        if present.plain:
-            self._meeting.warnings.plain(present.plain)
-        if present.mixed:
-            self._meeting.warnings.mixed(present.mixed)
+            output = run() if self.training else self.rade.inference(context, run)
+        for what, layers in (("plain", present.plain), ("mixed", present.mixed)):
+            if layers:
+                self._told.say(what, layers=", ".join(sorted(layers)))
         if self.training:
             self._trained(run, present, output)
         return output
 
     def _trained(self, run: partial[object], present: Pass, output: object) -> None:
         """Remember a training call; one without gradients is only a look."""
-        told, latest = self._meeting.warnings, self._latest
+        told, latest = self._told, self._latest
+        same = latest is not None and latest.present.graph is present.graph
+        if present.graph is not None and not same:
+            told.met(present, present.graph)
         if not present.drew and not present.plain and run.func is self.wrapped:
-            told.no_views()
+            told.say("views")
         if not present.drew or not torch.is_grad_enabled():
             return
         if latest is not None and latest.reached is not None:
-            same = latest.present.graph is present.graph
             if self.rade.rule.adapts:
                 told.follows(same, self.rade.rule)
             nodes = None if present.graph is None else present.graph.num_nodes
             if same and not told.looked and len(latest.reached) == nodes:
-                told.labels(latest.reached, self.rates)
+                told.labels(latest.reached)
         self.__dict__["_latest"] = LastCall(run, present, output, self._context)  # the wrapped model has no say in it
 
     def adapt(self, *args: object, labelled: Labelled | Tensor | None = None, **kwargs: object) -> Tensor:
@@ -178,7 +174,7 @@ class RADE(Module):
         if torch.is_inference_mode_enabled():
             with ordinary_tensors():
                 return self.adapt(*args, labelled=labelled, **kwargs)
-        model, last, state, told = self.wrapped, self._latest, self._meeting.state, self._meeting.warnings
+        model, last, state, told = self.wrapped, self._latest, self._told.state, self._told
         if args or kwargs:
             run, batch = partial(model, *args, **kwargs), _batch_of(model, args, kwargs)
             graph = None if last is None else last.graph_of(run)
@@ -203,20 +199,20 @@ class RADE(Module):
             except (ValueError, NoGradient) as refusal:
                 if told.steps == 0 or distributed():  # other ranks would wait for this one
                     raise
-                told.left_out(refusal)
+                told.say("left out", refusal=refusal)
                 logits, _ = call.prediction()
         self.__dict__["_latest"] = None  # one training call, one rate step; and nothing of it is kept alive
         return logits
 
     def _doubt(self, last: LastCall) -> None:
         """Warn of what a training call tells before the rates move by it."""
-        logits, told = last.present.logits, self._meeting.warnings
+        logits, told = last.present.logits, self._told
         if logits is None:
             return
         if doubt := self.rade.readout.doubt(logits, last.gradient, told.steps):
-            told.say("classes", doubt)
+            told.say("classes", doubt=doubt)
         if last.reached is not None and not told.looked:
-            told.labels(last.reached, self.rates)
+            told.labels(last.reached)
 
     def follow(self, optimizer: Optimizer) -> RADE:
         """Adapt the rates after every step of ``optimizer``, so that a training loop needs no other line; returns self.
@@ -336,39 +332,6 @@ class RADE(Module):
     def __getstate__(self) -> dict[str, object]:
         """Everything but the last training call."""
         return self.__dict__ | {"_latest": None}
-
-
-class _Meeting:
-    """What happens when layers meet a graph: rates for it, and in training its density, size and oddities are noted."""
-
-    def __init__(self, state: RateState, keeps_additions: bool) -> None:
-        self.state, self.keeps_additions, self.warnings = state, keeps_additions, Warnings()
-        self._known: weakref.ref[Graph] | None = None  # the graph that was looked at
-
-    def rates(self, graph: Graph, training: bool) -> Rates:
-        """The model's own, with as many additions per node at inference as in training."""
-        if self.keeps_additions and not training:
-            return self.state.rates_for(graph)
-        return self.state.rates_at(graph.density)
-
-    def shares(self) -> tuple[Tensor, ...]:
-        """p, ρ, and the density and size of training graphs, nan as long as they are unknown."""
-        return self.state.p, self.state.rho, self.state.density, self.state.nodes
-
-    def met(self, graph: Graph, batched: bool, relation: bool) -> None:
-        """A training pass has come to its first graph."""
-        if self.keeps_additions:
-            self.state.count(graph)
-        if self._known is not None and self._known() is graph:
-            return
-        self._known = weakref.ref(graph)
-        self.state.see(graph)
-        self.warnings.batch(graph, batched)
-        if not relation:  # else q follows from its own density
-            self.warnings.additions(graph, self.state.rates, self.state.rho_now)
-
-    def __getstate__(self) -> dict[str, object]:
-        return self.__dict__ | {"_known": None}
 
 
 class LastCall:
