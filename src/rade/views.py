@@ -108,19 +108,13 @@ def seeded() -> torch.Generator:
     return torch.Generator().manual_seed((seed + GOLDEN * rank()) % 2**63)
 
 
-def branch_off(generator: torch.Generator) -> None:
-    """After all ranks restored the same state: all but the first go on in streams of their own."""
-    if rank() > 0:
-        drawn = int(torch.randint(2**62, (1,), generator=generator))
-        generator.manual_seed((generator.initial_seed() + drawn + rank()) % 2**63)
-
-
-def branched(generator: torch.Generator, number: int) -> torch.Generator:
-    """A stream of its own for a copy, by its number; the given generator stays where it is."""
-    state = torch.Generator(generator.device)
-    state.set_state(generator.get_state())
-    drawn = int(torch.randint(2**62, (1,), generator=state, device=generator.device))
-    return torch.Generator(generator.device).manual_seed((drawn + GOLDEN * number) % 2**63)
+def branched(
+    generator: torch.Generator, number: int = 0, device: torch.device | None = None
+) -> torch.Generator:
+    """A stream of its own, by its number, for a copy, a rank or another device; the generator stays where it is."""
+    with returning(generator):
+        drawn = int(torch.randint(2**62, (1,), generator=generator, device=generator.device))
+    return torch.Generator(device or generator.device).manual_seed((drawn + GOLDEN * number) % 2**63)
 
 
 @contextmanager
@@ -132,12 +126,6 @@ def returning(generator: torch.Generator | None) -> Iterator[None]:
         yield
     finally:
         used.set_state(state)
-
-
-def moved(generator: torch.Generator, device: torch.device) -> torch.Generator:
-    """A generator on another device, seeded by a draw from the given one."""
-    drawn = torch.randint(2**62, (1,), generator=generator, device=generator.device)
-    return torch.Generator(device).manual_seed(int(drawn))
 
 
 def packed(generator: torch.Generator) -> Tensor:

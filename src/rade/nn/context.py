@@ -21,7 +21,7 @@ from rade.errors import outside
 from rade.graph.graph import Graph
 from rade.nn.relations import Between, Place, as_reverse_of, written
 from rade.runtime import Recall
-from rade.views import View, branched, draw, moved, packed, seeded, unpack
+from rade.views import View, branched, draw, packed, seeded, unpack
 
 if TYPE_CHECKING:
     from rade.nn.trace import Trace
@@ -110,24 +110,17 @@ class Pass:
 
 
 class RateSource(Protocol):
-    """Where the rates of a model come from: `RateState`, which keeps them."""
+    """Where the rates of a model come from: `rade.rates.state.RateState`, which says what each of these means."""
 
     p: Tensor
-    rho: Tensor  # q over the density
-    density: Tensor  # of training graphs, nan while it is unknown, as is their number of nodes
+    rho: Tensor
+    density: Tensor
     nodes: Tensor
 
-    def rates_at(self, density: float) -> Rates:
-        """Those of now, with the given density as long as none is known."""
-
-    def rates_for(self, graph: Graph) -> Rates:
-        """Those of a pass of inference that keeps additions, by its first graph."""
-
-    def see(self, graph: Graph) -> None:
-        """Take the density of the first graph of a training pass, unless one is known."""
-
-    def count(self, graph: Graph) -> None:
-        """Remember how large the graphs of training are."""
+    def rates_at(self, density: float) -> Rates: ...
+    def rates_for(self, graph: Graph) -> Rates: ...
+    def see(self, graph: Graph) -> None: ...
+    def count(self, graph: Graph) -> None: ...
 
 
 class Context:
@@ -240,7 +233,7 @@ class Context:
             key: Hashable = (id(edge_index), number) if shared else (layer, call, step, number)
             if key not in present.between:
                 if self.generator.device != edge_index.device:
-                    self.generator = moved(self.generator, edge_index.device)
+                    self.generator = branched(self.generator, device=edge_index.device)
                 batches = self.batch_for(sources, relation), self.batch_for(targets, relation, -1)
                 if (batches[0] is None or batches[1] is None) and self.rates_at(1.0).q:
                     present.note_mixed(layer)
@@ -373,7 +366,7 @@ class Context:
     def draw(self, distribution: Distribution) -> View:
         """A view by the model's own generator."""
         if self.generator.device != distribution.graph.device:
-            self.generator = moved(self.generator, distribution.graph.device)
+            self.generator = branched(self.generator, device=distribution.graph.device)
         return draw(distribution, self.generator)
 
     def _pass(self) -> Pass:

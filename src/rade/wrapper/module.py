@@ -31,8 +31,8 @@ from rade.rates.readout import Labelled, Readout
 from rade.rates.regulariser import NoGradient
 from rade.rates.rules import DEFAULT, Rule
 from rade.rates.state import RateState
-from rade.runtime import distributed, ordinary_tensors
-from rade.views import branch_off, packed, unpack
+from rade.runtime import distributed, ordinary_tensors, rank
+from rade.views import branched, packed, unpack
 from rade.wrapper.conversion import attach, convert, revert
 from rade.wrapper.inference import Denoised, Expected, Inference
 from rade.wrapper.reports import LayerReport, NoiseReport, Uncertainty, explain_layers, noise_report, uncertainty
@@ -327,7 +327,8 @@ class RADE(Module):
                 "model.wrapped.load_state_dict(...)"
             )
         unpack(self._context.generator, state[1:])
-        branch_off(self._context.generator)
+        if rank() > 0:
+            self._context.generator = branched(self._context.generator, rank())
 
     def __getstate__(self) -> dict[str, object]:
         """Everything but the last training call."""
