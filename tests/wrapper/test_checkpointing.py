@@ -19,14 +19,14 @@ from zoo import EDGES, EVERY, LABELS, Net, X, adapting, seeded, wrapped
 class Layers(Net):
     """Recomputes every layer in the backward pass, or not; logits of a batch come under a name."""
 
-    def __init__(self, again: bool, build: Any) -> None:
+    def __init__(self, again: bool, build: Any, reentrant: bool = False) -> None:
         super().__init__(build)
-        self.again = again
+        self.again, self.reentrant = again, reentrant
 
     def forward(self, x: Tensor, edge_index: Any, *kinds: Tensor, batch: Tensor | None = None) -> Any:
         for conv in self.convs:
             step = lambda h, conv=conv: conv(h, edge_index, *kinds).relu()  # noqa: E731
-            x = checkpoint(step, x, use_reentrant=False) if self.again else step(x)
+            x = checkpoint(step, x, use_reentrant=self.reentrant) if self.again else step(x)
         return self.head(x) if batch is None else {"logits": self.head(x)}
 
 
@@ -117,3 +117,15 @@ def test_the_whole_model_may_be_computed_again():
         cross_entropy(call(model, X, EDGES), LABELS).backward()
         found.append([parameter.grad for parameter in model.parameters()])
     torch.testing.assert_close(*found)
+
+
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")
+def test_reentrant_checkpoints_are_for_rates_that_need_no_gradient_of_the_variance():
+    """What is in them has none: the rates would follow the other parameters alone."""
+    x = X.clone().requires_grad_()
+    with pytest.raises(ValueError, match=r"with use_reentrant=True: pass use_reentrant=False .*rule=rade.NoiseRatio"):
+        adapting(Layers(True, GCNConv, reentrant=True)).train()(x, EDGES)
+    model = adapting(Layers(True, GCNConv, reentrant=True), rule=rade.NoiseRatio()).train()
+    cross_entropy(model(x, EDGES), LABELS).backward()
+    model.adapt()
+    assert model.rates.p != 0.5

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn.functional import binary_cross_entropy, cross_entropy, nll_loss
 from torch_geometric.data import Batch, Data
-from torch_geometric.nn import GCNConv, TopKPooling
+from torch_geometric.nn import GCNConv, SAGPooling, TopKPooling, global_add_pool
 
 import rade
 from zoo import EDGES, EVERY, LABELS, NODES, Ends, Net, X, adapting, normal, random_edges, seeded, training_step
@@ -58,6 +58,42 @@ def test_graphs_that_pooling_mixes_are_noticed_once():
     told(*given)
     assert {views.graph.num_graphs for views in told._context.reached.distributions.values()} == {3}
     told.eval()(*given)
+
+
+class Coarsened(torch.nn.Module):
+    """Graph logits of a coarsened graph, or of what its first layer and a pooling leave."""
+
+    def __init__(self, pool, last: bool = True, told: bool = False) -> None:
+        super().__init__()
+        self.first, self.pool, self.last = GCNConv(8, 8), pool(8, 0.5), GCNConv(8, 8) if last else None
+        self.head, self.told = torch.nn.Linear(8, 3), told
+
+    def forward(self, x, edge_index, batch):
+        x, edges, _, batch, *_ = self.pool(self.first(x, edge_index), edge_index, batch=batch)
+        edges = rade.Graph.from_edge_index(edges, len(x), batch) if self.told else edges
+        return self.head(global_add_pool(x if self.last is None else self.last(x, edges), batch))
+
+
+@pytest.mark.filterwarnings("ignore:GCNConv got nodes")
+@pytest.mark.parametrize(
+    ("pool", "last", "sentence"),
+    [
+        (TopKPooling, True, "gets 16 nodes that a pooling layer left of 32, and their graphs are unknown: pass rade"),
+        (SAGPooling, True, r"graphs are unknown: .*, or use rule=rade.NoiseRatio\(\), which looks at logits alone"),
+        (SAGPooling, False, r"that of SAGPooling, which scores nodes .*: use rule=rade.NoiseRatio\(\)"),
+    ],
+)
+def test_rates_of_a_coarsened_batch_are_refused_with_the_ways_out(pool, last, sentence):
+    """All of which work."""
+    data, labels, ways = batch_of(4), torch.tensor([0, 1, 2, 0]), [(False, rade.NoiseRatio())]
+    for told, rule in [*ways, *[(True, rade.GradNorm())] * last, (False, rade.GradNorm())]:
+        net = Coarsened(pool, last, told)
+        model = adapting(net, rule=rule, readout=rade.Readout(pool="sum"))
+        training_step(model, data.x, data.edge_index, data.batch, labels=labels)
+        if told or rule == rade.NoiseRatio():
+            model.adapt()
+    with pytest.raises(ValueError, match=sentence):
+        model.adapt()
 
 
 def test_log_probabilities_pass_and_probabilities_do_not():

@@ -23,6 +23,8 @@ from rade.rates.rules import Logits, Seen
 from rade.rates.state import RateState
 from rade.rates.variance import LogitMessages
 
+OTHERWISE = "use rule=rade.NoiseRatio(), which looks at logits alone, or rule=rade.Constant()"
+
 
 def rate_step(state: RateState, call: Repeated, labelled: Labelled, last: Pass | None = None) -> Tensor:
     """Move the rates by what the rule reads of the training step that has just been; returns the clean logits.
@@ -90,10 +92,18 @@ class Repeated:
         if apart is not None:
             with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), self.context.using(mode="clean"):
                 logits = logits.index_copy(0, labelled.chosen(len(logits), logits.device), apart())
+        batch = None if self.context.current is None else self.context.current.batch
+        if isinstance(batch, Tensor) and batch.numel() != trace.graph.num_nodes:
+            _refuse_lost_graphs(batch, trace.graph)
         with torch.set_grad_enabled(flat):
             last, head = trace.last, cast("str | None", self.readout.head)  # `RADE` knows the head by its path
             classes = logits.shape[1] if logits.dim() == 2 else 1
-            messages = last.pushed(head_matrix(self.model, trace, classes, head))
+            try:
+                matrix = head_matrix(self.model, trace, classes, head)
+            except ValueError:
+                _refuse_scores_of_nodes(self.model, trace.calls[-1][0])
+                raise
+            messages = last.pushed(matrix)
             sent = LogitMessages(last.coefficients, messages)
             if not flat:
                 sent = LogitMessages(last.coefficients.detached(), messages.detach())
@@ -114,6 +124,26 @@ class Repeated:
         with torch.no_grad(), self.context.using(trace, mode="clean"):
             self.run()
         return trace.graph
+
+
+def _refuse_lost_graphs(batch: Tensor, graph: Graph) -> None:
+    """Refuse a last convolution on nodes that a pooling layer left of several graphs, where it is not told which."""
+    if graph.num_graphs == 1 and batch.numel() and int(batch.max()) > 0:
+        raise ValueError(
+            f"the last convolution gets {graph.num_nodes} nodes that a pooling layer left of {batch.numel()}, and "
+            "their graphs are unknown: pass rade.Graph.from_edge_index(edge_index, num_nodes, batch) in the place of "
+            f"its edge_index, or {OTHERWISE}"
+        )
+
+
+def _refuse_scores_of_nodes(model: Module, last: Module) -> None:
+    """Refuse a last convolution that is part of a pooling layer of PyG, where that is so."""
+    for module in model.modules():
+        if type(module).__module__.startswith("torch_geometric.nn.pool") and last in module.modules():
+            raise ValueError(
+                f"the last convolution is that of {type(module).__name__}, which scores nodes and sends nothing to the "
+                f"logits: {OTHERWISE}"
+            )
 
 
 def _with_and_without_noise(

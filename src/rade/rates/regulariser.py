@@ -14,6 +14,7 @@ from torch.nn import Parameter
 from rade.distribution import Distribution, Rates
 from rade.graph.graph import Graph
 from rade.moments.base import RateFactors
+from rade.nn.trace import logits_in
 from rade.rates.readout import Labelled, Readout
 from rade.rates.variance import LogitMessages, LogitVariance
 from rade.runtime import Recall, average
@@ -134,6 +135,24 @@ _picked: Recall[Tensor] = Recall()
 def picked(nodes: Tensor, rows: Tensor) -> Tensor:
     """nodes[rows], the same tensor each time, so that what follows from it is recalled."""
     return _picked.get((nodes, rows), None, lambda: nodes[rows])
+
+
+def refuse_reentrant(output: object) -> None:
+    """Refuse a pass whose checkpoints `torch.autograd.grad` does not look into: R would have no gradient in there."""
+    logits, seen = logits_in(output), set()
+    stack = [None if logits is None else logits.grad_fn]
+    while stack:
+        node = stack.pop()
+        if node is None or node in seen:
+            continue
+        if node.name() == "CheckpointFunctionBackward":
+            raise ValueError(
+                "the gradient of the regulariser cannot be taken through activation checkpoints with "
+                "use_reentrant=True: pass use_reentrant=False to torch.utils.checkpoint.checkpoint, or use "
+                "rule=rade.NoiseRatio() or rade.Constant()"
+            )
+        seen.add(node)
+        stack.extend(parent for parent, _ in node.next_functions)
 
 
 class NoGradient(RuntimeError):

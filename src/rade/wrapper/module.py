@@ -28,7 +28,7 @@ from rade.nn.context import Batch, Context, Pass, Setting
 from rade.nn.trace import evaluating, path_of
 from rade.rates.rate_step import Repeated, rate_step
 from rade.rates.readout import Labelled, Readout
-from rade.rates.regulariser import NoGradient
+from rade.rates.regulariser import NoGradient, refuse_reentrant
 from rade.rates.rules import DEFAULT, Rule
 from rade.rates.state import RateState
 from rade.runtime import distributed, ordinary_tensors, rank
@@ -155,6 +155,8 @@ class RADE(Module):
             told.say("views")
         if not present.drew or not torch.is_grad_enabled():
             return
+        if told.steps == 0 and "regulariser" in self.rade.rule.reads:
+            refuse_reentrant(output)
         if latest is not None and latest.reached is not None:
             if self.rade.rule.adapts:
                 told.follows(same, self.rade.rule)
