@@ -179,8 +179,8 @@ def paired_gain(one: Tensor, other: Tensor) -> tuple[float, float]:
     return float(difference.mean()), float(difference.std(correction=0)) / max(len(difference), 1) ** 0.5
 
 
-def rates_of(graph: Graph, share: float, drop: float = 0.0) -> Rates:
-    """The rates that make ``share`` of the observed edges spurious, where ``drop`` of the real ones are missing.
+def rates_of(graph: Graph, share: float) -> Rates:
+    """The rates that make ``share`` of the observed edges spurious, where none of the real ones is missing.
 
     >>> circle = torch.tensor([[0, 1, 2, 3, 4], [1, 2, 3, 4, 0]])
     >>> rates_of(Graph.from_edge_index(torch.cat([circle, circle.flip(0)], 1)), share=0.2)
@@ -188,10 +188,8 @@ def rates_of(graph: Graph, share: float, drop: float = 0.0) -> Rates:
     """
     if not 0.0 <= share < 1.0:
         raise ValueError(f"the share of spurious edges must lie in [0, 1), got {share:g}")
-    if not 0.0 <= drop < 1.0:
-        raise ValueError(f"the rate of missing edges must lie in [0, 1), got {drop:g}; none would be left at 1")
-    clean = graph.num_edges * (1.0 - share) / (1.0 - drop)
-    return Rates(drop, min(share * graph.num_edges / max(graph.num_pairs - clean, 1.0), 1.0))
+    clean = graph.num_edges * (1.0 - share)
+    return Rates(0.0, min(share * graph.num_edges / max(graph.num_pairs - clean, 1.0), 1.0))
 
 
 def share_of(graph: Graph, noise: Rates) -> float:

@@ -119,18 +119,17 @@ def test_labels_are_read_by_the_shape_of_the_outputs(trained):
     assert call(labels=yes.float()[:, None]).guesses[0].score == found.guesses[0].score
 
 
-@pytest.mark.parametrize(("add", "drop"), [(1.0, 0.0), (0.5, 0.5)])
-def test_rates_follow_from_the_share(add, drop):
+def test_rates_follow_from_the_share():
     edges = communities(1.0)[2]
-    noisy, share = spoiled(edges, add, seed=3)
-    graph = rade.Graph.from_edge_index(noisy, NODES)
-    rates, clean = rates_of(graph, share, drop), edges.shape[1] / 2 / (1.0 - drop)
-    assert rates.q == pytest.approx((graph.num_edges - edges.shape[1] / 2) / (graph.num_pairs - clean), rel=1e-3)
+    noisy, share = spoiled(edges, 1.0, seed=3)
+    graph, clean = rade.Graph.from_edge_index(noisy, NODES), edges.shape[1] / 2
+    rates = rates_of(graph, share)
+    assert rates.q == pytest.approx((graph.num_edges - clean) / (graph.num_pairs - clean), rel=1e-3)
     assert share_of(graph, rates) == pytest.approx(share)
+    q = share * graph.num_edges / (graph.num_pairs - graph.num_edges * (1 - share) / 0.6)
+    assert share_of(graph, rade.Rates(0.4, q)) == pytest.approx(share)  # where 40 % of the real edges are missing, too
     with pytest.raises(ValueError, match=r"must lie in \[0, 1\), got 1"):
         rates_of(graph, 1.0)
-    with pytest.raises(ValueError, match=r"rate of missing edges must lie in \[0, 1\), got 1; none would be left"):
-        rates_of(graph, 0.1, drop=1.0)
 
 
 def test_trust_tells_spurious_edges_from_real_ones():

@@ -165,18 +165,3 @@ def test_a_later_graph_that_is_sparser_than_its_noise_does_not_stop_a_training(v
             assert torch.isfinite(torch.cat([loss[None], gradients, model.adapt().flatten()])).all()
             assert torch.isfinite(model.eval()(X, edges)).all()
     assert sum("leaves no real edge in a graph of density" in str(one.message) for one in said) == 1
-
-
-def test_names_that_rade_hides_are_said():
-    class Own(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.conv, self.rates = GCNConv(8, 3), [0.1]
-
-        def follow(self) -> str:
-            return "mine"
-
-    with pytest.warns(UserWarning, match=r"follow, rates of a wrapped model mean RADE's own.*model\.wrapped\.follow"):
-        model = rade.RADE(Own())
-    assert model.wrapped.follow() == "mine"
-    rade.RADE(GCNConv(8, 3))  # PyG's own `explain` is no reason

@@ -15,10 +15,9 @@ from rade.moments.attention.scores import Attributes, EdgeScores, FeatureScores,
 from rade.moments.base import Coefficients
 from rade.moments.normalised import Normalised
 from rade.moments.weighted import Weighted, WeightedSymmetric
-from rade.testing.oracle import UNCHANGED, Build, Carry
+from rade.testing.oracle import Build, Carry
 
 Make = Callable[[Graph, torch.dtype], Coefficients]
-Values = tuple[Sequence[Tensor], Sequence[Tensor]]  # of nodes and of edges
 MakeScores = Callable[[Graph, Tensor, Tensor, Tensor], PairScores]
 
 
@@ -28,7 +27,7 @@ class Aggregator:
 
     Attributes:
         name: for messages.
-        on: fixes scores or edge weights for a base graph, and builds the coefficients on it, on copies and parts.
+        on: fixes scores or edge weights for a base graph, and builds the coefficients on it and on copies of it.
             `plain` makes it of a class whose coefficients depend on the graph alone.
         tolerance: relative error of means and, relative to E[α'²], of variances; 1e-8 for exact moments.
         heads: how many, where coefficients have a head axis; None without one.
@@ -48,7 +47,7 @@ class Aggregator:
 
     def alone(self, graph: Graph, dtype: torch.dtype = torch.double) -> Coefficients:
         """The coefficients on a base graph itself."""
-        return self.on(graph)(graph, UNCHANGED, dtype)
+        return self.on(graph)(graph, lambda values: values, dtype)
 
     def messages(self, graph: Graph, features: int = 3, seed: int = 5) -> Tensor:
         """Normal messages of the shape it sums, [n, F] or [n, H, F]."""
@@ -69,15 +68,16 @@ def plain(make: Make) -> Callable[[Graph], Build]:
     return lambda base: lambda graph, carry, dtype: make(graph, dtype)
 
 
-def carried(values: Callable[[Graph], Values], make: Callable[..., Coefficients]) -> Callable[[Graph], Build]:
+def carried(
+    values: Callable[[Graph], Sequence[Tensor]], make: Callable[..., Coefficients]
+) -> Callable[[Graph], Build]:
     """``make(graph, *values)`` of values of nodes and of edges that are fixed for a base graph."""
 
     def on(base: Graph) -> Build:
-        nodes, edges = values(base)
+        known = values(base)
 
         def build(graph: Graph, carry: Carry, dtype: torch.dtype) -> Coefficients:
-            moved = [*map(carry.nodes, nodes), *map(carry.edges, edges)]
-            return make(graph, *(value.to(dtype) for value in moved))
+            return make(graph, *(carry(value).to(dtype) for value in known))
 
         return build
 
@@ -87,7 +87,7 @@ def carried(values: Callable[[Graph], Values], make: Callable[..., Coefficients]
 def weighted(make: Make) -> Callable[[Graph], Build]:
     """Weights of both signs, different in the two directions of an edge."""
     return carried(
-        lambda base: ((), (normal(base.pattern.size, seed=1),)),
+        lambda base: [normal(base.pattern.size, seed=1)],
         lambda graph, weight: Weighted(make(graph, weight.dtype), weight),
     )
 
@@ -95,7 +95,7 @@ def weighted(make: Make) -> Callable[[Graph], Build]:
 def weighted_symmetric(loop: float, deviation: float) -> Callable[[Graph], Build]:
     """Weights e^x with normal x of that standard deviation, different in the two directions of an edge."""
     return carried(
-        lambda base: ((), ((deviation * normal(base.pattern.size, seed=1)).exp(),)),
+        lambda base: [(deviation * normal(base.pattern.size, seed=1)).exp()],
         lambda graph, weight: WeightedSymmetric(graph, weight.dtype, weight, 1.3, loop),
     )
 
@@ -103,7 +103,7 @@ def weighted_symmetric(loop: float, deviation: float) -> Callable[[Graph], Build
 def attention(heads: int, self_loops: bool, scale: float = 1.0, slope: float = 0.2) -> Callable[[Graph], Build]:
     """Normal scores of standard deviation ``scale``: s_j + t_i, each half of the variance."""
     return carried(
-        lambda base: ((scale * 0.5**0.5 * normal(2, base.num_nodes, heads, seed=2)).unbind(0), ()),
+        lambda base: (scale * 0.5**0.5 * normal(2, base.num_nodes, heads, seed=2)).unbind(0),
         lambda graph, s, t: Attention(graph, s, t, slope, self_loops),
     )
 
@@ -111,8 +111,9 @@ def attention(heads: int, self_loops: bool, scale: float = 1.0, slope: float = 0
 def scored_attention(heads: int, make: MakeScores) -> Callable[[Graph], Build]:
     """``make`` builds scores of two normal features of nodes and one of edges, [n, H, 2] and [E, H, 2]."""
 
-    def values(base: Graph) -> Values:
-        return normal(2, base.num_nodes, heads, 2, seed=3).unbind(0), (normal(base.pattern.size, heads, 2, seed=4),)
+    def values(base: Graph) -> Sequence[Tensor]:
+        nodes = normal(2, base.num_nodes, heads, 2, seed=3)
+        return [*nodes.unbind(0), normal(base.pattern.size, heads, 2, seed=4)]
 
     return carried(values, lambda graph, *features: ScoredAttention(make(graph, *features), features[0].dtype))
 

@@ -20,7 +20,6 @@ from rade.testing.aggregators import Aggregator, normal
 from rade.testing.oracle import (
     CASES,
     AllViews,
-    Carry,
     Case,
     adjacency,
     expect,
@@ -180,14 +179,13 @@ def moments_follow_the_rates(aggregator: Aggregator) -> None:
 @_promise
 def equal_keys_promise_equal_aggregation(aggregator: Aggregator) -> None:
     """Coefficients from other scores or weights, or in another precision, must not share what is kept by key."""
-    other_values = Carry(lambda x: 2.0 * x + 1.0, lambda x: 2.0 * x + 1.0)
     for case in INSIDE:
         mine, view = aggregator.alone(case.graph), _drawn(case.distribution(Variant.OFS))
         if mine.key is None:
             continue
         if mine.key == aggregator.alone(case.graph, torch.float).key:
             raise AssertionError(f"key {mine.key!r}, {case}: equal in float32 and float64; make the dtype part of it")
-        other = aggregator.on(case.graph)(case.graph, other_values, torch.double)
+        other = aggregator.on(case.graph)(case.graph, lambda x: 2.0 * x + 1.0, torch.double)
         pairs = zip(_all_weights(mine, view), _all_weights(other, view))
         if mine.key == other.key and not all(torch.equal(one, two) for one, two in pairs):
             raise AssertionError(f"key {mine.key!r}, {case}: equal keys, but other coefficients; let it be None")

@@ -17,17 +17,8 @@ from rade.moments.base import Coefficients, Moments
 from rade.sums import Messages
 from rade.views import View
 
-
-@dataclass(frozen=True)
-class Carry:
-    """How an aggregator's values of a base graph come to a graph made of it: copies, parts, other numberings."""
-
-    nodes: Callable[[Tensor], Tensor]  # [n, ...] of the base graph
-    edges: Callable[[Tensor], Tensor]  # [E, ...] in the order of its pattern
-
-
-Build = Callable[[Graph, Carry, torch.dtype], Coefficients]  # one aggregator on a base graph and on what is made of it
-UNCHANGED = Carry(lambda x: x, lambda x: x)
+Carry = Callable[[Tensor], Tensor]  # how values of nodes or edges of a base graph come to a batch of its copies
+Build = Callable[[Graph, Carry, torch.dtype], Coefficients]  # one aggregator on a base graph and on such a batch
 FINELY = Correction(tolerance=1e-5)  # of attention's moments: checks look closer than training needs
 
 
@@ -146,7 +137,6 @@ class AllViews:
         bits, self.weight = bits[chance > 0], chance[chance > 0]
         self.graph, self.distribution, self.count = graph, distribution, len(bits)
         self.copies = copies(graph, self.count)
-        self.carry = Carry(self.repeat, self.repeat)
         dense = torch.zeros(self.count, n, n, dtype=torch.bool)
         dense[:, pairs[0], pairs[1]] = bits.bool()
         self.dense = dense if graph.directed else dense | dense.mT
@@ -169,11 +159,11 @@ class AllViews:
         nodes = x.nodes if isinstance(x, Messages) else x
         copied = Messages(self.repeat(nodes), self.repeat(x.edges)) if isinstance(x, Messages) else self.repeat(x)
         over = Adjacency(self.copies, self.view.distribution, self.view)
-        return over.aggregate(build(self.copies, self.carry, nodes.dtype), copied).view(self.count, *nodes.shape)
+        return over.aggregate(build(self.copies, self.repeat, nodes.dtype), copied).view(self.count, *nodes.shape)
 
     def coefficients(self, build: Build) -> tuple[Tensor, Tensor]:
         """α'_ij of every view, dense [K, n, n] or [K, n, n, H], and the loops', [K, n] or [K, n, H]."""
-        weights, n = build(self.copies, self.carry, torch.double).on(self.view), self.graph.num_nodes
+        weights, n = build(self.copies, self.repeat, torch.double).on(self.view), self.graph.num_nodes
         dense = weights.edges.new_zeros(self.count, n, n, *weights.edges.shape[1:])
         for pattern, values in ((self.copies.pattern, weights.edges), (self.view.added, weights.added)):
             dense[pattern.target // n, pattern.target % n, pattern.source % n] += values

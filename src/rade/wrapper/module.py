@@ -17,7 +17,6 @@ from torch.nn import Module
 from torch.optim import Optimizer
 from torch.utils._pytree import tree_leaves
 from torch_geometric.data import Data, HeteroData
-from torch_geometric.nn import MessagePassing
 
 from rade.distribution import NO_NOISE, Correction, Rates, Variant, Views, variant_of
 from rade.errors import outside
@@ -112,7 +111,6 @@ class RADE(Module):
         self._told = Warnings(self.rate_state)
         setting = Setting(variant, correction, views, observed.noise, observed.trust)
         self._context = Context(setting, self.rate_state, generator)
-        _say_hidden(model)
         converted = convert(model)
         if variant.keeps_additions:
             _require_moments(converted)
@@ -392,18 +390,6 @@ def _require_model(model: object) -> None:
         raise TypeError(f"RADE wraps a model, a torch.nn.Module, got {model!r}")
     if isinstance(model, RADE):
         raise ValueError("the model is wrapped in RADE already; wrap what it wraps, RADE(rade.revert(model), ...)")
-
-
-def _say_hidden(model: Module) -> None:
-    """Warn of names of the model that RADE has a meaning of its own for."""
-    usual = MessagePassing if isinstance(model, MessagePassing) else Module  # a layer of PyG has `explain`
-    own = {*vars(RADE), "rade", "rate_state", "wrapped"} - set(dir(usual))
-    if hidden := sorted(name for name in own if not name.startswith("_") and hasattr(model, name)):
-        warnings.warn(
-            f"{', '.join(hidden)} of a wrapped model mean RADE's own; those of your {type(model).__name__} are at "
-            f"model.wrapped, e.g. model.wrapped.{hidden[0]}",
-            stacklevel=outside(),
-        )
 
 
 def _require_moments(model: Module) -> None:
