@@ -33,7 +33,7 @@ def results(
     protocol: Annotated[list[str] | None, typer.Option(help="Only released, or paper.")] = None,
     runs: Annotated[bool, typer.Option("--runs", help="List single runs instead of their means.")] = False,
     json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document and nothing else: the runs with their curves.")
+        bool, typer.Option("--json", help="Print the runs with their curves as one JSON document.")
     ] = False,
 ) -> None:
     """List the finished runs of a store, write its text form, or merge other stores and folders of `rade train`.
@@ -60,15 +60,9 @@ def results(
     named, action, rest = _parts(words or [])
     path = usual() if named is None else named
     if action == "merge":
-        merged = []
         with open_store(path).writing() as store:
             for other in rest:
-                new = store.merge(records_below(other))
-                merged.append({"folder": str(other), "new": new})
-                if not json:
-                    typer.echo(f"{other}: {many(new, 'new run')} in {path}")
-        if json:
-            typer.echo(jsonlib.dumps({"store": str(path), "merged": merged}, indent=1))
+                typer.echo(f"{other}: {many(store.merge(records_below(other)), 'new run')} in {path}")
         return
     if action == "export":
         typer.echo(f"{many(export(existing(path), rest[0]), 'run')} in {rest[0]}")

@@ -10,9 +10,9 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import islice
 from math import inf
@@ -23,7 +23,7 @@ import torch
 
 from rade.data import Dataset, load
 from rade.errors import RadeError, RunError
-from rade.experiment.plan import CellJobs, Job
+from rade.experiment.plan import Job
 from rade.experiment.store import Store
 from rade.train.record import RunRecord, origin
 from rade.train.run import Keeping, StopAsked, never, run_key, train_run
@@ -185,49 +185,25 @@ class Place:
     checkpoint_every: int = 50
 
 
-@dataclass
-class Grid:
-    """The runs of a plan: those in the store, those to be done in this order, and what has become of them."""
-
-    tasks: Sequence[CellJobs]
-    done: set[str]
-    failed: dict[str, tuple[Job, str]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.jobs = {job.key: job for task in self.tasks for job in task.jobs}  # cells of several tables may share some
-        self.queue = [job for key, job in self.jobs.items() if key not in self.done]
-
-    @property
-    def finished(self) -> int:
-        """How many runs of the queue are done."""
-        return sum(job.key in self.done for job in self.queue)
-
-    def missing(self, task: CellJobs) -> int:
-        """Runs of a cell that are not in the store."""
-        return sum(job.key not in self.done for job in task.jobs)
-
-    def work_off(
-        self,
-        store: Store,
-        place: Place,
-        *,
-        workers: int = 1,
-        scheduler: str = "",
-        stop_asked: StopAsked = never,
-        budget: float = inf,
-    ) -> Iterator[Outcome[Job, RunRecord]]:
-        """Do the queue into the store, which nobody else may write to; after `budget` seconds nothing new starts."""
-        until = time.monotonic() + budget
-        jobs = (job for job in self.queue if time.monotonic() < until)
-        outcomes = run_all(partial(perform, place), jobs, workers=workers, scheduler=scheduler, stop_asked=stop_asked)
-        for outcome in outcomes:
-            job = outcome.argument
-            if outcome.value is None:
-                self.failed[job.key] = (job, outcome.failure)
-            else:
-                store.put(outcome.value)
-                self.done.add(job.key)
-            yield outcome
+def work_off(
+    jobs: Iterable[Job],
+    store: Store,
+    place: Place,
+    *,
+    workers: int = 1,
+    scheduler: str = "",
+    stop_asked: StopAsked = never,
+    budget: float = inf,
+) -> Iterator[Outcome[Job, RunRecord]]:
+    """Do the jobs into the store, which nobody else may write to; after `budget` seconds nothing new starts."""
+    until = time.monotonic() + budget
+    waiting = (job for job in jobs if time.monotonic() < until)
+    for outcome in run_all(
+        partial(perform, place), waiting, workers=workers, scheduler=scheduler, stop_asked=stop_asked
+    ):
+        if outcome.value is not None:
+            store.put(outcome.value)
+        yield outcome
 
 
 def perform(place: Place, job: Job) -> RunRecord:
