@@ -148,9 +148,7 @@ def _show_plan(tasks: list[tuple[Cell, list[Job]]], there: set[str], console: Co
     printable(console).print(lined_up((*words, "runs", "in store"), lines, words))
 
 
-def _watch(
-    outcomes: Iterable[Outcome[Job, RunRecord]], count: int, console: Console
-) -> list[Outcome[Job, RunRecord]]:
+def _watch(outcomes: Iterable[Outcome[Job, RunRecord]], count: int, console: Console) -> list[Outcome[Job, RunRecord]]:
     """All outcomes; a line for every run that ends and, on a terminal, a bar with what remains."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
