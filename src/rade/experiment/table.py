@@ -23,6 +23,7 @@ else:
     import tomli as tomllib
 
 FOLDER = Path(__file__).with_name("tables")
+PLAIN = "none"  # the method that is the backbone alone
 # Keys of a row or of the table itself, which settings would contradict.
 RESERVED = ("dataset", "backbone", "method", "protocol", "options", "runs")
 
@@ -80,6 +81,11 @@ class Row:
             if key in self.settings and key in self.search:
                 raise ValueError(f"'{key}' is in settings and in search; keep one")
         _known(self.published, self.backbones, "published", "backbone")
+
+    @property
+    def role(self) -> Literal["plain", "baseline", "rade"]:
+        """The backbone alone, another's regulariser, or RADE and variants of it."""
+        return "plain" if self.method == PLAIN else "rade" if self.method.startswith("rade") else "baseline"
 
     def settings_on(self, dataset: str) -> dict[str, Any]:
         """The flat settings on one data set; where it is not listed the protocol's value holds.
