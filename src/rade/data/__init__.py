@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rade.data.catalogue import DataError, Entry, names, resolve
     from rade.data.dataset import Dataset, GraphList, Provenance
-    from rade.data.fetching import import_mirror
-    from rade.data.files import data_root
+    from rade.data.files import data_root, import_mirror
     from rade.data.loading import load
     from rade.data.neighbor import NeighborLoader, mean_batch_nodes
     from rade.data.splits import FixedSplit, RandomSplit, Split, Splits, StratifiedFolds
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "catalogue": ("DataError", "Entry", "names", "resolve"),
     "dataset": ("Dataset", "GraphList", "Provenance"),
-    "fetching": ("import_mirror",),
-    "files": ("data_root",),
+    "files": ("data_root", "import_mirror"),
     "loading": ("load",),
     "neighbor": ("NeighborLoader", "mean_batch_nodes"),
     "splits": ("FixedSplit", "RandomSplit", "Split", "Splits", "StratifiedFolds"),

@@ -7,8 +7,7 @@ from typing import Any
 
 from rade.data.catalogue import DataError, Entry, resolve
 from rade.data.dataset import Dataset, Provenance, assemble
-from rade.data.fetching import fetch
-from rade.data.files import RawFolder, data_root, missing_files, missing_sentence
+from rade.data.files import RawFolder, data_root, fetch, missing_files, missing_sentence
 from rade.data.readers import READERS
 from rade.data.splits import FixedSplit, RandomSplit, Split, Splits, StratifiedFolds
 from rade.data.synthetic import generate
