@@ -4,30 +4,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rade.data.catalogue import DataError, Entry, names, resolve
-    from rade.data.dataset import Dataset, GraphList, Provenance
+    from rade.data.catalogue import DataError, names, resolve
+    from rade.data.dataset import Dataset, FixedSplit, GraphList, Provenance, RandomSplit, Split, StratifiedFolds
     from rade.data.files import data_root, import_mirror
     from rade.data.loading import load
     from rade.data.neighbor import NeighborLoader, mean_batch_nodes
-    from rade.data.splits import FixedSplit, RandomSplit, Split, Splits, StratifiedFolds
     from rade.data.synthetic import Clouds, Words, csbm, far_pair, ring_transfer, tree_neighbors_match
 
 # Loaded on first use: the table of data sets must not wait for PyTorch. No name here may equal a module of this
 # package, or importing that module would hide it.
 _HOMES = {
-    "catalogue": ("DataError", "Entry", "names", "resolve"),
-    "dataset": ("Dataset", "GraphList", "Provenance"),
+    "catalogue": ("DataError", "names", "resolve"),
+    "dataset": ("Dataset", "FixedSplit", "GraphList", "Provenance", "RandomSplit", "Split", "StratifiedFolds"),
     "files": ("data_root", "import_mirror"),
     "loading": ("load",),
     "neighbor": ("NeighborLoader", "mean_batch_nodes"),
-    "splits": ("FixedSplit", "RandomSplit", "Split", "Splits", "StratifiedFolds"),
     "synthetic": ("Clouds", "Words", "csbm", "far_pair", "ring_transfer", "tree_neighbors_match"),
 }
 _HOME = {name: f"rade.data.{module}" for module, members in _HOMES.items() for name in members}
 
 __all__ = [
-    "Clouds", "DataError", "Dataset", "Entry", "FixedSplit", "GraphList", "NeighborLoader", "Provenance",
-    "RandomSplit", "Split", "Splits", "StratifiedFolds", "Words", "csbm", "data_root", "far_pair", "import_mirror",
+    "Clouds", "DataError", "Dataset", "FixedSplit", "GraphList", "NeighborLoader", "Provenance",
+    "RandomSplit", "Split", "StratifiedFolds", "Words", "csbm", "data_root", "far_pair", "import_mirror",
     "load", "mean_batch_nodes", "names", "resolve", "ring_transfer", "tree_neighbors_match",
 ]  # fmt: skip
 

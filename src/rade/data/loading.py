@@ -6,11 +6,10 @@ import zlib
 from typing import Any
 
 from rade.data.catalogue import DataError, Entry, resolve
-from rade.data.dataset import Dataset, Provenance, assemble
+from rade.data.dataset import Dataset, FixedSplit, Provenance, RandomSplit, Split, Splits, StratifiedFolds, assemble
 from rade.data.files import RawFolder, data_root, fetch, missing_files, missing_sentence
 from rade.data.readers import READERS
-from rade.data.splits import FixedSplit, RandomSplit, Split, Splits, StratifiedFolds
-from rade.data.synthetic import generate
+from rade.data.synthetic import GENERATORS
 from rade.data.tensors import Tables
 
 # What readers raise on a file that is not what it should be.
@@ -34,7 +33,7 @@ def load(
     """
     entry = resolve(name)
     if entry.embedded:
-        return generate(entry, options)
+        return GENERATORS[entry.name](**options)
     if options:
         raise DataError(f"{entry.title} has a fixed content; the options {sorted(options)} are for synthetic data sets")
     raw = RawFolder(data_root(root), entry)
