@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from rade.experiment.grid import Outcome
     from rade.experiment.plan import Job, Wish
+    from rade.experiment.store import Store
     from rade.experiment.table import Cell
     from rade.train.record import RunRecord
 
@@ -37,7 +39,6 @@ def reproduce(
     store: Annotated[Path, typer.Option(help="The file of finished runs.")] = Path("results.sqlite"),
     workers: Annotated[int, typer.Option(min=1, help="Runs at a time, each in a process of its own.")] = 1,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads of a run; another number rounds otherwise.")] = 1,
-    budget: Annotated[float | None, typer.Option(min=0, help="Hours after which no new run starts.")] = None,
     scheduler: Annotated[
         str | None, typer.Option(help="Run on the workers of this Dask scheduler, e.g. tcp://head:8786.")
     ] = None,
@@ -57,14 +58,14 @@ def reproduce(
 
         rade reproduce node-gcn --datasets cora,citeseer --seeds 3 --workers 2
 
-        rade reproduce node-gcn ablations-gcn --methods none,rade-of --budget 8
+        timeout 8h rade reproduce node-gcn ablations-gcn --methods none,rade-of
 
         rade reproduce node-gcn --scheduler tcp://head:8786
     """
     from rich.console import Console
 
     from rade.commands.display import many
-    from rade.experiment.grid import Place, work_off
+    from rade.experiment.grid import Place, perform, run_all
     from rade.experiment.plan import Wish
     from rade.experiment.store import open_store
     from rade.train.process import stop_on_signal
@@ -86,12 +87,10 @@ def reproduce(
     if dry_run or not queue:
         raise typer.Exit(1 if problems else 0)
     place = Place(runs.work.absolute(), data_root and data_root.absolute(), threads, checkpoint_every)
-    limit = {} if budget is None else {"budget": 3600 * budget}
+    do = partial(perform, place)
     with runs.writing(), stop_on_signal() as stop_asked:
-        outcomes = work_off(
-            queue, runs, place, workers=workers, scheduler=scheduler or "", stop_asked=stop_asked, **limit
-        )
-        ended = _watch(outcomes, len(queue), console)
+        outcomes = run_all(do, queue, workers=workers, scheduler=scheduler or "", stop_asked=stop_asked)
+        ended = _keep(outcomes, len(queue), runs, console)
         stopped = stop_asked.code if stop_asked() else 0
     failed = [one for one in ended if one.value is None]
     done = len(ended) - len(failed)
@@ -148,8 +147,10 @@ def _show_plan(tasks: list[tuple[Cell, list[Job]]], there: set[str], console: Co
     printable(console).print(lined_up((*words, "runs", "in store"), lines, words))
 
 
-def _watch(outcomes: Iterable[Outcome[Job, RunRecord]], count: int, console: Console) -> list[Outcome[Job, RunRecord]]:
-    """All outcomes; a line for every run that ends and, on a terminal, a bar with what remains."""
+def _keep(
+    outcomes: Iterable[Outcome[Job, RunRecord]], count: int, store: Store, console: Console
+) -> list[Outcome[Job, RunRecord]]:
+    """All outcomes, runs into the store; a line for every one that ends and, on a terminal, a bar with what remains."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     ended: list[Outcome[Job, RunRecord]] = []
@@ -157,6 +158,8 @@ def _watch(outcomes: Iterable[Outcome[Job, RunRecord]], count: int, console: Con
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         runs = bar.add_task("", total=count)
         for outcome in outcomes:
+            if outcome.value is not None:
+                store.put(outcome.value)
             ended.append(outcome)
             console.print(f"{_sentence(outcome)} ({len(ended)} of {count})", markup=False)
             bar.advance(runs)

@@ -1,4 +1,4 @@
-"""The engine: one function over many arguments on Dask; and the runs of a plan through it, into a store."""
+"""The engine: one function over many arguments on Dask, and the function that does a run of a plan."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import islice
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -24,7 +23,6 @@ import torch
 from rade.data import Dataset, load
 from rade.errors import RadeError, RunError
 from rade.experiment.plan import Job
-from rade.experiment.store import Store
 from rade.train.record import RunRecord, origin
 from rade.train.run import Keeping, StopAsked, never, run_key, train_run
 from rade.train.stages import corrupted
@@ -183,27 +181,6 @@ class Place:
     data_root: Path | None = None
     threads: int = 1
     checkpoint_every: int = 50
-
-
-def work_off(
-    jobs: Iterable[Job],
-    store: Store,
-    place: Place,
-    *,
-    workers: int = 1,
-    scheduler: str = "",
-    stop_asked: StopAsked = never,
-    budget: float = inf,
-) -> Iterator[Outcome[Job, RunRecord]]:
-    """Do the jobs into the store, which nobody else may write to; after `budget` seconds nothing new starts."""
-    until = time.monotonic() + budget
-    waiting = (job for job in jobs if time.monotonic() < until)
-    for outcome in run_all(
-        partial(perform, place), waiting, workers=workers, scheduler=scheduler, stop_asked=stop_asked
-    ):
-        if outcome.value is not None:
-            store.put(outcome.value)
-        yield outcome
 
 
 def perform(place: Place, job: Job) -> RunRecord:
