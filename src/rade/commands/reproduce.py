@@ -65,7 +65,7 @@ def reproduce(
     from rich.console import Console
 
     from rade.commands.display import many
-    from rade.experiment.grid import Place, perform, run_all
+    from rade.experiment.grid import perform, run_all
     from rade.experiment.plan import Wish
     from rade.experiment.store import open_store
     from rade.train.process import stop_on_signal
@@ -86,8 +86,8 @@ def reproduce(
     console.print(f"{what}, {len(jobs)} in all; store: {store}", markup=False)
     if dry_run or not queue:
         raise typer.Exit(1 if problems else 0)
-    place = Place(runs.work.absolute(), data_root and data_root.absolute(), threads, checkpoint_every)
-    do = partial(perform, place)
+    work, data_root = runs.work.absolute(), data_root and data_root.absolute()
+    do = partial(perform, work=work, data_root=data_root, threads=threads, checkpoint_every=checkpoint_every)
     with runs.writing(), stop_on_signal() as stop_asked:
         outcomes = run_all(do, queue, workers=workers, scheduler=scheduler or "", stop_asked=stop_asked)
         ended = _keep(outcomes, len(queue), runs, console)

@@ -150,8 +150,6 @@ def attempt(function: Callable[[A], V], argument: A) -> Outcome[A, V]:
         return Outcome(argument, function(argument))
     except RadeError as error:
         return Outcome(argument, failure=" ".join(str(error).split()))
-    except MemoryError:
-        return Outcome(argument, failure="there is not enough memory for it")
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         message = " ".join(str(error).split())
@@ -173,28 +171,17 @@ def _outcome(future: Future, argument: A) -> Outcome[A, Any]:
     return found
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where and how runs are done; work: the folder of checkpoints, where a worker sees it."""
-
-    work: Path
-    data_root: Path | None = None
-    threads: int = 1
-    checkpoint_every: int = 50
-
-
-def perform(place: Place, job: Job) -> RunRecord:
-    """Train a job on a worker, continuing from its checkpoint if there is one."""
-    torch.set_num_threads(place.threads)
-    dataset = corrupted(_dataset(job.settings.dataset, place.data_root), job.settings)
+def perform(job: Job, *, work: Path, data_root: Path | None, threads: int, checkpoint_every: int) -> RunRecord:
+    """Train a job on a worker, continuing from its checkpoint in the folder `work`, if the worker sees one there."""
+    torch.set_num_threads(threads)
+    dataset = corrupted(_dataset(job.settings.dataset, data_root), job.settings)
     if run_key(job.settings, job.run, origin(dataset)) != job.key:
         raise RunError(
             f"{dataset.name} or rade itself differs here from what the plan was made with; "
             "give every worker the same data files and the same version of rade"
         )
-    shared = place.work.is_dir()
-    folder = place.work / job.key if shared else Path(tempfile.gettempdir()) / f"rade-{job.key}"
-    keeping = Keeping(place.checkpoint_every, _dropped)
+    folder = work / job.key if work.is_dir() else Path(tempfile.gettempdir()) / f"rade-{job.key}"
+    keeping = Keeping(checkpoint_every, _dropped)
     try:
         with _ONE_AT_A_TIME:
             return train_run(dataset, job.settings, job.run, folder, resume=True, keeping=keeping)
