@@ -17,7 +17,7 @@ from typing import Any
 
 from rade import experiment
 from rade.report import build, read_store
-from rade.report.cells import CellResult, Filled
+from rade.report.cells import CellResult
 from rade.report.tables import Table
 from rade.report.words import mean_std
 from rade.statistics import Pair, differences, fold_ratio, mean_curve, paired
@@ -49,15 +49,14 @@ def read(store: Path) -> Places:
     for table in build(read_store(store), [experiment.load(name) for name in TABLES]).tables:
         for dataset in table.experiment.datasets:
             cells = [cell for cell in table.filled if cell.dataset == dataset]
-            if any(not cell.is_plain for cell in cells):
+            if any(cell.row.role != "plain" for cell in cells):
                 places[dataset] = table, cells
     return places
 
 
 def ends(cell: CellResult) -> str:
     """Where p ended, if it moved."""
-    assert cell.filled is not None
-    values = [run.history["p"][-1] for run in cell.filled.group.runs]
+    values = [run.history["p"][-1] for run in cell.runs]
     low, high = f"{min(values):.2f}", f"{max(values):.2f}"
     return "" if cell.row.method.endswith("-fixed") else low if low == high else f"{low}–{high}"
 
@@ -65,15 +64,14 @@ def ends(cell: CellResult) -> str:
 def late_gain(table: Table, cell: CellResult) -> str:
     """The mean validation score of the last epochs minus plain training's; empty where there is none."""
     against = table.against(cell)
-    if against is None or cell.filled is None or against.reference.filled is None:
+    if against is None:
         return ""
-    folds = cell.filled.scores.folds
-    gaps = differences(late(cell.filled), late(against.reference.filled), folds)
-    return str(paired(gaps, fold_ratio(folds))) if gaps else ""
+    gaps = differences(late(cell), late(against.reference), cell.folds)
+    return str(paired(gaps, fold_ratio(cell.folds))) if gaps else ""
 
 
-def late(filled: Filled) -> dict[Pair, float]:
-    curves = {run.pair: run.history.get("val", [])[-LAST:] for run in filled.group.runs}
+def late(cell: CellResult) -> dict[Pair, float]:
+    curves = {run.pair: run.history.get("val", [])[-LAST:] for run in cell.runs}
     return {pair: math.fsum(last) / LAST for pair, last in curves.items() if len(last) == LAST}
 
 
@@ -82,10 +80,9 @@ def page(places: Places) -> str:
     parts = [HEAD]
     for dataset, (table, cells) in places.items():
         for cell in cells:
-            assert cell.filled is not None
-            runs = len(cell.filled.group.runs)
-            if cell.is_plain:
-                parts.append(f"\n## {dataset}\n\nPlain: {mean_std(cell.filled.spread)} in {runs} runs.\n\n")
+            runs = len(cell.runs)
+            if cell.row.role == "plain":
+                parts.append(f"\n## {dataset}\n\nPlain: {mean_std(cell.spread)} in {runs} runs.\n\n")
                 parts.append(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}\n")
                 continue
             against = table.against(cell, "plain")
@@ -96,11 +93,10 @@ def page(places: Places) -> str:
 
 def drawn(cell: CellResult) -> Iterable[tuple[str, list[int], list[float]]]:
     """The rule's name, epochs and the mean of p over runs, as far as all of them came."""
-    assert cell.filled is not None
     rule = next((name for name in CURVES if cell.row.name == name or cell.row.name.startswith(f"{name} from")), None)
-    curve = mean_curve([run.history["p"] for run in cell.filled.group.runs if "p" in run.history])
+    curve = mean_curve([run.history["p"] for run in cell.runs if "p" in run.history])
     if rule and curve:
-        start, every = float(cell.filled.group.flat["p"]), max(1, len(curve) // POINTS)
+        start, every = float(cell.group.flat["p"]), max(1, len(curve) // POINTS)
         yield rule, [0, *range(1, len(curve) + 1, every)], [start, *curve[::every]]
 
 

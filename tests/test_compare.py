@@ -17,8 +17,7 @@ from torch_geometric.nn import GCN, EdgeConv
 
 import rade
 from rade.comparison.problems import own_problem
-from rade.data import Split
-from rade.data.splits import FixedSplit, RandomSplit, StratifiedFolds
+from rade.data import FixedSplit, RandomSplit, Split, StratifiedFolds
 from rade.train import make
 from test_golden_training import Pooled, many_graphs, one_graph
 from zoo import normal, random_edges

@@ -46,7 +46,7 @@ def verdicts(name: str) -> list[Verdict | None]:
 
 def marked(dataset: str) -> str:
     """The name, with a star where runs depart from the protocol."""
-    departs = any(cell.filled and cell.filled.departures for cell in PLACES[dataset][1])
+    departs = any(cell.departures for cell in PLACES[dataset][1])
     return resolve(dataset).title + (" *" if departs else "")
 
 

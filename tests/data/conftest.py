@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rade.data.fetching import import_mirror
+from rade.data.files import import_mirror
 
 MIRROR = Path(__file__).resolve().parents[3] / "shared" / "data"
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import rade.data
 from rade.data.catalogue import catalogue
-from rade.data.fetching import _address
-from rade.data.files import raw_files
+from rade.data.files import _address, raw_files
 
 
 def test_case_punctuation_and_aliases_do_not_matter_and_no_name_has_two_meanings():

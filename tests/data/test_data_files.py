@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import rade.data
 from rade.commands.datasets import app
-from rade.data import fetching
+from rade.data import files as raw
 from rade.data.files import RawFolder, raw_files
 from rade.data.readers import read_peptides
 
@@ -92,14 +92,15 @@ def test_another_packing_is_accepted_if_its_sizes_are_right(key, change, sentenc
 
 
 def test_importing_twice_changes_nothing_and_altered_files_are_refused_or_replaced(mirror, tmp_path):
-    every, one = sorted(file.path for file in raw_files("mutag")), "MUTAG/raw/MUTAG_A.txt"
-    assert sorted(rade.data.import_mirror(mirror, tmp_path, ["mutag"])[0].new) == every
+    every, one = [file.path for file in raw_files("mutag")], "MUTAG/raw/MUTAG_A.txt"
+    assert rade.data.import_mirror(mirror, tmp_path, ["mutag"])["mutag"] == dict.fromkeys(every, "new")
     before = {path: (tmp_path / path).stat().st_ino for path in files_below(tmp_path)}
-    assert sorted(rade.data.import_mirror(mirror, tmp_path, ["mutag"])[0].present) == every
+    assert rade.data.import_mirror(mirror, tmp_path, ["mutag"])["mutag"] == dict.fromkeys(every, "present")
     assert {path: (tmp_path / path).stat().st_ino for path in files_below(tmp_path)} == before
     assert {(tmp_path / path).stat().st_mode & 0o777 for path in before} == {0o644}
     flip(tmp_path / one)
-    assert list(rade.data.import_mirror(mirror, tmp_path, ["mutag"])[0].new) == [one]
+    states = rade.data.import_mirror(mirror, tmp_path, ["mutag"])["mutag"]
+    assert [path for path, state in states.items() if state == "new"] == [one]
     flip(tmp_path / one)
     with pytest.raises(rade.data.DataError, match=rf"{one} in .* is altered"):
         rade.data.import_mirror(tmp_path, tmp_path / "root", ["mutag"])
@@ -122,7 +123,7 @@ def test_a_full_disk_leaves_nothing_half_written(mirror, tmp_path):
 @pytest.fixture
 def serve(monkeypatch):
     """Addresses answered from memory."""
-    return lambda answer: monkeypatch.setattr(fetching, "_download", lambda address: io.BytesIO(answer(address)))
+    return lambda answer: monkeypatch.setattr(raw, "_download", lambda address: io.BytesIO(answer(address)))
 
 
 def zipped(files):
@@ -191,9 +192,9 @@ def test_lrgbs_archive_becomes_the_compact_form_and_is_not_kept(tmp_path, serve)
 
 
 def test_a_silent_host_is_given_up(monkeypatch, tmp_path):
-    monkeypatch.setattr(fetching, "PATIENCE", 0.2)
+    monkeypatch.setattr(raw, "PATIENCE", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/file"
-        monkeypatch.setattr(fetching, "_address", lambda *arguments: address)
+        monkeypatch.setattr(raw, "_address", lambda *arguments: address)
         with pytest.raises(rade.data.DataError, match=r"download failed: .*timed out"):
             rade.data.load("cora", tmp_path)

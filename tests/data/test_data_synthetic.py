@@ -53,9 +53,7 @@ def test_generators_are_seeded_and_simple_and_have_the_sizes_of_the_catalogue(na
     ("name", "options", "sentence"),
     [
         ("cora", {"nodes": 3}, "fixed content"),
-        ("csbm", {"nodes": 20}, "csbm needs nodes ≥"),
-        ("csbm", {"labelled": 2.5}, "whole number of at least 1, got 2.5"),
-        ("csbm", {"size": 3}, "csbm has no option size; its options are nodes"),
+        ("csbm", {"nodes": 20}, "csbm needs classes ≥ 2, labelled ≥ 1, nodes ≥"),
         ("ring-transfer", {"size": 2}, "size ≥ 3"),
         ("tree-neighbors-match", {"depth": 0}, "1 ≤ depth ≤ 8"),
         ("far-pair", {"length": 2}, "length ≥ 3"),

@@ -3,7 +3,6 @@
 import pytest
 
 from rade.data import DataError
-from rade.experiment.grid import Grid
 from rade.experiment.plan import Facts, Wish, plan, select
 from rade.experiment.table import cells, read
 
@@ -18,19 +17,18 @@ def tiny(table, tmp_path, monkeypatch):
     return list(cells(read(table())))
 
 
-def test_candidates_run_in_turn_and_tables_share_runs(tiny):
-    (_, tuned, *_), problems = plan([*tiny, *tiny], Wish(), facts)
+def test_candidates_run_in_turn(tiny):
+    (_, (_, tuned)), problems = plan(tiny, Wish(), facts)
     assert problems == []
-    assert [(job.settings.options["rate"], job.run) for job in tuned.jobs] == [(0.2, 0), (0.2, 1), (0.5, 0), (0.5, 1)]
-    assert len(Grid([tuned, tuned], {tuned.jobs[0].key}).queue) == 3
+    assert [(job.settings.options["rate"], job.run) for job in tuned] == [(0.2, 0), (0.2, 1), (0.5, 0), (0.5, 1)]
 
 
 def test_what_the_user_wants_wins(tiny):
     """Settings reach the rows that have them; rows go by name or method; cells without data are told and left out."""
-    plain, tuned = plan(tiny, Wish(overrides={"epochs": 9, "rate": 0.7}, protocol="paper"), facts)[0]
-    assert {job.settings.epochs for job in (*plain.jobs, *tuned.jobs)} == {9}
-    assert {job.settings.options["rate"] for job in tuned.jobs} == {0.7}
-    assert plain.jobs[0].settings.protocol == "paper"
+    (_, plain), (_, tuned) = plan(tiny, Wish(overrides={"epochs": 9, "rate": 0.7}, protocol="paper"), facts)[0]
+    assert {job.settings.epochs for job in (*plain, *tuned)} == {9}
+    assert {job.settings.options["rate"] for job in tuned} == {0.7}
+    assert plain[0].settings.protocol == "paper"
     assert [cell.row.method for cell in select(tiny, Wish(methods=("none",)))] == ["none"]
     assert [cell.row.method for cell in select(tiny, Wish(methods=("dropedge,-tuned",)))] == ["drop-edge"]
     assert len(select(tiny, Wish(datasets=("CSBM",), backbones=("gcn",)))) == 2

@@ -11,7 +11,7 @@ SEARCHED = table(line("tuned", "rade-of-fixed", search={"p": (0.2, 0.3, 0.5)}))
 
 
 def filled(table):
-    return {cell.row.name: cell.filled for cell in table.filled}
+    return {cell.row.name: cell for cell in table.filled}
 
 
 def fixed(p, score, count, **others):
@@ -52,7 +52,7 @@ def test_another_protocol_or_stage_fills_no_cell(change):
     assert (found.tables, found.others) == ((), 3)
     newer = [row(0.81, run=run, test_corrupt="", labels_per_class=0) for run in range(2, 4)]
     plain = report([row(0.8), row(0.8, run=1), *newer]).tables[0].cells[0]
-    assert len(plain.filled.group.runs) == 4
+    assert len(plain.runs) == 4
 
 
 def test_every_run_is_counted_and_the_newest_numerics_count():
@@ -61,7 +61,7 @@ def test_every_run_is_counted_and_the_newest_numerics_count():
     placed = {run.key for table in found.tables for run in table.runs}
     assert len(placed) + found.others == len(rows)
     assert "3 runs in no cell" in markdown(found)
-    assert max(filled(found.tables[0])["GCN"].scores.by.values()) == 0.9
+    assert max(filled(found.tables[0])["GCN"].scores.values()) == 0.9
 
 
 def test_other_measures_are_shown_and_not_judged():

@@ -74,7 +74,7 @@ def test_only_shared_seeds_count_and_differences_are_paired():
     rows = cell(0.8, 0.05, 10, method="none", own=0.001) + cell(0.8, 0.05, 8, 0.005, own=0.001, method="rade-of")
     one = next(one for one in report(rows).tables[0].comparisons if one.kind == "plain")
     assert (one.verdict.code, one.verdict.result.count) == ("better", 8)
-    assert one.cell.filled.spread.std > 2
+    assert one.cell.spread.std > 2
 
 
 def test_missing_folds_fill_no_cell():

@@ -9,7 +9,7 @@ import torch
 from torch.testing import assert_close
 
 from rade.commands.predict import decide
-from rade.data.splits import FixedSplit
+from rade.data import FixedSplit
 from rade.train import Interrupted, RunError, SettingsError, load_run, resolve, run, train_run
 from rade.train.baselines import DropEdge
 from rade.train.methods import METHODS

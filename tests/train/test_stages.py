@@ -6,8 +6,7 @@ import pytest
 import torch
 
 import rade
-from rade.data import load
-from rade.data.splits import StratifiedFolds
+from rade.data import StratifiedFolds, load
 from rade.train import SettingsError, resolve, train_run
 from rade.train.stages import Corruption, problem_of, split_for
 

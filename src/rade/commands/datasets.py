@@ -1,24 +1,27 @@
 """`rade datasets`: what there is, and getting it: from the web, or from an offline mirror."""
 
 import json as jsonlib
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from rade.data.fetching import Arrived
-
-WIDE = 200  # columns of a terminal that hold all
 app = typer.Typer(no_args_is_help=False)
 
 DataRoot = Annotated[Path | None, typer.Option("--data-root", help="Data folder; else $RADE_DATA, else ~/.cache/rade.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
 @app.callback(invoke_without_command=True)
-def datasets(context: typer.Context, data_root: DataRoot = None, json: Json = False) -> None:
-    """List all data sets: task, sizes, metric, where the files are or what is missing, licence and source.
+def datasets(
+    context: typer.Context,
+    data_root: DataRoot = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document: also splits, licences, sources.")
+    ] = False,
+) -> None:
+    """List all data sets: task, sizes, metric, where the files are or what is missing.
 
     Examples:
 
@@ -29,7 +32,7 @@ def datasets(context: typer.Context, data_root: DataRoot = None, json: Json = Fa
         rade datasets download cora mutag
         rade datasets import ../mirror
     """
-    context.obj = (data_root, json)  # options before the subcommand hold for it as well
+    context.obj = data_root  # an option before the subcommand holds for it as well
     if context.invoked_subcommand is None:
         rows = describe(data_root)
         if json:
@@ -44,7 +47,6 @@ def import_datasets(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The mirror: a folder with Cora/, MUTAG/, …")],
     names: Annotated[list[str] | None, typer.Argument(help="Data sets; all by default.")] = None,
     data_root: DataRoot = None,
-    json: Json = False,
 ) -> None:
     """Copy raw files from an offline mirror, each checked against its sha256 before it is put in place.
 
@@ -56,14 +58,10 @@ def import_datasets(
     """
     from rade.data import DataError, import_mirror
 
-    before = context.obj
-    results = import_mirror(folder, data_root or before[0], names or ())
-    if json or before[1]:
-        typer.echo(jsonlib.dumps([vars(result) for result in results], indent=1, ensure_ascii=False))
-    else:
-        for result in results:
-            typer.echo(_counted(result))
-    missing = [path for result in results if names for path in result.missing]
+    found = import_mirror(folder, data_root or context.obj, names or ())
+    for name, states in found.items():
+        typer.echo(_counted(name, states))
+    missing = [path for one in found.values() if names for path, state in one.items() if state == "missing"]
     if missing:
         raise DataError(f"{', '.join(missing)} is not in the mirror '{folder}'")
 
@@ -83,19 +81,21 @@ def download_datasets(
         rade datasets download ogbg-molhiv --data-root /scratch/data
     """
     from rade.data import resolve
-    from rade.data.fetching import fetch
     from rade.data.files import data_root as resolve_root
+    from rade.data.files import fetch
 
-    root = resolve_root(data_root or context.obj[0])
+    root = resolve_root(data_root or context.obj)
     for entry in [resolve(name) for name in names]:
-        typer.echo(_counted(fetch(entry, root)))
+        typer.echo(_counted(entry.name, fetch(entry, root)))
 
 
-def _counted(came: "Arrived") -> str:
+def _counted(name: str, states: Mapping[str, str]) -> str:
     """What became of the files of one data set."""
-    missing = f"; missing: {', '.join(came.missing)}" if came.missing else ""
-    counts = f"{len(came.new)} new, {len(came.present)} already there{missing}"
-    return f"{came.dataset}: {counts if came.new or came.present or missing else 'generated, needs no file'}"
+    if not states:
+        return f"{name}: generated, needs no file"
+    counts, missing = Counter(states.values()), [path for path, state in states.items() if state == "missing"]
+    told = f"{name}: {counts['new']} new, {counts['present']} already there"
+    return f"{told}; missing: {', '.join(missing)}" if missing else told
 
 
 def describe(data_root: Path | None) -> list[dict[str, Any]]:
@@ -121,20 +121,16 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
 
     from rade.commands.display import lined_up, printable
 
-    console, numbers = printable(Console()), ("graphs", "nodes", "edges", "features", "classes")
-    columns: tuple[str, ...] = ("name", "level", *numbers, "metric", "split", "files", "licence", "source")
-    if console.width < WIDE:
-        columns = ("name", "level", *numbers[:3], "files")
-    lines = [
-        [f"{row[name]:,}" if name in numbers else str(row[name]) for name in columns]
-        for row in [row | {"files": _files(row)} for row in rows]
-    ]
-    console.print(lined_up(columns, lines, set(columns) - set(numbers)))
-    if console.width < WIDE:
-        console.print("for metrics, splits, licences and sources: a wider terminal, or rade datasets --json")
+    columns = ("name", "level", "metric", "graphs", "nodes", "edges", "files")
+    lines = []
+    for row in rows:
+        sizes = (f"{row[name]:,}" for name in ("graphs", "nodes", "edges"))
+        lines.append((row["name"], row["level"], row["metric"], *sizes, _files(row)))
+    printable(Console()).print(lined_up(columns, lines, {"name", "level", "metric", "files"}))
 
 
 def _files(row: dict[str, Any]) -> str:
+    """Where the files are, or which are missing."""
     if row["state"] == "incomplete":
         return "missing " + ", ".join(Path(path).name for path in row["missing"])
     return {"embedded": "generated", "absent": "not here", "ready": row["files"]}[str(row["state"])] or ""

@@ -152,8 +152,7 @@ def rings(seed: int) -> Dataset:
     """A hundred rings of ten nodes; every part of the split has as many of each class, so that 20 % is chance."""
     import torch
 
-    from rade.data import Split, load
-    from rade.data.splits import FixedSplit
+    from rade.data import FixedSplit, Split, load
 
     dataset = load("ring-transfer", rings=100, seed=seed)
     heads = torch.cat(astuple(dataset.split(run=0))).sort().values  # the nodes that must name a class

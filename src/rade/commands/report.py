@@ -1,8 +1,7 @@
 """`rade report`: tables, tests and pictures from a store of finished runs."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -21,7 +20,6 @@ def report(
             help="Names of tables or files of your own, separated by commas; by default all of ours that have runs."
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
     """Put the runs of a store beside the paper's tables, with paired tests and pictures: HTML, Markdown, LaTeX.
 
@@ -35,36 +33,23 @@ def report(
 
         rade report results --tables mine.toml
     """
-    import json as jsonlib
-
     from rade.errors import RadeError
+    from rade.experiment import table
     from rade.experiment.store import usual
     from rade.report import build, read_store, write
     from rade.report.render import check_formats
+    from rade.report.tables import reading_order
     from rade.report.words import summary
 
     store = usual() if store is None else store
     formats = check_formats(names([format]))
-    experiments = _experiments(names([tables or ""]))
+    asked = names([tables or ""])
+    experiments = [table.load(name) for name in asked or table.names()]
     stored = read_store(store)
     if not stored.runs and not stored.diagnoses:
         way = "rade results STORE merge FOLDER takes in what rade train --out FOLDER left"
         raise RadeError(f"{store} holds no finished run; {way}")
-    found = build(stored, experiments)
+    found = build(stored, experiments if asked else reading_order(experiments))
     files = write(found, out, formats)
-    if json:
-        document = {"runs": len(stored.runs), "files": [str(file) for file in files]}
-        typer.echo(jsonlib.dumps({**document, "summary": summary(found)}, indent=1, ensure_ascii=False))
-        return
     typer.echo(summary(found))
     typer.echo(f"in {out}: {', '.join(file.name for file in files)}")
-
-
-def _experiments(names: Sequence[str]) -> list[Any]:
-    """The tables asked for, else all."""
-    from rade.experiment import table
-    from rade.report.tables import reading_order
-
-    if names:
-        return [table.load(name) for name in names]
-    return reading_order([table.load(name) for name in table.names()])

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rade.experiment.grid import Grid, Outcome
-    from rade.experiment.plan import CellJobs, Job, Wish
+    from rade.experiment.grid import Outcome
+    from rade.experiment.plan import Job, Wish
+    from rade.experiment.store import Store
+    from rade.experiment.table import Cell
     from rade.train.record import RunRecord
 
 
@@ -35,14 +39,12 @@ def reproduce(
     store: Annotated[Path, typer.Option(help="The file of finished runs.")] = Path("results.sqlite"),
     workers: Annotated[int, typer.Option(min=1, help="Runs at a time, each in a process of its own.")] = 1,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads of a run; another number rounds otherwise.")] = 1,
-    budget: Annotated[float | None, typer.Option(min=0, help="Hours after which no new run starts.")] = None,
     scheduler: Annotated[
         str | None, typer.Option(help="Run on the workers of this Dask scheduler, e.g. tcp://head:8786.")
     ] = None,
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Epochs between checkpoints.")] = 50,
     data_root: Annotated[Path | None, typer.Option(help="Data folder; else $RADE_DATA, else ~/.cache/rade.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be run, and stop.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
     """Run the cells of one or more tables, as many runs each as the table asks for, and keep every run in a store.
 
@@ -56,13 +58,14 @@ def reproduce(
 
         rade reproduce node-gcn --datasets cora,citeseer --seeds 3 --workers 2
 
-        rade reproduce node-gcn ablations-gcn --methods none,rade-of --budget 8
+        timeout 8h rade reproduce node-gcn ablations-gcn --methods none,rade-of
 
         rade reproduce node-gcn --scheduler tcp://head:8786
     """
     from rich.console import Console
 
-    from rade.experiment.grid import Grid, Place
+    from rade.commands.display import many
+    from rade.experiment.grid import perform, run_all
     from rade.experiment.plan import Wish
     from rade.experiment.store import open_store
     from rade.train.process import stop_on_signal
@@ -72,28 +75,31 @@ def reproduce(
     wish = Wish(names(datasets), names(methods), names(backbones), seeds, protocol or "", overrides)
     tasks, problems = _tasks(tables, wish, data_root, download=not dry_run)
     runs = open_store(store)
-    grid = Grid(tasks, runs.keys())
-    console = Console(highlight=False, soft_wrap=True, quiet=json)
-    _show_plan(grid, console, problems, store)
-    stopped = 0
-    if grid.queue and not dry_run:
-        place = Place(runs.work.absolute(), data_root and data_root.absolute(), threads, checkpoint_every)
-        limit = {} if budget is None else {"budget": 3600 * budget}
-        with runs.writing(), stop_on_signal() as stop_asked:
-            outcomes = grid.work_off(
-                runs, place, workers=workers, scheduler=scheduler or "", stop_asked=stop_asked, **limit
-            )
-            _watch(outcomes, grid, console)
-            stopped = stop_asked.code if stop_asked() else 0
-    if json:
-        typer.echo(_document(grid, problems, store))
-    else:
-        _show_end(grid, console, dry_run)
+    there = runs.keys()
+    jobs = {job.key: job for _, found in tasks for job in found}  # cells of several tables may share some
+    queue = [job for key, job in jobs.items() if key not in there]
+    console = Console(highlight=False, soft_wrap=True)
+    _show_plan(tasks, there, console)
+    for problem in problems:
+        console.print(f"cannot run {problem}", markup=False)
+    what = f"{many(len(queue), 'run')} to do" if queue else "nothing to do"
+    console.print(f"{what}, {len(jobs)} in all; store: {store}", markup=False)
+    if dry_run or not queue:
+        raise typer.Exit(1 if problems else 0)
+    work, data_root = runs.work.absolute(), data_root and data_root.absolute()
+    do = partial(perform, work=work, data_root=data_root, threads=threads, checkpoint_every=checkpoint_every)
+    with runs.writing(), stop_on_signal() as stop_asked:
+        outcomes = run_all(do, queue, workers=workers, scheduler=scheduler or "", stop_asked=stop_asked)
+        ended = _keep(outcomes, len(queue), runs, console)
+        stopped = stop_asked.code if stop_asked() else 0
+    failed = [one for one in ended if one.value is None]
+    done = len(ended) - len(failed)
+    console.print(f"{many(done, 'run')} done, {len(failed)} failed, {len(queue) - len(ended)} left")
+    for one in failed:
+        console.print(f"failed: {one.argument} ({one.argument.key[:12]}): {one.failure}", markup=False)
     if stopped:
         typer.echo("stopped; what is finished is in the store, and the same command continues", err=True)
-        raise typer.Exit(stopped)
-    if grid.failed or problems:
-        raise typer.Exit(1)
+    raise typer.Exit(stopped or (1 if failed or problems else 0))
 
 
 def names(given: list[str] | None) -> tuple[str, ...]:
@@ -105,7 +111,9 @@ def names(given: list[str] | None) -> tuple[str, ...]:
     return tuple(part.strip() for text in given or () for part in text.split(",") if part.strip())
 
 
-def _tasks(tables: list[str], wish: Wish, data_root: Path | None, download: bool) -> tuple[list[CellJobs], list[str]]:
+def _tasks(
+    tables: list[str], wish: Wish, data_root: Path | None, download: bool
+) -> tuple[list[tuple[Cell, list[Job]]], list[str]]:
     """The cells with their runs, and what cannot be run for want of data."""
     from functools import cache
 
@@ -127,38 +135,35 @@ def _tasks(tables: list[str], wish: Wish, data_root: Path | None, download: bool
     return tasks, problems
 
 
-def _show_plan(grid: Grid, console: Console, problems: list[str], store: Path) -> None:
-    """A table of cells, then the total."""
-    from rich.markup import escape
-
-    from rade.commands.display import lined_up, many, printable
+def _show_plan(tasks: list[tuple[Cell, list[Job]]], there: set[str], console: Console) -> None:
+    """A line per cell: how many runs, and how many of them the store has."""
+    from rade.commands.display import lined_up, printable
 
     words = ("table", "data set", "backbone", "row")
     lines = []
-    for task in grid.tasks:
-        cell, runs = task.cell, len(task.jobs)
+    for cell, jobs in tasks:
         named = (cell.experiment.name, cell.dataset, cell.backbone, cell.row.name)
-        lines.append((*named, str(runs), str(runs - grid.missing(task))))
-    table = lined_up((*words, "runs", "in store"), lines, words)
-    printable(console).print(table)
-    for problem in problems:
-        console.print(escape(f"cannot run {problem}"))
-    what = f"{many(len(grid.queue), 'run')} to do" if grid.queue else "nothing to do"
-    console.print(escape(f"{what}, {len(grid.jobs)} in all; store: {store}"))
+        lines.append((*named, str(len(jobs)), str(sum(job.key in there for job in jobs))))
+    printable(console).print(lined_up((*words, "runs", "in store"), lines, words))
 
 
-def _watch(outcomes: Any, grid: Grid, console: Console) -> None:
-    """A line for every run that ends and, on a terminal, a bar with what remains."""
-    from rich.markup import escape
+def _keep(
+    outcomes: Iterable[Outcome[Job, RunRecord]], count: int, store: Store, console: Console
+) -> list[Outcome[Job, RunRecord]]:
+    """All outcomes, runs into the store; a line for every one that ends and, on a terminal, a bar with what remains."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    ended: list[Outcome[Job, RunRecord]] = []
+    columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        runs = bar.add_task("runs", total=len(grid.queue))
+        runs = bar.add_task("", total=count)
         for outcome in outcomes:
-            ended = grid.finished + len(grid.failed)
-            console.print(escape(f"{_sentence(outcome)} ({ended} of {len(grid.queue)})"))
-            bar.update(runs, completed=ended)
+            if outcome.value is not None:
+                store.put(outcome.value)
+            ended.append(outcome)
+            console.print(f"{_sentence(outcome)} ({len(ended)} of {count})", markup=False)
+            bar.advance(runs)
+    return ended
 
 
 def _sentence(outcome: Outcome[Job, RunRecord]) -> str:
@@ -167,36 +172,3 @@ def _sentence(outcome: Outcome[Job, RunRecord]) -> str:
         return f"{outcome.argument}: {outcome.failure}"
     scores = f"val {100 * run.val:.2f}, test {100 * run.test:.2f}"
     return f"{outcome.argument}: {scores} at epoch {run.best_epoch} of {run.epochs}, {run.timing.seconds:.1f} s"
-
-
-def _show_end(grid: Grid, console: Console, dry_run: bool) -> None:
-    """What was done, what failed and why, what is left."""
-    from rich.markup import escape
-
-    from rade.commands.display import many
-
-    if not dry_run:
-        left = len(grid.queue) - grid.finished - len(grid.failed)
-        console.print(f"{many(grid.finished, 'run')} done, {len(grid.failed)} failed, {left} left")
-    for job, reason in grid.failed.values():
-        console.print(escape(f"failed: {job} ({job.key[:12]}): {reason}"))
-
-
-def _document(grid: Grid, problems: list[str], store: Path) -> str:
-    import json
-
-    document = {
-        "store": str(store),
-        "cells": [
-            {"table": task.cell.experiment.name, "row": task.cell.row.name, "dataset": task.cell.dataset}
-            | {"backbone": task.cell.backbone, "candidates": task.candidates, "runs": len(task.jobs)}
-            | {"missing": grid.missing(task), "keys": [job.key for job in task.jobs]}
-            for task in grid.tasks
-        ],
-        "runs": len(grid.jobs),
-        "missing": sum(key not in grid.done for key in grid.jobs),
-        "finished": grid.finished,
-        "failures": [{"run": str(job), "key": job.key, "reason": reason} for job, reason in grid.failed.values()],
-        "problems": problems,
-    }
-    return json.dumps(document, indent=1)

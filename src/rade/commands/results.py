@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from rade.train.record import RunRecord
 
 _CELL = ("dataset", "backbone", "method", "protocol")
-_LEFT = ("key", *_CELL, "settings")
 
 
 def results(
@@ -31,14 +30,13 @@ def results(
     method: Annotated[list[str] | None, typer.Option(help="Only these methods.")] = None,
     backbone: Annotated[list[str] | None, typer.Option(help="Only these backbones.")] = None,
     protocol: Annotated[list[str] | None, typer.Option(help="Only released, or paper.")] = None,
-    runs: Annotated[bool, typer.Option("--runs", help="List single runs instead of their means.")] = False,
     json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document and nothing else: the runs with their curves.")
+        bool, typer.Option("--json", help="Print the runs with their curves as one JSON document.")
     ] = False,
 ) -> None:
     """List the finished runs of a store, write its text form, or merge other stores and folders of `rade train`.
 
-    Settings that differ from the protocol's are shown.
+    Means over seeds, with the settings that differ from the protocol's; --json and the text form have every run.
     Scores are in %; those of folds are each fold's own best, while the paper's rule (one epoch for all folds) is what
     `rade report` applies. The text form is runs.csv, curves and provenance; all commands read it like a store.
 
@@ -46,7 +44,7 @@ def results(
 
         rade results
 
-        rade results results --dataset cora --method none,rade-of --runs
+        rade results results --dataset cora --method none,rade-of
 
         rade results results --json > runs.json
 
@@ -54,31 +52,31 @@ def results(
 
         rade results results.sqlite merge ../other/results.sqlite runs/cora-gcn
     """
-    from rade.commands.display import many
+    from rich.console import Console
+
+    from rade.commands.display import lined_up, many, printable
+    from rade.data.catalogue import resolve
     from rade.experiment.store import existing, export, open_store, records_below, usual
 
     named, action, rest = _parts(words or [])
     path = usual() if named is None else named
     if action == "merge":
-        merged = []
         with open_store(path).writing() as store:
             for other in rest:
-                new = store.merge(records_below(other))
-                merged.append({"folder": str(other), "new": new})
-                if not json:
-                    typer.echo(f"{other}: {many(new, 'new run')} in {path}")
-        if json:
-            typer.echo(jsonlib.dumps({"store": str(path), "merged": merged}, indent=1))
+                typer.echo(f"{other}: {many(store.merge(records_below(other)), 'new run')} in {path}")
         return
     if action == "export":
         typer.echo(f"{many(export(existing(path), rest[0]), 'run')} in {rest[0]}")
         return
-    wanted = {"dataset": _datasets(dataset), "method": names(method), "backbone": names(backbone)}
-    found = existing(path).records(**wanted, protocol=names(protocol), curves=json)
+    wanted = {"dataset": tuple(resolve(name).name for name in names(dataset)), "protocol": names(protocol)}
+    found = existing(path).records(**wanted, method=names(method), backbone=names(backbone), curves=json)
     if json:
         typer.echo(jsonlib.dumps([record.model_dump() for record in found], indent=1))
-    else:
-        _print_table([_single(one) for one in found] if runs else means(found), many(len(found), "run"))
+        return
+    lines = means(found)
+    table = lined_up(list(lines[0]) if lines else [], [list(line.values()) for line in lines], (*_CELL, "settings"))
+    printable(Console(highlight=False), width=240).print(table)
+    typer.echo(many(len(found), "run"))
 
 
 def _parts(words: list[str]) -> tuple[Path | None, str, list[Path]]:
@@ -94,40 +92,9 @@ def _parts(words: list[str]) -> tuple[Path | None, str, list[Path]]:
     return Path(store[0]) if store else None, action, rest
 
 
-def _datasets(given: list[str] | None) -> tuple[str, ...]:
-    from rade.data.catalogue import resolve
-
-    return tuple(resolve(name).name for name in names(given))
-
-
-def _print_table(lines: list[dict[str, str]], total: str) -> None:
-    """One line per run, or per kind of run."""
-    from rich.console import Console
-
-    from rade.commands.display import lined_up, printable
-
-    table = lined_up(list(lines[0]) if lines else [], [list(line.values()) for line in lines], _LEFT)
-    printable(Console(highlight=False), width=240).print(table)
-    typer.echo(total)
-
-
-def _single(record: RunRecord) -> dict[str, str]:
-    return {
-        "key": record.key[:12],
-        **_cell(record),
-        "run": str(record.run),
-        "seed": str(record.seed),
-        "val": f"{100 * record.val:.2f}",
-        "test": f"{100 * record.test:.2f}",
-        "epoch": f"{record.best_epoch}/{record.epochs}",
-        "seconds": f"{record.timing.seconds:.1f}",
-    }
-
-
 def means(records: list[RunRecord]) -> list[dict[str, str]]:
-    """Runs that differ by their seed only, together."""
-    from statistics import mean
-
+    """Runs that differ by their seed only, together; settings are those that the command of a run has to name."""
+    from rade.report.words import mean_std
     from rade.statistics import spread
     from rade.train.record import NEUTRAL
 
@@ -137,16 +104,12 @@ def means(records: list[RunRecord]) -> list[dict[str, str]]:
         groups.setdefault(jsonlib.dumps(kind, sort_keys=True), []).append(record)
     lines = []
     for group in groups.values():
-        line = _cell(group[0])
-        for name, scores in {"val": [one.val for one in group], "test": [one.test for one in group]}.items():
-            found = spread([100 * score for score in scores])
-            line[name] = f"{found.mean:.2f}" + (f" ± {found.std:.2f}" if found.std is not None else "")
-        lines.append(line | {"runs": str(len(group)), "seconds": f"{mean(one.timing.seconds for one in group):.1f}"})
+        command = pairwise(shlex.split(group[0].command))
+        line = {name: str(group[0].flat[name]) for name in _CELL}
+        line["settings"] = ", ".join(value for option, value in command if option == "--set")
+        line["val"] = mean_std(spread([100 * one.val for one in group]))
+        line["test"] = mean_std(spread([100 * one.test for one in group]))
+        line["runs"] = str(len(group))
+        line["seconds"] = f"{spread([one.timing.seconds for one in group]).mean:.1f}"
+        lines.append(line)
     return sorted(lines, key=lambda line: tuple(line.values())[:5])
-
-
-def _cell(record: RunRecord) -> dict[str, str]:
-    """What a run is of, and the settings that the command which repeats it has to name."""
-    words = shlex.split(record.command)
-    changed = [value for option, value in pairwise(words) if option == "--set"]
-    return {name: str(record.flat[name]) for name in _CELL} | {"settings": ", ".join(changed)}

@@ -15,8 +15,7 @@ import torch.utils.data
 from torch import Tensor
 from torch_geometric.data import Data
 
-from rade.data import Dataset, Split
-from rade.data.splits import RandomSplit
+from rade.data import Dataset, RandomSplit, Split
 from rade.errors import choose, unknown
 from rade.graph.graph import node_count
 from rade.rates.readout import Pool, TaskName

@@ -1,17 +1,26 @@
-"""Raw files on disk: which there are (``manifest.json``), where they live, and that they are the right ones."""
+"""Raw files: which there are (``manifest.json``), where they live, that they are the right ones, and how they come.
+
+From the web or from an offline mirror they are copied, checked and then put in place.
+"""
 
 import hashlib
+import io
 import json
 import os
-from collections.abc import Sequence
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+from urllib.request import Request, urlopen
 
-from rade.data.catalogue import DataError, Entry
+from rade.data.catalogue import DataError, Entry, catalogue, resolve
 
 VARIABLE = "RADE_DATA"
+PATIENCE = 10.0  # seconds without an answer, or without a byte of a file
 PIECE = 1 << 20  # bytes read at a time: a 357 MB file must not sit in memory to be hashed
 
 
@@ -104,3 +113,108 @@ def missing_sentence(entry: Entry, root: Path, files: Sequence[RawFile]) -> str:
         f"{entry.title} needs {paths} below the data folder '{root}', and it is not there; "
         f"put it there, or run `rade datasets import DIR` with a mirror that has it"
     )
+
+
+Opened = Callable[[RawFile], IO[bytes] | None]
+States = Mapping[str, str]  # by path: "new" where a file came now, "present" where it was there, "missing"
+
+
+def fetch(entry: Entry, root: Path) -> States:
+    """Download what is missing or altered of a data set, and nothing else."""
+    needed = missing_files(entry.name, root) or raw_files(entry.name)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=root, prefix=".download-") as folder:
+            return _bring(entry, root, _from_web(entry, Path(folder)), "the download")
+    except DataError:
+        raise
+    except Exception as reason:  # whatever a network or a stranger's archive does: the user learns what is needed
+        sentence = missing_sentence(entry, root, needed)
+        raise DataError(f"{sentence} (the download failed: {reason})") from None
+
+
+def import_mirror(
+    folder: str | os.PathLike[str], root: str | os.PathLike[str] | None = None, names: Iterable[str] = ()
+) -> dict[str, States]:
+    """Copy the raw files of some (default: all) data sets from a mirror, a folder like the data folder.
+
+    It is safe to run twice, and in several processes at once.
+    """
+    mirror = Path(folder).expanduser()
+    if not mirror.is_dir():
+        raise DataError(f"the mirror '{mirror}' is not a folder; give the folder that holds Cora/, MUTAG/, …")
+
+    def opened(file: RawFile) -> IO[bytes] | None:
+        return (mirror / file.path).open("rb") if (mirror / file.path).is_file() else None
+
+    entries = [resolve(name) for name in names] or catalogue().values()
+    found = {entry.name: _bring(entry, data_root(root), opened, mirror) for entry in entries}
+    states = {path: state for one in found.values() for path, state in one.items()}
+    if states and set(states.values()) == {"missing"}:
+        wanted = ", ".join(resolve(name).title for name in found)
+        raise DataError(f"the mirror '{mirror}' has no file of {wanted}; expected for example {next(iter(states))}")
+    return found
+
+
+def _bring(entry: Entry, root: Path, opened: Opened, origin: object) -> States:
+    """Put those files into the data folder that are not there as they should be."""
+    states = {}
+    for file in raw_files(entry.name):
+        states[file.path] = "present"
+        if not file.fits(root / file.path):
+            stream = opened(file)
+            states[file.path] = "new" if stream else "missing"
+            if stream:
+                with stream:
+                    _place(stream, file, root / file.path, origin)
+    return states
+
+
+def _place(stream: IO[bytes], file: RawFile, target: Path, origin: object) -> None:
+    """Copy a stream to its place: complete and checked, or not at all."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".new-", delete=False) as copy:
+        try:
+            shutil.copyfileobj(stream, copy, PIECE)
+            copy.flush()
+            file.require(Path(copy.name), origin)
+            os.chmod(copy.name, 0o644)  # a shared data folder has other readers
+            os.replace(copy.name, target)
+        finally:
+            Path(copy.name).unlink(missing_ok=True)
+
+
+def _from_web(entry: Entry, folder: Path) -> Opened:
+    """Each file from its address; an archive is downloaded once."""
+
+    @cache
+    def archive(address: str) -> zipfile.ZipFile:
+        path = folder / "archive.zip"
+        with _download(address) as stream, path.open("wb") as copy:
+            shutil.copyfileobj(stream, copy, PIECE)
+        return zipfile.ZipFile(path)
+
+    def opened(file: RawFile) -> IO[bytes]:
+        address, _, member = _address(entry, file).partition("#")
+        if not member:
+            return _download(address)
+        if entry.family != "peptides":
+            return archive(address).open(member)
+        from rade.data.readers import repack_peptides
+
+        packed = io.BytesIO()
+        repack_peptides(archive(address), packed)
+        packed.seek(0)
+        return packed
+
+    return opened
+
+
+def _address(entry: Entry, file: RawFile) -> str:
+    path = file.path.removeprefix(f"{entry.folder}/")
+    return file.url or entry.url.format(folder=entry.folder, path=path, file=Path(path).name)
+
+
+def _download(address: str) -> IO[bytes]:
+    stream: IO[bytes] = urlopen(Request(address, headers={"User-Agent": "rade"}), timeout=PATIENCE)
+    return stream

@@ -1,10 +1,11 @@
-"""One reader per family of files: checked raw files in, plain tensors out."""
+"""One reader per family of files: checked raw files in, plain tensors out; `read` makes a data set of them."""
 
 import gzip
 import io
 import json
 import warnings
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from typing import IO, Any
 
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.io import read_planetoid_data
 
+from rade.data.catalogue import DataError
+from rade.data.dataset import Dataset, FixedSplit, Provenance, RandomSplit, Split, Splits, StratifiedFolds, assemble
 from rade.data.files import RawFolder
 from rade.data.tensors import Parts, Tables, choose_layout, clean_edges, edge_slices, one_graph, pointer, row_normalised
 
@@ -22,6 +25,9 @@ CSR = ("data", "indices", "indptr")
 MASKS = ("train_masks", "val_masks", "test_masks")
 PLANETOID = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 PEPTIDES = ("x", "edge", "num_nodes", "num_edges", "y", "train", "val", "test")
+# What readers raise on a file that is not what it should be.
+UNREADABLE = (OSError, EOFError, ValueError, LookupError, TypeError, NotImplementedError, zlib.error)
+_AGAIN = "delete the file and import or download it again"
 
 
 def read_planetoid(raw: RawFolder) -> Tables:
@@ -153,6 +159,27 @@ READERS: Mapping[str, Callable[[RawFolder], Tables]] = {
     "peptides": read_peptides,
     "heterophilous": read_heterophilous,
 }
+
+
+def read(raw: RawFolder) -> Dataset:
+    """The data set of raw files, of the sizes that it is known to have."""
+    entry = raw.entry
+    try:
+        tables = READERS[entry.family](raw)
+    except DataError:
+        raise
+    except (*UNREADABLE, zipfile.BadZipFile) as reason:
+        raise DataError(f"{list(raw.seen or [entry.title])[-1]} cannot be read ({reason}); {_AGAIN}") from None
+    found = (len(tables.node_ptr) - 1, int(tables.node_ptr[-1]), tables.edge_index.size(1) // 2, tables.x.size(1))
+    expected = (entry.graphs, entry.nodes, entry.edges, entry.features)
+    if found != expected:
+        sizes = f"should have (graphs, nodes, edges, features) = {expected}, its file has {found}"
+        raise DataError(f"{entry.title} {sizes}; {_AGAIN}")
+    splits: Splits = StratifiedFolds(tables.y) if entry.level == "graph" else RandomSplit(tables.y.size(0))
+    if tables.splits:
+        first, *others = (Split(*parts) for parts in tables.splits)
+        splits = FixedSplit(first, tuple(others))
+    return assemble(entry, tables, splits, Provenance(entry.source, entry.licence, dict(raw.seen)), entry.classes)
 
 
 def repack_peptides(archive: zipfile.ZipFile, out: IO[bytes]) -> None:

@@ -1,6 +1,5 @@
 """Embedded tasks: seeded generators that need no file and no network."""
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -9,9 +8,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from rade.data.catalogue import DataError, Entry, catalogue
-from rade.data.dataset import Dataset, Provenance, assemble
-from rade.data.splits import FixedSplit, Split, shares
+from rade.data.catalogue import DataError, catalogue
+from rade.data.dataset import Dataset, FixedSplit, Provenance, Split, assemble, shares
 from rade.data.tensors import Tables, choose_layout, clean_edges, edge_slices, one_graph
 
 
@@ -21,11 +19,6 @@ class Clouds:
 
     features: int = 64
     signal: float = 1.0
-
-    @property
-    def width(self) -> int:
-        """Number of features."""
-        return self.features
 
     def draw(self, y: Tensor, classes: int, generator: torch.Generator) -> Tensor:
         """Features [n, F] of nodes of the classes y."""
@@ -44,11 +37,6 @@ class Words:
     words: int
     topic: float = 0.1
     background: float = 0.02
-
-    @property
-    def width(self) -> int:
-        """Number of features."""
-        return self.words
 
     def draw(self, y: Tensor, classes: int, generator: torch.Generator) -> Tensor:
         """Features [n, F] of nodes of the classes y, as CSR where that is smaller."""
@@ -87,7 +75,12 @@ def csbm(
     own = {name: value for name, value in locals().items() if name != "content"}
     options = own | {"features": 64, "signal": 1.0, "words": 0, "topic": 0.1, "background": 0.02} | asdict(content)
     held_out = round(nodes * validation)
-    _validate(nodes, classes, homophily, content.width, labelled, held_out)
+    needed = classes * (labelled + 1) + held_out
+    if classes < 2 or labelled < 1 or nodes < needed or not 0 <= homophily <= 1:
+        raise DataError(
+            f"csbm needs classes ≥ 2, labelled ≥ 1, nodes ≥ classes·(labelled + 1) + validation·nodes = {needed} and "
+            f"homophily in [0, 1], got {classes}, {labelled}, {nodes} and {homophily}"
+        )
     generator = torch.Generator().manual_seed(seed)
     y = torch.arange(nodes) % classes
     edge_index = _edges(y, classes, round(nodes * degree / 2), homophily, generator)
@@ -99,7 +92,7 @@ def csbm(
 def _edges(y: Tensor, classes: int, count: int, homophily: float, generator: torch.Generator) -> Tensor:
     nodes = y.numel()
     source = torch.randint(nodes, (count,), generator=generator)
-    other = torch.randint(1, classes, (count,), generator=generator) if classes > 1 else torch.zeros(count).long()
+    other = torch.randint(1, classes, (count,), generator=generator)
     leaves = torch.rand(count, generator=generator) >= homophily
     target_class = (y[source] + torch.where(leaves, other, 0)) % classes
     # The members of class c are c, c + classes, …: draw a rank among them.
@@ -113,21 +106,6 @@ def _split(y: Tensor, classes: int, labelled: int, held_out: int, generator: tor
     train = torch.cat([order[y[order] == c][:labelled] for c in range(classes)])
     rest = order[~torch.isin(order, train)]
     return Split(*(part.sort().values for part in (train, rest[:held_out], rest[held_out:])))
-
-
-def _validate(nodes: int, classes: int, homophily: float, features: int, labelled: int, held_out: int) -> None:
-    if not isinstance(labelled, int) or labelled < 1:
-        raise DataError(
-            f"csbm needs labelled, training nodes per class, as a whole number of at least 1, got {labelled!r}"
-        )
-    needed = classes * (labelled + 1) + held_out
-    if nodes < needed or classes < 1 or features < classes:
-        raise DataError(
-            f"csbm needs nodes ≥ classes·(labelled + 1) + validation·nodes = {needed} and at least as many features or "
-            f"words as classes ≥ 1, got nodes={nodes}, classes={classes}, {features} features"
-        )
-    if not 0 <= homophily <= 1:
-        raise DataError(f"csbm needs homophily in [0, 1], got {homophily}")
 
 
 def ring_transfer(rings: int = 1000, size: int = 10, classes: int = 5, seed: int = 0) -> Dataset:
@@ -215,16 +193,6 @@ GENERATORS: Mapping[str, Callable[..., Dataset]] = {
     "tree-neighbors-match": tree_neighbors_match,
     "far-pair": far_pair,
 }
-
-
-def generate(entry: Entry, options: Mapping[str, Any]) -> Dataset:
-    """The synthetic data set of an entry; options are the arguments of its generator."""
-    generator = GENERATORS[entry.name]
-    known = inspect.signature(generator).parameters
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise DataError(f"{entry.name} has no option {', '.join(unknown)}; its options are {', '.join(known)}")
-    return generator(**options)
 
 
 def _dataset(name: str, tables: Tables, split: Split, classes: int, options: Mapping[str, Any]) -> Dataset:

@@ -1,4 +1,4 @@
-"""The engine: one function over many arguments on Dask; and the runs of a plan through it, into a store."""
+"""The engine: one function over many arguments on Dask, and the function that does a run of a plan."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -23,8 +22,7 @@ import torch
 
 from rade.data import Dataset, load
 from rade.errors import RadeError, RunError
-from rade.experiment.plan import CellJobs, Job
-from rade.experiment.store import Store
+from rade.experiment.plan import Job
 from rade.train.record import RunRecord, origin
 from rade.train.run import Keeping, StopAsked, never, run_key, train_run
 from rade.train.stages import corrupted
@@ -152,8 +150,6 @@ def attempt(function: Callable[[A], V], argument: A) -> Outcome[A, V]:
         return Outcome(argument, function(argument))
     except RadeError as error:
         return Outcome(argument, failure=" ".join(str(error).split()))
-    except MemoryError:
-        return Outcome(argument, failure="there is not enough memory for it")
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         message = " ".join(str(error).split())
@@ -175,73 +171,17 @@ def _outcome(future: Future, argument: A) -> Outcome[A, Any]:
     return found
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where and how runs are done; work: the folder of checkpoints, where a worker sees it."""
-
-    work: Path
-    data_root: Path | None = None
-    threads: int = 1
-    checkpoint_every: int = 50
-
-
-@dataclass
-class Grid:
-    """The runs of a plan: those in the store, those to be done in this order, and what has become of them."""
-
-    tasks: Sequence[CellJobs]
-    done: set[str]
-    failed: dict[str, tuple[Job, str]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.jobs = {job.key: job for task in self.tasks for job in task.jobs}  # cells of several tables may share some
-        self.queue = [job for key, job in self.jobs.items() if key not in self.done]
-
-    @property
-    def finished(self) -> int:
-        """How many runs of the queue are done."""
-        return sum(job.key in self.done for job in self.queue)
-
-    def missing(self, task: CellJobs) -> int:
-        """Runs of a cell that are not in the store."""
-        return sum(job.key not in self.done for job in task.jobs)
-
-    def work_off(
-        self,
-        store: Store,
-        place: Place,
-        *,
-        workers: int = 1,
-        scheduler: str = "",
-        stop_asked: StopAsked = never,
-        budget: float = inf,
-    ) -> Iterator[Outcome[Job, RunRecord]]:
-        """Do the queue into the store, which nobody else may write to; after `budget` seconds nothing new starts."""
-        until = time.monotonic() + budget
-        jobs = (job for job in self.queue if time.monotonic() < until)
-        outcomes = run_all(partial(perform, place), jobs, workers=workers, scheduler=scheduler, stop_asked=stop_asked)
-        for outcome in outcomes:
-            job = outcome.argument
-            if outcome.value is None:
-                self.failed[job.key] = (job, outcome.failure)
-            else:
-                store.put(outcome.value)
-                self.done.add(job.key)
-            yield outcome
-
-
-def perform(place: Place, job: Job) -> RunRecord:
-    """Train a job on a worker, continuing from its checkpoint if there is one."""
-    torch.set_num_threads(place.threads)
-    dataset = corrupted(_dataset(job.settings.dataset, place.data_root), job.settings)
+def perform(job: Job, *, work: Path, data_root: Path | None, threads: int, checkpoint_every: int) -> RunRecord:
+    """Train a job on a worker, continuing from its checkpoint in the folder `work`, if the worker sees one there."""
+    torch.set_num_threads(threads)
+    dataset = corrupted(_dataset(job.settings.dataset, data_root), job.settings)
     if run_key(job.settings, job.run, origin(dataset)) != job.key:
         raise RunError(
             f"{dataset.name} or rade itself differs here from what the plan was made with; "
             "give every worker the same data files and the same version of rade"
         )
-    shared = place.work.is_dir()
-    folder = place.work / job.key if shared else Path(tempfile.gettempdir()) / f"rade-{job.key}"
-    keeping = Keeping(place.checkpoint_every, _dropped)
+    folder = work / job.key if work.is_dir() else Path(tempfile.gettempdir()) / f"rade-{job.key}"
+    keeping = Keeping(checkpoint_every, _dropped)
     try:
         with _ONE_AT_A_TIME:
             return train_run(dataset, job.settings, job.run, folder, resume=True, keeping=keeping)

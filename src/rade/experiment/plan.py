@@ -8,7 +8,7 @@ from rade.data import DataError
 from rade.data.catalogue import resolve as resolve_dataset
 from rade.errors import SettingsError, unknown
 from rade.experiment.table import Cell
-from rade.train.record import key_of
+from rade.train.run import run_key
 from rade.train.settings import Settings, check_options, meant_for, resolve
 from rade.train.stages import Corruption
 
@@ -34,15 +34,6 @@ class Job:
         settings = self.settings
         seed = f", seed {settings.seed + self.run}" if settings.seed else ""
         return f"{settings.dataset} {settings.backbone} {settings.method}, run {self.run}{seed}"
-
-
-@dataclass(frozen=True)
-class CellJobs:
-    """A cell of a table and the runs that fill it, those of all candidates where it is searched for."""
-
-    cell: Cell
-    jobs: tuple[Job, ...]
-    candidates: int
 
 
 @dataclass(frozen=True)
@@ -92,24 +83,25 @@ def select(cells: Iterable[Cell], wish: Wish) -> list[Cell]:
     return found
 
 
-def plan(cells: Iterable[Cell], wish: Wish, facts: Callable[[str], Facts]) -> tuple[list[CellJobs], list[str]]:
-    """A task per cell, and a sentence per data set that cannot be had, whose cells are left out."""
+def plan(
+    cells: Iterable[Cell], wish: Wish, facts: Callable[[str], Facts]
+) -> tuple[list[tuple[Cell, list[Job]]], list[str]]:
+    """Each cell with the runs that fill it, those of all candidates where it is searched for.
+
+    And a sentence per data set that cannot be had, whose cells are left out.
+    """
     chosen = list(cells)
     check_options(wish.overrides, list(dict.fromkeys(cell.row.method for cell in chosen)))
-    tasks, problems = [], {}
+    tasks, problems = list[tuple[Cell, list[Job]]](), dict[str, str]()
     for cell in chosen:
         name = resolve_dataset(cell.dataset).name
         try:
-            tasks.append(_task(cell, wish, facts(name)))
+            known = facts(name)
         except DataError as error:
             problems[name] = f"{name}: {error}"
+            continue
+        tasks.append((cell, [job for one in cell.row.candidates() for job in _jobs(cell, one, wish, known)]))
     return tasks, list(problems.values())
-
-
-def _task(cell: Cell, wish: Wish, facts: Facts) -> CellJobs:
-    found = cell.row.candidates()
-    jobs = [job for candidate in found for job in _jobs(cell, candidate, wish, facts)]
-    return CellJobs(cell, tuple(jobs), len(found))
 
 
 def _jobs(cell: Cell, candidate: Mapping[str, Any], wish: Wish, facts: Facts) -> Iterable[Job]:
@@ -121,10 +113,10 @@ def _jobs(cell: Cell, candidate: Mapping[str, Any], wish: Wish, facts: Facts) ->
         if wish.overrides:  # as likely theirs
             raise
         raise SettingsError(f"table {cell.experiment.name}, row {cell.row.name!r}: {error}") from None
-    options, origin = base.all_options, _origin(facts, base)
+    origin = _origin(facts, base)
     for seed, run in numbers(facts.folds, wish.seeds, cell.experiment.seeds):
         settings = base.model_copy(update={"seed": seed})
-        yield Job(key_of(settings.model_dump(mode="json"), options, run, origin), settings, run)
+        yield Job(run_key(settings, run, origin), settings, run)
 
 
 def _origin(facts: Facts, settings: Settings) -> dict[str, Any]:

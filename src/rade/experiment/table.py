@@ -6,12 +6,12 @@ torch: reports read tables without it, so names of data sets, methods and backbo
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from rade.errors import RadeError, did_you_mean
@@ -23,6 +23,7 @@ else:
     import tomli as tomllib
 
 FOLDER = Path(__file__).with_name("tables")
+PLAIN = "none"  # the method that is the backbone alone
 # Keys of a row or of the table itself, which settings would contradict.
 RESERVED = ("dataset", "backbone", "method", "protocol", "options", "runs")
 
@@ -33,10 +34,8 @@ class TableError(RadeError, ValueError):
 
 def _different(names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
-        if not name:
-            raise ValueError("must not hold an empty name")
         if names.count(name) > 1:
-            raise ValueError(f"must differ, but '{name}' is there twice")
+            raise ValueError(f"names must differ, but '{name}' is there twice")
     return names
 
 
@@ -46,24 +45,16 @@ def _known(given: Mapping[str, Any], known: tuple[str, ...], where: str, what: s
             raise ValueError(f"{where} names the {what} '{name}', which is none of {', '.join(known)}")
 
 
-Names = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_different)]
+Name = Annotated[str, Field(min_length=1)]
+Names = Annotated[tuple[Name, ...], Field(min_length=1), AfterValidator(_different)]
 Choices = dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]]
 
 
-@dataclass(frozen=True)
-class Published:
+class Published(NamedTuple):
     """Mean and standard deviation as the paper prints them; in a file, [mean, std]."""
 
     mean: Annotated[FiniteFloat, Field(strict=True)]
     std: Annotated[FiniteFloat, Field(strict=True, ge=0)]
-
-
-def _printed(given: Any) -> Any:
-    if isinstance(given, Published):
-        return given
-    if not isinstance(given, list) or len(given) != 2:
-        raise ValueError(f"must be [mean, std], got {given!r}")
-    return {"mean": given[0], "std": given[1]}
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -75,13 +66,13 @@ class Row:
     published: backbone → data set → numbers, where there are any.
     """
 
-    name: str
+    name: Name
     method: str
     backbones: Names
     settings: dict[str, Any] = Field(default_factory=dict)
     search: Choices = Field(default_factory=dict)
     selection: Literal["validation"] = "validation"
-    published: dict[str, dict[str, Annotated[Published, BeforeValidator(_printed)]]] = Field(default_factory=dict)
+    published: dict[str, dict[str, Published]] = Field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for key in (*self.settings, *self.search):
@@ -90,6 +81,11 @@ class Row:
             if key in self.settings and key in self.search:
                 raise ValueError(f"'{key}' is in settings and in search; keep one")
         _known(self.published, self.backbones, "published", "backbone")
+
+    @property
+    def role(self) -> Literal["plain", "baseline", "rade"]:
+        """The backbone alone, another's regulariser, or RADE and variants of it."""
+        return "plain" if self.method == PLAIN else "rade" if self.method.startswith("rade") else "baseline"
 
     def settings_on(self, dataset: str) -> dict[str, Any]:
         """The flat settings on one data set; where it is not listed the protocol's value holds.
@@ -133,10 +129,7 @@ class Experiment:
     def __post_init__(self) -> None:
         if self.measure not in MEASURES:
             raise ValueError(f"measure must be one of {', '.join(MEASURES)}, got {self.measure!r}")
-        try:
-            _different(tuple(row.name for row in self.rows))
-        except ValueError as error:
-            raise ValueError(f"names of rows {error}") from None
+        _different(tuple(row.name for row in self.rows))
 
 
 @dataclass(frozen=True)
@@ -201,13 +194,13 @@ def read(path: str | Path) -> Experiment:
         if isinstance(row, dict) and "backbones" in raw:
             row.setdefault("backbones", raw["backbones"])
     try:
-        vary = TypeAdapter(dict[Literal["vary"], Choices]).validate_python({"vary": raw.pop("vary", {})})["vary"]
+        vary = TypeAdapter(Choices).validate_python(raw.pop("vary", {}))
         table = TypeAdapter(Experiment).validate_python({**raw, "name": path.stem})
         for row in table.rows:
             _check_datasets(row, table.datasets)
         return replace(table, rows=tuple(varied for row in table.rows for varied in _varied(row, vary)))
     except ValidationError as error:
-        raise TableError(f"{path}: {_complaint(error, rows)}") from None
+        raise TableError(f"{path}: {_complaint(error)}") from None
     except ValueError as error:
         raise TableError(f"{path}: {error}") from None
 
@@ -232,26 +225,9 @@ def _varied(row: Row, vary: Mapping[str, tuple[Any, ...]]) -> Iterable[Row]:
         yield replace(row, name=row.name + told, settings={**row.settings, **chosen})
 
 
-# What pydantic calls valid tuples, in the words of TOML.
-_KINDS = {"tuple_type": "must be a list", "dict_type": "must be a table", "string_type": "must be a text"}
-_KINDS |= {"int_type": "must be a whole number", "too_short": "must hold at least one value"}
-
-
-def _complaint(error: ValidationError, rows: Any) -> str:
-    """The first thing that is wrong, with its place."""
+def _complaint(error: ValidationError) -> str:
+    """The first thing that is wrong, with its place; rows count from 0."""
     first = error.errors(include_url=False)[0]
-    kind: type[Any] = Experiment
-    place, where = list(first["loc"]), "the table"
-    if place[:1] == ["rows"] and len(place) > 1:
-        number = int(place[1])
-        name = rows[number].get("name") if isinstance(rows[number], dict) else None
-        place, where, kind = place[2:], f"row number {number + 1}" if name is None else f"row '{name}'", Row
-    key = ".".join(map(str, place))
-    if first["type"] == "missing" and len(place) == 1:
-        return f"{where} must have the key '{key}'"
-    if first["type"] == "unexpected_keyword_argument":
-        known = [one.name for one in fields(kind)]
-        return f"{where} has no key '{key}'{did_you_mean(key, known)} Its keys: {', '.join(known)}"
-    reason = _KINDS.get(first["type"]) or first["msg"].removeprefix("Value error, ").replace("Input should", "must")
-    came = "" if first["type"] == "value_error" else f", got {first['input']!r:.80}"
-    return f"{where}: {key} {reason}{came}".replace(":  ", ": ")
+    place, reason = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
+    came = "" if first["type"] in ("value_error", "missing") else f", got {first['input']!r:.80}"
+    return f"{place}: {reason}{came}" if place else reason

@@ -2,61 +2,58 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from rade.experiment.table import Cell
-from rade.report.runs import Group, GroupScores
-from rade.statistics import Spread, spread
+from rade.report.runs import Group
+from rade.statistics import Pair, Spread, averaged, spread
 from rade.train.protocol import defaults
-from rade.train.record import LATER, MEASURES, NEUTRAL, SCORE
+from rade.train.record import LATER, MEASURES, NEUTRAL, SCORE, RunRecord
 
-PLAIN = "none"
 # A stage that changes labels or graphs is no reproduction of a table that does not ask for it.
 STAGES = {**LATER, "corrupt": ""}
 # The number of runs is no setting of a run; fan-outs depend on depth and mean nothing without batches.
 _UNCOMPARED = NEUTRAL | {"runs", "fanouts"}
 
 
-@dataclass(frozen=True)
-class Filled:
-    """What a cell's runs say: which ones they are, their scores, and what to tell about them.
-
-    spread: in points (percent) or seconds. tried: among how many settings validation chose; 1 without a search.
-    """
-
-    group: Group
-    scores: GroupScores
-    spread: Spread
-    departures: tuple[str, ...] = ()
-    tried: int = 1
+NO_RUNS = Group(())
 
 
 @dataclass(frozen=True)
 class CellResult(Cell):
-    """A cell of a table with what was found, None where it was not run."""
+    """A cell of a table with the runs that belong into it, none where it was not run.
 
-    filled: Filled | None
+    scores: by first seed and run: fractions, or what else the table measures. departures: what to tell about settings.
+    tried: among how many settings validation chose; 1 without a search.
+    """
+
+    group: Group = NO_RUNS
+    scores: Mapping[Pair, float] = field(default_factory=dict)
+    departures: tuple[str, ...] = ()
+    tried: int = 1
+
+    @property
+    def runs(self) -> tuple[RunRecord, ...]:
+        """The runs that fill it."""
+        return self.group.runs
+
+    @property
+    def folds(self) -> int:
+        """How many the data set has; 0 where runs are no folds."""
+        return self.runs[0].folds if self.runs else 0
+
+    @cached_property
+    def spread(self) -> Spread:
+        """Mean and deviation over runs, or over folds averaged over their repetitions: in points, seconds, nats."""
+        values = (averaged(self.scores) if self.folds else self.scores).values()
+        return spread([MEASURES[self.experiment.measure].scale * value for value in values])
 
     @property
     def gap(self) -> float | None:
         """Ours minus the paper's, where both exist."""
-        return self.filled.spread.mean - self.published.mean if self.filled and self.published else None
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether this is the backbone alone."""
-        return self.row.method == PLAIN
-
-    @property
-    def is_rade(self) -> bool:
-        """Whether this is RADE or a variant of it."""
-        return self.row.method.startswith("rade")
-
-    @property
-    def is_baseline(self) -> bool:
-        """Whether this is another's regulariser."""
-        return not self.is_plain and not self.is_rade
+        return self.spread.mean - self.published.mean if self.runs and self.published else None
 
 
 def fill(cell: Cell, groups: Sequence[Group]) -> CellResult:
@@ -73,23 +70,13 @@ def fill(cell: Cell, groups: Sequence[Group]) -> CellResult:
     least = min((len(away[one.name]) for one in ours), default=0)
     near = sorted((one for one in ours if len(away[one.name]) == least), key=lambda one: (-len(one.runs), one.name))
     candidates = _whole_candidates(near, row.candidates()) if row.search else near[:1]
-    chosen = max(candidates, key=_validation, default=None)
-    if chosen is None or (row.search and len(candidates) == 1):  # of one candidate nothing was chosen
-        return CellResult(**vars(cell), filled=None)
-    filled = measured(chosen, cell.experiment.measure, tuple(away[chosen.name].values()), len(candidates))
-    return CellResult(**vars(cell), filled=filled)
-
-
-def measured(group: Group, measure: str = SCORE, away: tuple[str, ...] = (), tried: int = 1) -> Filled | None:
-    """GroupScores by the selection rule, or another number of each run that has it; None where none has."""
-    if measure == SCORE:
-        scores = group.scores
-    elif measure == "seconds_per_epoch":
-        scores = GroupScores({run.pair: run.timing.seconds_per_epoch for run in group.runs})
-    else:
-        scores = GroupScores({run.pair: run.quality[measure] for run in group.runs if measure in run.quality})
-    values = [MEASURES[measure].scale * value for value in scores.units.values()]
-    return Filled(group, scores, spread(values), away, tried) if values else None
+    if not candidates or (row.search and len(candidates) == 1):  # of one candidate nothing was chosen
+        return CellResult(**vars(cell))
+    chosen = max(candidates, key=_validation)
+    scores, away_from = chosen.measured(cell.experiment.measure), tuple(away[chosen.name].values())
+    if not scores:
+        return CellResult(**vars(cell))
+    return CellResult(**vars(cell), group=chosen, scores=scores, departures=away_from, tried=len(candidates))
 
 
 def departures(settings: Mapping[str, Any], protocol: str, allowed: Collection[str] = ()) -> dict[str, str]:
@@ -130,4 +117,5 @@ def _same(stored: Any, wanted: Any) -> bool:
 
 def _validation(group: Group) -> float:
     """Mean validation score; of folds, which are validated on what they report, the score itself."""
-    return spread(list(group.scores.units.values()) if group.first.folds else [run.val for run in group.runs]).mean
+    values = averaged(group.measured(SCORE)).values() if group.first.folds else [run.val for run in group.runs]
+    return spread(list(values)).mean

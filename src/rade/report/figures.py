@@ -12,7 +12,7 @@ from typing import Any
 
 from rade.report.judge import Verdict
 from rade.report.tables import Table
-from rade.statistics import signed
+from rade.statistics import Paired, signed
 
 # Colours that occur nowhere else, and the page's variable that takes the place of each.
 PAGE = {
@@ -63,7 +63,9 @@ def draw_forest(figure: Any, colours: Colours, names: Sequence[str], columns: Se
     for panel, (title, column) in zip(panels, columns):
         panel.set_title(title, fontsize="medium", loc="left", y=1.0)
         panel.axvline(0, color=colours["soft"], linewidth=1)
-        _draw_intervals(panel, [(at, one) for at, one in enumerate(column) if one], reach, colours)
+        for height, one in enumerate(column):
+            if one:
+                _draw_interval(panel, height, one.result, reach, colours)
         panel.tick_params(left=False)
     panels[0].set(xlim=(-1.04 * reach, 1.04 * reach), ylim=(len(names) - 0.4, -0.6))
     panels[0].set_yticks(range(len(names)), [name[:30] + "…" * (len(name) > 30) for name in names])
@@ -73,28 +75,20 @@ def draw_forest(figure: Any, colours: Colours, names: Sequence[str], columns: Se
         panel.tick_params(labelbottom=True)
 
 
-def _draw_intervals(panel: Any, found: Sequence[tuple[int, Verdict]], reach: float, colours: Colours) -> None:
-    """One colour after the other: good or bad where the interval, not corrected for many comparisons, leaves out 0."""
-    marks: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    lines: dict[str, list[tuple[float, float, float]]] = {}
-    for height, one in found:
-        result, colour = one.result, colours["grey"]
-        if result.low is not None and result.high is not None:
-            colour = colours["good" if result.low > 0 else "bad" if result.high < 0 else "grey"]
-            lines.setdefault(colour, []).append((height, max(result.low, -reach), min(result.high, reach)))
-            for mark, place, leaves in (("<", -reach, result.low < -reach), (">", reach, result.high > reach)):
-                marks.setdefault((mark, colour), []).extend([(place, height)] if leaves else [])
-        if abs(result.mean) <= reach:
-            marks.setdefault(("o", colour), []).append((result.mean, height))
-        else:
-            place, side = math.copysign(0.93 * reach, result.mean), "left" if result.mean < 0 else "right"
-            text = signed(result.mean, 1)
-            panel.text(place, height - 0.12, text, color=colour, ha=side, va="bottom", fontsize="x-small")
-    for colour, intervals in lines.items():
-        panel.hlines(*zip(*intervals), color=colour, linewidth=1.6)
-    for (mark, colour), places in marks.items():
-        if places:
-            panel.plot(*zip(*places), mark, color=colour, markersize=4.5)
+def _draw_interval(panel: Any, height: float, result: Paired, reach: float, colours: Colours) -> None:
+    """In colour, good or bad, where the interval, not corrected for many comparisons, leaves out 0."""
+    mean, low, high, colour = result.mean, result.low, result.high, colours["grey"]
+    if low is not None and high is not None:
+        colour = colours["good" if low > 0 else "bad" if high < 0 else "grey"]
+        panel.hlines(height, max(low, -reach), min(high, reach), color=colour, linewidth=1.6)
+        for mark, place, leaves in (("<", -reach, low < -reach), (">", reach, high > reach)):
+            if leaves:
+                panel.plot(place, height, mark, color=colour, markersize=4.5)
+    if abs(mean) <= reach:
+        panel.plot(mean, height, "o", color=colour, markersize=4.5)
+    else:
+        place, side = math.copysign(0.93 * reach, mean), "left" if mean < 0 else "right"
+        panel.text(place, height - 0.12, signed(mean, 1), color=colour, ha=side, va="bottom", fontsize="x-small")
 
 
 def _reach(verdicts: Sequence[Verdict]) -> float:

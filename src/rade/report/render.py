@@ -33,11 +33,11 @@ def headline(report: Report) -> str:
 
     def rank(table: Table) -> tuple[bool, bool, int]:
         published = any(cell.published for cell in table.filled)
-        return not published, not any(cell.is_baseline for cell in table.filled), -len(table.filled)
+        return not published, not any(cell.row.role == "baseline" for cell in table.filled), -len(table.filled)
 
     for table in sorted(report.tables, key=rank):
-        ours = list(dict.fromkeys(cell.row.name for cell in table.filled if cell.is_rade))
-        if table.is_score and ours and any(cell.is_plain for cell in table.filled):
+        ours = list(dict.fromkeys(cell.row.name for cell in table.filled if cell.row.role == "rade"))
+        if table.is_score and ours and any(cell.row.role == "plain" for cell in table.filled):
             return _rendered("headline.md.j2", table=table, ours=ours)
     return "No table with a plain backbone and RADE has been run yet.\n"
 

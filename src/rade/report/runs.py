@@ -11,11 +11,9 @@ from typing import Any
 
 from rade.errors import RunError
 from rade.experiment.store import existing
-from rade.statistics import Pair, averaged, best_common_epoch
-from rade.train.record import LATER, NEUTRAL, RunRecord
+from rade.statistics import Pair, best_common_epoch
+from rade.train.record import LATER, NEUTRAL, SCORE, RunRecord
 
-OWN_EPOCH = "test score at the best validation epoch"
-COMMON_EPOCH = "best epoch of the fold-averaged validation curve"
 _DIAGNOSIS = frozenset({*("dataset", "model", "notes", "p", "q", "layers", "nodes", "edges", "graphs"), "operators"})
 
 
@@ -52,24 +50,6 @@ def _diagnosis(path: Path) -> Mapping[str, Any]:
     if not isinstance(record, dict) or not record.keys() >= _DIAGNOSIS:
         raise RunError(f"{path} is incomplete or was not written by rade diagnose; delete it or diagnose again")
     return record
-
-
-@dataclass(frozen=True)
-class GroupScores:
-    """Fractions by first seed and run; with folds, the run is the fold and the first seed the repetition."""
-
-    by: Mapping[Pair, float]
-    folds: int = 0
-
-    @property
-    def rule(self) -> str:
-        """Which epoch's score counts, in words."""
-        return COMMON_EPOCH if self.folds else OWN_EPOCH
-
-    @property
-    def units(self) -> dict[Pair, float]:
-        """What mean and deviation are taken over: runs, or folds averaged over their repetitions."""
-        return averaged(self.by) if self.folds else dict(self.by)
 
 
 @dataclass(frozen=True)
@@ -114,16 +94,22 @@ class Group:
         """Settings in one line that orders groups."""
         return _text(self.first, metric=self.first.metric, folds=self.first.folds)
 
-    @cached_property
-    def scores(self) -> GroupScores:
-        """Test scores at each run's best epoch; of folds, scores at the common best epoch of each repetition."""
+    def measured(self, measure: str) -> dict[Pair, float]:
+        """Numbers by first seed and run, of the runs that have them; with folds, the run is the fold.
+
+        Scores are test scores at each run's best epoch; of folds, at the common best epoch of each repetition.
+        """
+        if measure == "seconds_per_epoch":
+            return {run.pair: run.timing.seconds_per_epoch for run in self.runs}
+        if measure != SCORE:
+            return {run.pair: run.quality[measure] for run in self.runs if measure in run.quality}
         if not self.first.folds:
-            return GroupScores({run.pair: run.test for run in self.runs})
+            return {run.pair: run.test for run in self.runs}
         by: dict[Pair, float] = {}
         for seed in sorted({run.pair[0] for run in self.runs}):
             runs = [run for run in self.runs if run.pair[0] == seed]
             by |= zip((run.pair for run in runs), best_common_epoch([run.history["val"] for run in runs])[1])
-        return GroupScores(by, self.first.folds)
+        return by
 
 
 def group(runs: Iterable[RunRecord]) -> tuple[Group, ...]:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rade.experiment.table import Cell, Experiment, Row
-from rade.report.cells import PLAIN, CellResult, Filled, fill, measured
+from rade.experiment.table import PLAIN, Cell, Experiment, Row
+from rade.report.cells import CellResult, fill
 from rade.report.judge import Verdict, correct, judge
 from rade.report.runs import Group, Stored, group
 from rade.statistics import differences, spread
@@ -37,7 +37,7 @@ class Line:
     @property
     def is_blank(self) -> bool:
         """Whether it has neither runs nor numbers of the paper."""
-        return all(cell.filled is None and cell.published is None for cell in self.cells)
+        return not any(cell.runs or cell.published for cell in self.cells)
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,12 @@ class Table:
     @property
     def filled(self) -> tuple[CellResult, ...]:
         """The cells that have runs."""
-        return tuple(cell for cell in self.cells if cell.filled)
+        return tuple(cell for cell in self.cells if cell.runs)
 
     @property
     def runs(self) -> list[RunRecord]:
         """The runs of all cells."""
-        return [run for cell in self.filled if cell.filled for run in cell.filled.group.runs]
+        return [run for cell in self.cells for run in cell.runs]
 
     @property
     def measure(self) -> Measure:
@@ -77,13 +77,17 @@ class Table:
         """The comparison of a cell with the plain backbone or another reference."""
         return next((one for one in self.comparisons if one.cell is cell and one.kind == kind), None)
 
+    def of_rade(self, kind: str) -> list[CellComparison]:
+        """The comparisons of RADE and its variants with a kind of reference."""
+        return [one for one in self.comparisons if one.kind == kind and one.cell.row.role == "rade"]
+
     def at(self, dataset: str, backbone: str) -> list[CellResult]:
         """The cells with runs of one data set and backbone."""
         return [cell for cell in self.filled if (cell.dataset, cell.backbone) == (dataset, backbone)]
 
     def best_baseline(self, dataset: str, backbone: str) -> CellResult | None:
         """By its gain over plain on the seeds that both have; one with an interval comes before a single run."""
-        compared = [self.against(cell) for cell in self.at(dataset, backbone) if cell.is_baseline]
+        compared = [self.against(cell) for cell in self.at(dataset, backbone) if cell.row.role == "baseline"]
         results = [(one.verdict.result, one.cell) for one in compared if one is not None]
         ranked = [(result.low is not None, result.mean, cell) for result, cell in results]
         return max(ranked, key=lambda place: place[:2], default=(False, 0.0, None))[2]
@@ -110,8 +114,7 @@ def reading_order(experiments: Iterable[Experiment]) -> list[Experiment]:
     """The paper's main tables first, those with a plain backbone and baselines; then its others; then any beyond."""
 
     def rank(experiment: Experiment) -> tuple[bool, bool, str]:
-        methods = {row.method for row in experiment.rows}
-        main = PLAIN in methods and any(not method.startswith("rade") for method in methods - {PLAIN})
+        main = {"plain", "baseline"} <= {row.role for row in experiment.rows}
         return not experiment.label, not main, experiment.name
 
     return sorted(experiments, key=rank)
@@ -132,7 +135,7 @@ def fill_table(experiment: Experiment, groups: Sequence[Group]) -> Table:
     if experiment.measure != SCORE:
         return Table(experiment, lines, ())
     found = [one for line in lines for cell in line.cells for one in _comparisons(cell, lines, places)]
-    found.sort(key=lambda one: one.cell.is_baseline)  # what is under test comes first
+    found.sort(key=lambda one: one.cell.row.role == "baseline")  # what is under test comes first
     verdicts = correct([one.verdict for one in found])
     judged = tuple(replace(one, verdict=verdict) for one, verdict in zip(found, verdicts))
     return Table(experiment, lines, judged)
@@ -140,43 +143,41 @@ def fill_table(experiment: Experiment, groups: Sequence[Group]) -> Table:
 
 def _comparisons(cell: CellResult, lines: Sequence[Line], places: Places) -> Iterable[CellComparison]:
     """Of a cell that was run: with plain, and if it is RADE with the best baseline and the method it is a part of."""
-    if cell.filled is None or cell.is_plain:
+    if not cell.runs or cell.row.role == "plain":
         return
-    ours, place = cell.filled, [
-        one for line in lines if line.backbone == cell.backbone for one in line.cells if one.dataset == cell.dataset
-    ]  # fmt: skip
-    chosen = {"plain": _plain(cell, ours, place, places.get((cell.dataset, cell.backbone), ()))}
-    if cell.is_rade:
-        baselines = _alike([one for one in place if one.is_baseline], ours)
-        chosen["baseline"] = max(baselines, key=lambda one: _lead(one.filled, ours), default=None)
+    there = (cell.dataset, cell.backbone)
+    place = [one for line in lines for one in line.cells if (one.dataset, one.backbone) == there]
+    chosen = {"plain": _plain(cell, place, places.get(there, ()))}
+    if cell.row.role == "rade":
+        baselines = _alike([one for one in place if one.row.role == "baseline"], cell)
+        chosen["baseline"] = max(baselines, key=lambda one: _lead(one, cell), default=None)
         full = [one for one in place if cell.row.method.startswith(one.row.method + "-")]
-        chosen["full"] = next(iter(_alike(full, ours)), None)
+        chosen["full"] = next(iter(_alike(full, cell)), None)
     for kind, reference in chosen.items():
-        if reference and reference.filled:
+        if reference:
             against = AGAINST[kind] if kind == "plain" else f"{AGAINST[kind]}, {reference.row.name}"
-            verdict = judge(cell.row.name, against, ours.scores.by, reference.filled.scores.by, ours.scores.folds)
+            verdict = judge(cell.row.name, against, cell.scores, reference.scores, cell.folds)
             if verdict:
                 yield CellComparison(cell, reference, kind, verdict)
 
 
-def _plain(cell: CellResult, filled: Filled, place: Sequence[CellResult], groups: Sequence[Group]) -> CellResult | None:
+def _plain(cell: CellResult, place: Sequence[CellResult], groups: Sequence[Group]) -> CellResult | None:
     """The table's plain line, else plain runs of the same surroundings in the store."""
-    own = _alike([one for one in place if one.is_plain], filled)
-    if own:
-        return own[0]
-    same = (one for one in groups if one.method == PLAIN and one.surroundings == filled.group.surroundings)
-    return next((replace(cell, filled=measured(one)) for one in same), None)
+    own = _alike([one for one in place if one.row.role == "plain"], cell)
+    same = (one for one in groups if one.method == PLAIN and one.surroundings == cell.group.surroundings)
+    stored = (replace(cell, group=one, scores=one.measured(SCORE)) for one in same)
+    return own[0] if own else next(stored, None)
 
 
-def _alike(cells: Sequence[CellResult], filled: Filled) -> list[CellResult]:
+def _alike(cells: Sequence[CellResult], cell: CellResult) -> list[CellResult]:
     """Cells that were run and share all but the method; where every method has one row, the table means just that."""
-    run = [one for one in cells if one.filled]
-    same = [one for one in run if one.filled and one.filled.group.surroundings == filled.group.surroundings]
+    run = [one for one in cells if one.runs]
+    same = [one for one in run if one.group.surroundings == cell.group.surroundings]
     methods = [one.row.method for one in cells]
     return same or (run if len(set(methods)) == len(methods) else [])
 
 
-def _lead(theirs: Filled | None, ours: Filled) -> tuple[bool, float]:
+def _lead(theirs: CellResult, ours: CellResult) -> tuple[bool, float]:
     """Of a baseline on the seeds that both have, in points; one that shares fewer than two comes last."""
-    gaps = differences(theirs.scores.by, ours.scores.by, theirs.scores.folds) if theirs else ()
+    gaps = differences(theirs.scores, ours.scores, theirs.folds)
     return (len(gaps) > 1, spread(gaps).mean) if gaps else (False, float("-inf"))

@@ -13,6 +13,9 @@ from rade.train.record import RunRecord
 # Kinds of noise of `rade diagnose`, in words.
 NOISE = {"drop": "edges lost", "add": "spurious edges", "both": "both"}
 
+# Which epoch's score counts, without folds and with them.
+RULES = ("test score at the best validation epoch", "best epoch of the fold-averaged validation curve")
+
 Counted = list[tuple[str, int]]
 
 
@@ -55,9 +58,8 @@ def summary(report: Report) -> str:
     filled, cells = sum(len(table.filled) for table in tables), sum(len(table.cells) for table in tables)
     text += f"; {filled:,} of {cells:,} cells in {many(len(tables), 'table')} have runs." if tables else "."
     first: dict[tuple[str, str], str] = {}
-    for one in (one for table in tables for one in table.comparisons if one.kind == "plain" and one.cell.is_rade):
-        if one.cell.filled and one.reference.filled:
-            first.setdefault((one.cell.filled.group.name, one.reference.filled.group.name), one.verdict.code)
+    for one in (one for table in tables for one in table.of_rade("plain")):
+        first.setdefault((one.cell.group.name, one.reference.group.name), one.verdict.code)
     counted = Counter(first.values())
     if counted:
         found = ", ".join(f"{counted[code]} {words}" for code, words in WORDS.items() if counted[code])
@@ -69,11 +71,10 @@ def sentence(table: Table) -> str:
     """How a table's runs were made and selected."""
     text = f"{len(table.filled)} of {len(table.cells)} cells run, {many(len(table.runs), 'run')}, "
     text += f"protocol {table.experiment.protocol}."
-    rules = {cell.filled.scores.rule for cell in table.filled if cell.filled} if table.is_score else ()
-    if rules:
-        ordered = sorted(rules, key=lambda rule: ("fold" in rule, rule))
-        text += f" Score: {'; for data sets with folds, '.join(ordered)}."
-    apart = sum(bool(cell.filled and cell.filled.departures) for cell in table.filled)
+    if table.is_score:
+        rules = [RULES[folds] for folds in sorted({cell.folds > 0 for cell in table.filled})]
+        text += f" Score: {'; for data sets with folds, '.join(rules)}."
+    apart = sum(bool(cell.departures) for cell in table.filled)
     text += f" {many(apart, 'cell')}, marked *, depart from the protocol's settings." if apart else ""
     kinds = sorted({str(run.machine.get("cpu", "unknown")) for run in table.runs})
     if table.experiment.measure == "seconds_per_epoch" and len(kinds) > 1:
@@ -84,14 +85,14 @@ def sentence(table: Table) -> str:
 
 def close_to_paper(table: Table) -> str:
     """How many cells, of those run as the protocol has it, lie within the paper's std of the paper's mean."""
-    kept = [cell for cell in table.filled if cell.filled and not cell.filled.departures]
+    kept = [cell for cell in table.filled if not cell.departures]
     gaps = [abs(cell.gap) <= cell.published.std for cell in kept if cell.gap is not None and cell.published]
     return f"{sum(gaps)} of {len(gaps)}" if gaps and table.is_score else "–"
 
 
 def beyond(table: Table, kind: str) -> str:
     """How many differences of RADE have an interval above 0, and how many below."""
-    ours = [one.verdict.result for one in table.comparisons if one.kind == kind and one.cell.is_rade]
+    ours = [one.verdict.result for one in table.of_rade(kind)]
     ends = [(one.low, one.high) for one in ours if one.low is not None and one.high is not None]
     above, below = sum(low > 0 for low, _ in ends), sum(high < 0 for _, high in ends)
     return f"{above}, {below} of {len(ends)}" if ends else "–"
