@@ -44,8 +44,8 @@ def settings_of(dataset: str, rates: tuple[float, float] | None) -> Settings:
 
 def trained(dataset: Dataset, settings: Settings, run: int) -> dict[str, Any]:
     """Scores of one run, as fractions."""
-    problem, shape = problem_of(dataset, settings), Shape.of(dataset)
-    record = train(problem, lambda seed: build_learner(settings, shape, seed, 0, dataset), settings, run)
+    learner = build_learner(settings, Shape.of(dataset), settings.seed + run, 0, dataset)
+    record = train(problem_of(dataset, settings), learner, settings, run)
     return {name: getattr(record, name) for name in ("seed", "test", "val", "best_epoch", "epochs", "key")}
 
 

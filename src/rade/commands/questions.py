@@ -58,7 +58,6 @@ def far_away(seed: int, epochs: int) -> SeedScores:
 
 def wrong_edges(seed: int, epochs: int) -> SeedScores:
     """A plain model meets as many spurious edges as real ones; the validation labels tell how much to take off."""
-    from rade.train.denoising import denoised
     from rade.train.stages import Corruption
 
     clean = hubs(seed)
@@ -67,7 +66,7 @@ def wrong_edges(seed: int, epochs: int) -> SeedScores:
     return {
         "plain (no wrong edges)": score,
         "plain": score_on(trained, noisy),
-        "Denoised": score_on(denoised(trained, noisy, "auto")[0], noisy),
+        "Denoised": score_on(trained.denoised(noisy, "auto")[0], noisy),
     }
 
 
@@ -106,7 +105,7 @@ def train_gcn(dataset: Dataset, method: str, seed: int, epochs: int, **asked: An
 
     settings, shape = resolve(dataset.name, "gcn", method, epochs=epochs, **asked), Shape.of(dataset)
     learner = build_learner(settings, shape, seed, dataset=dataset)
-    record = train(problem_of(dataset, settings), lambda seed: learner, settings, seed)
+    record = train(problem_of(dataset, settings), learner, settings, seed)
     return Trained(settings, shape, seed, learner.eval()), record.test
 
 

@@ -103,8 +103,8 @@ def train(
         torchrun --nproc-per-node 2 -m rade train --dataset ogbg-molhiv --method rade-of
     """
     from rade.errors import SettingsError
-    from rade.train.denoising import parse_noise
     from rade.train.settings import parse_assignment, read_config
+    from rade.train.stages import parse_noise
 
     if resume and overwrite:
         raise SettingsError("--resume and --overwrite contradict each other: one keeps results, one replaces them")
@@ -125,12 +125,11 @@ def _execute(
     from rade.commands.display import Display
     from rade.data import load
     from rade.errors import Interrupted
-    from rade.train.denoising import check_noise
     from rade.train.process import processes, rank, stop_on_signal
     from rade.train.protocol import PROTOCOLS
     from rade.train.run import Keeping
     from rade.train.settings import make_order
-    from rade.train.stages import corrupted
+    from rade.train.stages import check_noise, corrupted
 
     order = make_order(asked)
     first = order.settings[0]

@@ -221,7 +221,7 @@ class Work:
         method, seed = job
         with _one_thread(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return train(self.problem, partial(self.learner, method), self.plan(job), seed)
+            return train(self.problem, self.learner(method, seed), self.plan(job), seed)
 
     def plan(self, job: Job) -> OwnPlan:
         """How a job is trained."""

@@ -82,20 +82,19 @@ class Keeping:
 
 def train(
     problem: Problem,
-    make_learner: Callable[[int], Learner],
+    learner: Learner,
     plan: Plan,
     run: int,
     *,
     keeping: Keeping = Keeping(),  # noqa: B008 - a frozen value
     observe: Observer = lambda progress: None,
 ) -> RunRecord:
-    """Train run number `run` of a plan; the learner that `make_learner` builds of a seed is left at its best epoch.
+    """Train run number `run` of a plan; the learner is left at its best epoch.
 
     Only the record's `timing` differs between two runs of the same plan on the same machine.
     """
-    seed, made = plan.seed + run, made_with(plan, run, problem, world())
-    learner = make_learner(seed)
-    batches = batches_of(problem, problem.split(run), plan, seed, learner.by_rows)
+    made = made_with(plan, run, problem, world())
+    batches = batches_of(problem, problem.split(run), plan, plan.seed + run, learner.by_rows)
     trainee = Trainee.of(learner, plan)
     keeping.restore(trainee, made)
 
@@ -179,7 +178,7 @@ def train_run(
             remove(checkpoint)
     learner = build_learner(settings, shape, settings.seed + run, rank(), dataset)
     keeping = replace(keeping, checkpoint=checkpoint, resume=resume)
-    record = train(problem, lambda seed: learner, settings, run, keeping=keeping, observe=observe)
+    record = train(problem, learner, settings, run, keeping=keeping, observe=observe)
     record = record.model_copy(update=_judged(dataset, problem, settings, run, learner.eval()))
     if rank() == 0:
         save_model(folder / "model.pt", settings, shape, settings.seed + run, learner.state_dict())
