@@ -39,7 +39,7 @@ scalar = st.one_of(st.sampled_from(NUMBERS), st.sampled_from(WORDS), st.sampled_
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 value = st.recursive(scalar | text, lambda inner: st.lists(inner, max_size=3), max_leaves=4)
 name = st.one_of(st.sampled_from(NAMES), st.sampled_from(NAMES), st.from_regex(r"[a-z_]{1,8}", fullmatch=True))
-FLAGS = ("--fixed-rates", "--resume", "--overwrite", "--json", "--no-such-option", "--")
+FLAGS = ("--resume", "--overwrite", "--json", "--no-such-option", "--")
 COMMANDS = ("train", "predict", "datasets", "trian")
 option = st.one_of(
     st.tuples(st.sampled_from([f"--{name.replace('_', '-')}" for name in NAMES]), scalar.map(str)),

@@ -19,7 +19,7 @@ import torch
 from torch.nn import Module
 
 from rade.comparison.identity import identity
-from rade.comparison.outcome import PLAIN, Comparison, Run
+from rade.comparison.outcome import PLAIN, Comparison
 from rade.comparison.problems import Training, own_problem, with_task
 from rade.errors import RunError, outside
 from rade.experiment.grid import Outcome, attempt, run_all
@@ -44,7 +44,7 @@ Job = tuple[str, int]  # method and seed
 class Finished:
     """A run that has just ended, and how many there are; ``str`` is a line for a log."""
 
-    run: Run
+    run: RunRecord
     done: int
     total: int
 
@@ -119,11 +119,11 @@ def _collected(
     store: Store | None,
     progress: Callable[[Finished], None] | None,
     notes: list[str],
-) -> list[Run]:
+) -> list[RunRecord]:
     """All runs in the order of the jobs, those of the store among them."""
     keys = {} if store is None else {job: work.key(job) for job in jobs}
     there = {} if store is None else {record.key: record for record in store.records(dataset=work.problem.name)}
-    runs = {job: Run.of(there[key]) for job, key in keys.items() if key in there}
+    runs = {job: there[key] for job, key in keys.items() if key in there}
     missing = [job for job in jobs if job not in runs]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     for outcome in work.outcomes(missing, min(workers or cores, len(missing)), notes):
@@ -131,7 +131,7 @@ def _collected(
         if outcome.value is None:
             notes.append(f"{job[0]}, seed {job[1]} failed: {outcome.failure}")
             continue
-        runs[job] = Run.of(outcome.value)
+        runs[job] = outcome.value
         if store is not None:
             store.put(outcome.value)
         if progress is not None:

@@ -181,17 +181,6 @@ def no_such_option(name: str, methods: Sequence[str]) -> SettingsError:
     return SettingsError(f"{name} is no option of {', '.join(methods)}{belongs}")
 
 
-def with_fixed_rates(methods: Sequence[str]) -> list[str]:
-    """The methods whose rates adapt in their form with constant rates, `rade-of-fixed` for `rade-of`."""
-    adapting = [name for name in methods if "adapt_every" in find_method(name).options]
-    if not adapting:
-        raise SettingsError(f"the rates of {', '.join(methods)} are fixed already, or there are none")
-    for name in adapting:
-        if f"{name}-fixed" not in METHODS:
-            raise SettingsError(f"{name} has no form with fixed rates, which rade-of and rade-ofs have")
-    return [f"{name}-fixed" if name in adapting else name for name in methods]
-
-
 def find_method(name: str) -> NamedMethod:
     """The method called `name`, or the `Method` (a value or its class) that `module:object` names.
 

@@ -132,6 +132,21 @@ class RunRecord(_Part):
         return self
 
     @property
+    def method(self) -> str:
+        """What it was trained with."""
+        return str(self.settings["method"])
+
+    @property
+    def p(self) -> float:
+        """The drop rate at the end, 0 for methods without."""
+        return self.history["p"][-1]
+
+    @property
+    def q(self) -> float:
+        """The add rate at the end."""
+        return self.history["q"][-1]
+
+    @property
     def pair(self) -> tuple[int, int]:
         """What two methods' runs must share to be compared: first seed and run, and so the split."""
         return int(self.settings["seed"]), self.run

@@ -224,6 +224,13 @@ def finished(folder: Path, settings: Settings, run: int, problem: Problem) -> Ru
     return result
 
 
+def refuse_to_lose(folder: Path, settings: Settings, run: int, problem: Problem) -> None:
+    """Stop before earlier files are replaced, unless the run is finished and would only be repeated."""
+    if (folder / "checkpoint.pt").exists():
+        raise RunError(f"{folder} holds an unfinished run; --resume continues it, --overwrite starts it over")
+    finished(folder, settings, run, problem)
+
+
 def same_run(path: Path, saved: Mapping[str, Any], made: Mapping[str, Any]) -> None:
     """Refuse to mix what different settings made, or equal ones with other data, defaults or numerics."""
     if saved["key"] == made["key"]:
