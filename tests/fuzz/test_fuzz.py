@@ -103,7 +103,7 @@ def test_configurations_and_command_lines_are_accepted_or_refused(call, content,
 @given(st.sampled_from(list(METHODS)), st.sampled_from(list(BACKBONES)), st.data())
 def test_what_is_accepted_trains_or_fails_in_a_sentence(call, tmp_path, method, net, data):
     """Names that the method has, with any number."""
-    names = st.sampled_from(sorted(METHODS[method].options | {"lr", "layers", "patience", "seed", "batch_size"}))
+    names = st.sampled_from(sorted({*METHODS[method].options, "lr", "layers", "patience", "seed", "batch_size"}))
     drawn = data.draw(st.dictionaries(names, st.sampled_from(NUMBERS), max_size=2))
     content = {"method": method, "backbone": net, "hidden": 4, "runs": 1, **drawn, "epochs": 2}
     call(content, small, "train", "--config", "file.toml", "--out", tempfile.mkdtemp(dir=tmp_path))

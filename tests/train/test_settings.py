@@ -42,7 +42,7 @@ def test_every_data_set_resolves_for_every_method(source):
     assert set(names()) <= set(protocol())
     for dataset, method in product(names(), METHODS):
         settings = resolve(dataset, "gat", method, source)
-        assert set(settings.options) <= METHODS[method].options, (dataset, method)
+        assert settings.options.keys() <= METHODS[method].options.keys(), (dataset, method)
         assert (settings.dataset, settings.method) == (dataset, method)
 
 

@@ -58,7 +58,7 @@ class Method(ABC):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The settings and their present values."""
+        """The settings that a user may give, and their present values."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property

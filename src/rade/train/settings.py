@@ -118,7 +118,7 @@ class Settings(Plan):
         >>> resolve("cora", "gcn", "drop-edge", rate=0).all_options
         {'rate': 0.0}
         """
-        default = find_method(self.method).value.options
+        default = find_method(self.method).named
         floats = {name for name, value in default.items() if type(value) is float}
         chosen = make(self.method, **self.options).named
         return {name: float(value) if name in floats else value for name, value in chosen.items()}
@@ -277,7 +277,7 @@ def _names(methods: Any) -> list[str]:
 
 def meant_for(method: str, asked: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that every run has, and those of this method."""
-    allowed = set(Settings.model_fields) | find_method(method).options
+    allowed = {*Settings.model_fields, *find_method(method).options}
     return {name: value for name, value in asked.items() if name in allowed}
 
 
