@@ -91,7 +91,7 @@ class RunRecord(_Part):
     """A finished run, validated once; equal for two runs of equal settings on one machine but for `timing`.
 
     settings: a dump of `Settings`, of older runs without those that came later; run: its number, or that of the fold;
-    folds: how many the data set has; quality, variance: measures on test data, where they were taken;
+    folds: how many the data set has; quality: measures on test data, where they were taken; variance: of older runs;
     history: one value per epoch and curve, empty where curves were not asked for.
     """
 

@@ -193,19 +193,22 @@ def load_run(folder: str | Path) -> Trained:
 
 
 def _judged(dataset: Dataset, problem: Problem, settings: Settings, run: int, learner: Learner) -> dict[str, Any]:
-    """The best epoch once more: quality of its probabilities, its noise, and a corrupted test if asked for."""
+    """The best epoch once more: quality of probabilities where there are classes, a corrupted test if asked for."""
+    has_classes, found = problem.task.name == "multiclass", dict[str, Any]()
+    if not (has_classes or settings.test_corrupt):
+        return {}
     seed, split = settings.seed + run, problem.split(run)
-    clean = batches_of(problem, split, settings, seed)
-    variance = learner.variance_shares(next(iter(clean.training(0))))
-    outputs, score = clean.evaluation(learner, None), {}
+    outputs = batches_of(problem, split, settings, seed).evaluation(learner, None)
     val, test = outputs("val"), outputs("test")
     if settings.test_corrupt:  # another graph for every seed
         asked = Corruption.parse(settings.test_corrupt)
         noisy = replace(asked, seed=asked.seed + seed).of_dataset(dataset)
         there = batches_of(replace(problem, graphs=noisy.graphs), split, settings, seed)
         test = there.evaluation(learner, None)("test")
-        score = {"test": problem.task.metric(*test)}
-    return {"quality": quality(problem.task, test, val), "variance": variance, **score}
+        found["test"] = problem.task.metric(*test)
+    if has_classes:
+        found["quality"] = quality(test, val)
+    return found
 
 
 def finished(folder: Path, settings: Settings, run: int, problem: Problem) -> RunRecord | None:
