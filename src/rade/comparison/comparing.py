@@ -8,7 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from os import PathLike
 from pathlib import Path
@@ -40,11 +40,10 @@ Way = Callable[[Module], Module] | Method
 
 
 class Job(NamedTuple):
-    """A run of a comparison; identity: of all that decides it, where a store wants to know."""
+    """A run of a comparison."""
 
     method: str
     seed: int
-    identity: str = ""
 
 
 @dataclass(frozen=True)
@@ -130,9 +129,10 @@ def _collected(
     """All runs in the order of the jobs, those of the store among them."""
     runs: dict[Job, RunRecord] = {}
     if store is not None:
-        jobs = [work.identified(job) for job in jobs]
+        work.identify()
         there = {record.key: record for record in store.records(dataset=work.problem.name)}
-        runs = {job: there[key] for job in jobs if (key := work.key(job)) in there}
+        keys = {job: run_key(work.plan(job), job.seed, work.problem.origin) for job in jobs}
+        runs = {job: there[key] for job, key in keys.items() if key in there}
     missing = [job for job in jobs if job not in runs]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     for outcome in work.outcomes(missing, min(workers or cores, len(missing)), notes):
@@ -198,12 +198,16 @@ class OwnPlan(Plan):
 
 @dataclass(eq=False)
 class Work:
-    """All that decides the runs of a comparison; it travels to other processes whole."""
+    """All that decides the runs of a comparison; it travels to other processes whole.
+
+    identities: of the methods, where a store wants to know.
+    """
 
     make_net: Callable[[], Module]
     problem: Problem
     methods: dict[str, Method]
     training: Training
+    identities: dict[str, str] = field(default_factory=dict)
 
     def rehearse(self) -> None:
         """One step of every method, so that what cannot work says so before training; it also tells the task."""
@@ -244,29 +248,22 @@ class Work:
             eval_batch_size=0,
             fanouts=(),
             device=str(self.problem.labels.device),
-            identity=job.identity,
+            identity=self.identities.get(job.method, ""),
         )
 
-    def key(self, job: Job) -> str:
-        """The name of a run in a store."""
-        return run_key(self.plan(job), job.seed, self.problem.origin)
-
-    def identified(self, job: Job) -> Job:
-        """With its identity: data, training, the model and its method, all as before the first step."""
-        method = self.methods[job.method]
-        with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            net, state = self._net(job.seed)[0], self.learner(job.method, job.seed).net.state_dict()
-        state = {name: value for name, value in state.items() if "_extra_state" not in name}
-        try:
-            found = identity(self._data, self.make_net, net, method, state, self.training)
-        except Exception as error:  # whatever pickling one's objects may raise
-            raise ValueError(f"store= needs a pickle of model, method and data to know a run by: {error}") from None
-        return job._replace(identity=found)
-
-    @cached_property
-    def _data(self) -> str:
-        return identity([data.to_dict() for data in self.problem.graphs], self.problem.labels)
+    def identify(self) -> None:
+        """Tell what decides the runs of each method: data, training, and the model under it as seed 0 begins."""
+        data = [one.to_dict() for one in self.problem.graphs]
+        for name, method in self.methods.items():
+            with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                net, state = self._net(0)[0], self.learner(name, 0).net.state_dict()
+            state = {key: value for key, value in state.items() if "_extra_state" not in key}
+            try:
+                own = (self.make_net, net, method, state, self.training)
+                self.identities[name] = identity(data, self.problem.labels, *own)
+            except Exception as error:  # whatever pickling one's objects may raise
+                raise ValueError(f"store= needs a pickle of model, method and data to know a run by: {error}") from None
 
     def _net(self, seed: int) -> tuple[Module, Calling]:
         """The user's model with parameters from the seed, and how it is called."""
