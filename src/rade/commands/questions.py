@@ -111,10 +111,11 @@ def train_gcn(dataset: Dataset, method: str, seed: int, epochs: int, **asked: An
 
 def score_on(trained: Trained, dataset: Dataset) -> float:
     """The accuracy on the test nodes of a data set."""
-    from rade.train.stages import labels_of, split_of, task_of
+    from rade.train.stages import problem_of
 
-    test = split_of(dataset, trained.seed, trained.settings.seed).test
-    return task_of(dataset).metric(trained.predict(dataset)[test], labels_of(dataset)[test])
+    problem = problem_of(dataset, trained.settings)
+    test = problem.split(trained.seed).test
+    return problem.task.metric(trained.predict(dataset)[test], problem.labels[test])
 
 
 def hubs(seed: int, nodes: int = 1000, degree: float = 40.0, homophily: float = 0.75, classes: int = 10) -> Dataset:

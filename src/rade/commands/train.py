@@ -21,11 +21,8 @@ _METHODS = (
     "rade (as rade.RADE is by default), rade-of-fixed, rade-of-noise, rade-of-uncorrected, rade-of-drop, rade-of-add, "
     "rade-of-delta, rade-of-layered (and rade-ofs-…), or module:object for a rade.train.Method of your own."
 )
-# Options that are settings of the same name.
-_SETTINGS = (
-    *("dataset", "backbone", "method", "protocol", "runs", "run", "epochs", "patience", "hidden", "layers", "lr"),
-    *("batch_size", "fanouts", "rate", "p", "rho", "penalty", "corrupt", "seed", "threads", "device"),
-)
+# Options that are no settings of the same name.
+_OTHERS = {"noise", "set_", "config", "data_root", "out", "resume", "overwrite", "checkpoint_every", "json"}
 
 
 def train(
@@ -110,7 +107,8 @@ def train(
     asked: dict[str, Any] = read_config(config) if config else {}
     for text in set_ or []:
         asked |= parse_assignment(text)
-    asked |= {name: context.params[name] for name in _SETTINGS if context.params[name] not in (None, ())}
+    given = {name: value for name, value in context.params.items() if value not in (None, ())}
+    asked |= {name: value for name, value in given.items() if name not in _OTHERS}
     asked |= parse_noise(noise) if noise is not None else {}
     existing = "resume" if resume else "overwrite" if overwrite else "refuse"
     _execute(asked, data_root, out, existing, checkpoint_every, json)
@@ -159,10 +157,11 @@ def _train_all(dataset: Dataset, order: Order, out: Path, existing: str, keeping
 
     from rade.train.process import holding
     from rade.train.run import refuse_to_lose, train_run
-    from rade.train.stages import check_folds, problem_of
+    from rade.train.stages import problem_of
 
     problems = {settings.method: problem_of(dataset, settings) for settings in order.settings}
-    check_folds(dataset, order.runs.stop)
+    for problem in problems.values():
+        problem.split(order.runs[-1])  # refused now, not after the runs before it
     jobs = list(product(order.settings, order.runs))
     results: Results = {settings.method: [] for settings in order.settings}
     with holding(out):

@@ -227,28 +227,24 @@ def key_of(
 
 
 @cache
-def versions() -> Mapping[str, str]:
-    """Versions of Python and of the packages that decide the numbers."""
-    names = {"rade": "rade-gnn", "torch": "torch", "torch_geometric": "torch_geometric", "numpy": "numpy"}
-    return {"python": platform.python_version(), **{name: version(package) for name, package in names.items()}}
+def provenance() -> Mapping[str, Any]:
+    """What runs are made with here: versions of what decides their numbers, the source tree, the kind of machine."""
+    packages = {"rade": "rade-gnn", "torch": "torch", "torch_geometric": "torch_geometric", "numpy": "numpy"}
+    versions = {"python": platform.python_version(), **{name: version(package) for name, package in packages.items()}}
+    machine = {"cpu": _processor(), "cores": os.cpu_count(), "system": f"{platform.system()} {platform.machine()}"}
+    described = _commit()
+    commit = {"commit": described.removesuffix("-dirty"), "dirty": described.endswith("-dirty")}
+    return {"versions": versions, "machine": machine, **commit}
 
 
-@cache
-def commit() -> tuple[str, bool]:
-    """The commit of the source tree and whether it has changes; empty and unchanged outside a repository."""
+def _commit() -> str:
+    """The commit of the source tree and whether it has changes; empty outside a repository."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
         done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.SubprocessError):
-        return "", False
-    described = done.stdout.strip() if done.returncode == 0 else ""
-    return described.removesuffix("-dirty"), described.endswith("-dirty")
-
-
-@cache
-def machine() -> Mapping[str, Any]:
-    """The kind of machine, without its name."""
-    return {"cpu": _processor(), "cores": os.cpu_count(), "system": f"{platform.system()} {platform.machine()}"}
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def _processor() -> str:

@@ -18,7 +18,7 @@ from rade.train.learner import Learner
 from rade.train.loop import Progress, Trainee, fit
 from rade.train.model import Shape, Trained, build_learner, load_model, save_model
 from rade.train.process import collect, rank, world
-from rade.train.record import NUMERICS, RunRecord, commit, key_of, machine, versions
+from rade.train.record import NUMERICS, RunRecord, key_of, provenance
 from rade.train.settings import Plan, Settings
 from rade.train.stages import Corruption, problem_of
 from rade.train.tasks import Problem, quality
@@ -121,7 +121,7 @@ def made_with(plan: Plan, run: int, problem: Problem, processes: int) -> dict[st
 
 
 def _record(problem: Problem, plan: Plan, run: int, trainee: Trainee, made: Mapping[str, Any]) -> RunRecord:
-    progress, threads, (revision, dirty) = trainee.progress, torch.get_num_threads(), commit()
+    progress, threads, made_by = trainee.progress, torch.get_num_threads(), provenance()
     skipped = [int(value) for name, value in trainee.learner.named_buffers() if name.endswith(".skipped")]
     values = {
         **made,
@@ -142,10 +142,8 @@ def _record(problem: Problem, plan: Plan, run: int, trainee: Trainee, made: Mapp
             "seconds_per_epoch": sum(progress.seconds) / len(progress.seconds),
             "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         },
-        "versions": dict(versions()),
-        "commit": revision,
-        "dirty": dirty,
-        "machine": {**machine(), "processes": world()},
+        **made_by,
+        "machine": {**made_by["machine"], "processes": world()},
         "threads": threads,
         "command": plan.command(run, threads),
         "data": dict(problem.origin),

@@ -185,12 +185,6 @@ def check_level(dataset: Dataset, settings: Settings) -> None:
         )
 
 
-def check_folds(dataset: Dataset, runs: int) -> None:
-    """Refuse more runs than there are folds."""
-    if 0 < dataset.folds < runs:
-        raise SettingsError(f"data set {dataset.name} has {dataset.folds} folds; ask for at most as many runs")
-
-
 def labels_of(dataset: Dataset) -> Tensor:
     """Of all nodes, or of all graphs."""
     if not isinstance(dataset.graphs, GraphList):
@@ -200,18 +194,14 @@ def labels_of(dataset: Dataset) -> Tensor:
     return labels if labels.is_floating_point() else labels.long()
 
 
-def split_of(dataset: Dataset, run: int, seed: int) -> Split:
-    """The split of one run: fold number `run` where the data set has folds."""
-    check_folds(dataset, run + 1)
-    return dataset.split(run, seed)
-
-
 def split_for(dataset: Dataset, settings: Settings, run: int) -> Split:
-    """The split of one run, with the labels that its settings choose; its parts are not empty.
+    """The split or fold of one run, with the labels that its settings choose; its parts are not empty.
 
     Labels are drawn from the run's seed, so methods that are compared see the same.
     """
-    split = relabelled(dataset, split_of(dataset, run, settings.seed), settings, settings.seed + run)
+    if 0 < dataset.folds <= run:
+        raise SettingsError(f"data set {dataset.name} has {dataset.folds} folds; ask for at most as many runs")
+    split = relabelled(dataset, dataset.split(run, settings.seed), settings, settings.seed + run)
     for name, items in {"train": split.train, "validation": split.val, "test": split.test}.items():
         if len(items) == 0:
             raise SettingsError(
