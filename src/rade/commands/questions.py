@@ -98,15 +98,15 @@ QUESTIONS = (
 
 def train_gcn(dataset: Dataset, method: str, seed: int, epochs: int, **asked: Any) -> tuple[Trained, float]:
     """A GCN trained by the data set's protocol with a method: the model at its best epoch, and its test score."""
-    from rade.train.model import Shape, Trained, build_learner
+    from rade.train.model import Trained
     from rade.train.run import train
     from rade.train.settings import resolve
     from rade.train.stages import problem_of
 
-    settings, shape = resolve(dataset.name, "gcn", method, epochs=epochs, **asked), Shape.of(dataset)
-    learner = build_learner(settings, shape, seed, dataset=dataset)
-    record = train(problem_of(dataset, settings), learner, settings, seed)
-    return Trained(settings, shape, seed, learner.eval()), record.test
+    settings = resolve(dataset.name, "gcn", method, epochs=epochs, **asked)
+    trained = Trained.fresh(dataset, settings, seed)
+    record = train(problem_of(dataset, settings), trained.learner, settings, seed)
+    return trained, record.test
 
 
 def score_on(trained: Trained, dataset: Dataset) -> float:

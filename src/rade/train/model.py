@@ -3,7 +3,6 @@
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -76,6 +75,32 @@ class Trained:
     learner: BackboneLearner
     reads_graph: bool = True  # whether the learner still has to be told of the graph that it predicts on
 
+    @staticmethod
+    def fresh(dataset: Dataset, settings: Settings, seed: int, rank: int = 0) -> "Trained":
+        """Before the first step."""
+        shape = Shape.of(dataset)
+        return Trained(settings, shape, seed, build_learner(settings, shape, seed, rank, dataset))
+
+    @staticmethod
+    def load(path: Path) -> "Trained":
+        """Read a trained model; it computes on the CPU."""
+        saved = load_tensors(path)
+        try:
+            settings = Settings(**{**saved["settings"], "device": "cpu"})
+            shape, seed = Shape(**saved["shape"]), saved["seed"]
+            learner = build_learner(settings, shape, seed)
+            learner.load_state_dict(saved["state"])
+        except (LookupError, TypeError, ValueError, AttributeError, RuntimeError):
+            raise RunError(f"{path} is damaged or was written by another version of rade") from None
+        if not all(bool(torch.isfinite(weights).all()) for weights in learner.parameters()):
+            raise RunError(f"{path} holds weights that are not finite and cannot predict; train the model again")
+        return Trained(settings, shape, seed, learner.eval())
+
+    def save(self, path: Path) -> None:
+        """Write what `load` needs."""
+        settings, shape, state = self.settings.model_dump(), asdict(self.shape), self.learner.state_dict()
+        save_tensors(path, {"settings": settings, "shape": shape, "seed": self.seed, "state": state})
+
     def by(self, inference: Inference) -> "Trained":
         """The same model, predicting in another way; one that was trained without RADE as well."""
         net, (base,) = self.learner.net, [part for part in self.learner.modules() if isinstance(part, Backbone)]
@@ -137,23 +162,3 @@ class Trained:
         if not bool(torch.isfinite(logits).all()):
             raise Diverged(f"the model's outputs on {dataset.name} are not finite; no class can be read from them")
         return logits
-
-
-def save_model(path: Path, settings: Settings, shape: Shape, seed: int, state: dict[str, Any]) -> None:
-    """Write what `load_model` needs."""
-    save_tensors(path, {"settings": settings.model_dump(), "shape": asdict(shape), "seed": seed, "state": state})
-
-
-def load_model(path: Path) -> Trained:
-    """Read a trained model; it computes on the CPU."""
-    saved = load_tensors(path)
-    try:
-        settings = Settings(**{**saved["settings"], "device": "cpu"})
-        shape, seed = Shape(**saved["shape"]), saved["seed"]
-        learner = build_learner(settings, shape, seed)
-        learner.load_state_dict(saved["state"])
-    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError):
-        raise RunError(f"{path} is damaged or was written by another version of rade") from None
-    if not all(bool(torch.isfinite(weights).all()) for weights in learner.parameters()):
-        raise RunError(f"{path} holds weights that are not finite and cannot predict; train the model again")
-    return Trained(settings, shape, seed, learner.eval())

@@ -16,7 +16,7 @@ from rade.train.batches import batches_of
 from rade.train.files import ensure_writable, load_run_record, load_tensors, remove, save_bytes, save_tensors
 from rade.train.learner import Learner
 from rade.train.loop import Progress, Trainee, fit
-from rade.train.model import Shape, Trained, build_learner, load_model, save_model
+from rade.train.model import Trained
 from rade.train.process import collect, rank, world
 from rade.train.record import NUMERICS, RunRecord, key_of, provenance
 from rade.train.settings import Plan, Settings
@@ -165,7 +165,7 @@ def train_run(
 
     With `resume` a finished run is not repeated, and an unfinished one continues to the numbers it would have had.
     """
-    problem, shape, checkpoint = problem_of(dataset, settings), Shape.of(dataset), folder / "checkpoint.pt"
+    problem, checkpoint = problem_of(dataset, settings), folder / "checkpoint.pt"
     done = finished(folder, settings, run, problem) if resume else None
     if done is not None:
         return done
@@ -174,12 +174,12 @@ def train_run(
         # A result that is there stays until this run has one; of an earlier checkpoint nothing is needed.
         if not resume:
             remove(checkpoint)
-    learner = build_learner(settings, shape, settings.seed + run, rank(), dataset)
+    trained = Trained.fresh(dataset, settings, settings.seed + run, rank())
     keeping = replace(keeping, checkpoint=checkpoint, resume=resume)
-    record = train(problem, learner, settings, run, keeping=keeping, observe=observe)
-    record = record.model_copy(update=_judged(dataset, problem, settings, run, learner.eval()))
+    record = train(problem, trained.learner, settings, run, keeping=keeping, observe=observe)
+    record = record.model_copy(update=_judged(dataset, problem, settings, run, trained.learner.eval()))
     if rank() == 0:
-        save_model(folder / "model.pt", settings, shape, settings.seed + run, learner.state_dict())
+        trained.save(folder / "model.pt")
         save_bytes(folder / "result.json", record.to_json().encode())
         remove(checkpoint)
     return record
@@ -187,7 +187,7 @@ def train_run(
 
 def load_run(folder: str | Path) -> Trained:
     """The trained model of a finished run, from the folder that `train_run` or `rade train` wrote."""
-    return load_model(Path(folder) / "model.pt")
+    return Trained.load(Path(folder) / "model.pt")
 
 
 def _judged(dataset: Dataset, problem: Problem, settings: Settings, run: int, learner: Learner) -> dict[str, Any]:
