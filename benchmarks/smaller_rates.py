@@ -22,7 +22,7 @@ from study import add, asked
 
 from rade.data import Dataset, load
 from rade.statistics import differences, paired, spread
-from rade.train.model import Shape, build_learner
+from rade.train.model import Trained
 from rade.train.run import run_key, train
 from rade.train.settings import Settings, resolve
 from rade.train.stages import problem_of
@@ -44,8 +44,8 @@ def settings_of(dataset: str, rates: tuple[float, float] | None) -> Settings:
 
 def trained(dataset: Dataset, settings: Settings, run: int) -> dict[str, Any]:
     """Scores of one run, as fractions."""
-    problem, shape = problem_of(dataset, settings), Shape.of(dataset)
-    record = train(problem, lambda seed: build_learner(settings, shape, seed, 0, dataset), settings, run)
+    learner = Trained.fresh(dataset, settings, settings.seed + run).learner
+    record = train(problem_of(dataset, settings), learner, settings, run)
     return {name: getattr(record, name) for name in ("seed", "test", "val", "best_epoch", "epochs", "key")}
 
 

@@ -28,10 +28,10 @@ def test_train_compares_and_leaves_a_picture(rade, tmp_path):
 
 
 def test_options_reach_the_settings(rade, tmp_path):
-    (tmp_path / "file.toml").write_text('backbone = "gin"\nmethod = "rade-of,"\nepochs = 9\np = 0.1\n')
+    (tmp_path / "file.toml").write_text('backbone = "gin"\nmethod = "rade-of-fixed,"\nepochs = 9\np = 0.1\n')
     options = ("--config", "file.toml", "--epochs", 2, "--hidden", 4, "--set", "layers=3", "--lr", 0.1, "--rho", 0.2)
-    more = ("--fixed-rates", "--set", "share-view=False", "--runs", 1, "--seed", 5, "--out", "here", "--json")
-    (settings,) = json.loads(rade("train", *options, *more)[1])["settings"]  # whose method has fixed rates
+    more = ("--set", "share-view=False", "--runs", 1, "--seed", 5, "--out", "here", "--json")
+    (settings,) = json.loads(rade("train", *options, *more)[1])["settings"]
     expected = {"backbone": "gin", "method": "rade-of-fixed", "epochs": 2, "hidden": 4, "layers": 3, "lr": 0.1}
     assert settings.items() >= expected.items()
     assert settings["options"].items() >= {"p": 0.1, "rho": 0.2, "share_view": False}.items()
@@ -93,7 +93,7 @@ def test_help_names_everything_that_exists(rade):
     code, out, _ = rade("train", "--help")
     text = " ".join(out.replace("│", " ").split())
     methods = [method for method in METHODS if not method.startswith("rade-ofs-")]
-    for name in (*BACKBONES, *methods, "--dataset", "--resume", "--config", "--fixed-rates", "Examples"):
+    for name in (*BACKBONES, *methods, "--dataset", "--resume", "--config", "Examples"):
         assert (code, name in text) == (0, True)
     text = " ".join(rade()[1].split())
     for words in ("predict", "1 the run failed", "2 wrong input", "3 the machine refused", "130 Ctrl-C", "143 SIGTERM"):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rade.commands.display import Display
-from rade.train.folder import holding
+from rade.train.process import holding
 
 RUN = ("train", "--method", "rade-of", "--runs", "1", "--epochs", "100", "--patience", "0", "--hidden", "8")
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "rade")

@@ -39,7 +39,7 @@ scalar = st.one_of(st.sampled_from(NUMBERS), st.sampled_from(WORDS), st.sampled_
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 value = st.recursive(scalar | text, lambda inner: st.lists(inner, max_size=3), max_leaves=4)
 name = st.one_of(st.sampled_from(NAMES), st.sampled_from(NAMES), st.from_regex(r"[a-z_]{1,8}", fullmatch=True))
-FLAGS = ("--fixed-rates", "--resume", "--overwrite", "--json", "--no-such-option", "--")
+FLAGS = ("--resume", "--overwrite", "--json", "--no-such-option", "--")
 COMMANDS = ("train", "predict", "datasets", "trian")
 option = st.one_of(
     st.tuples(st.sampled_from([f"--{name.replace('_', '-')}" for name in NAMES]), scalar.map(str)),
@@ -103,7 +103,7 @@ def test_configurations_and_command_lines_are_accepted_or_refused(call, content,
 @given(st.sampled_from(list(METHODS)), st.sampled_from(list(BACKBONES)), st.data())
 def test_what_is_accepted_trains_or_fails_in_a_sentence(call, tmp_path, method, net, data):
     """Names that the method has, with any number."""
-    names = st.sampled_from(sorted(METHODS[method].options | {"lr", "layers", "patience", "seed", "batch_size"}))
+    names = st.sampled_from(sorted({*METHODS[method].options, "lr", "layers", "patience", "seed", "batch_size"}))
     drawn = data.draw(st.dictionaries(names, st.sampled_from(NUMBERS), max_size=2))
     content = {"method": method, "backbone": net, "hidden": 4, "runs": 1, **drawn, "epochs": 2}
     call(content, small, "train", "--config", "file.toml", "--out", tempfile.mkdtemp(dir=tmp_path))

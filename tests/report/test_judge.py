@@ -8,7 +8,6 @@ from tests.report.synthetic import cell, line, report, row, table
 
 import rade
 from rade.commands.demo import QUESTIONS, Study
-from rade.comparison import Run
 from rade.experiment.store import open_store
 from rade.statistics import fold_ratio
 from rade.train.record import RunRecord
@@ -51,8 +50,7 @@ def told_by(curves, folds):
     of_method = {name: [one for one in records if one.settings["method"] == name] for name in curves}
     yield from rade.Comparison.of(of_method).differences.values()
     yield report(rows(curves, folds), TABLE).tables[0].comparisons[0].verdict
-    runs = tuple(Run(method, run, 0.5, curve[1], 1, 3, 0.0, 0.0, 0.1)
-                 for method in curves for run, curve in enumerate(curves[method]))  # fmt: skip
+    runs = tuple(RunRecord.of(one) for one in rows(curves, 0))
     yield rade.Comparison(runs, "accuracy", "none", fold_ratio(folds)).differences["rade-of"]
     if not folds:
         scores = {method: [curve[1] for curve in found] for method, found in curves.items()}

@@ -92,7 +92,7 @@ def test_resuming_what_something_else_made_is_refused(state, papers, tmp_path, m
             train_run(papers, plan, 0, tmp_path, keeping=stopping_after(2))
     with pytest.raises(RunError, match=rf"{state} was made with hidden = 8, not 16; repeat those settings"):
         train_run(papers, quick("drop-edge", hidden=16), 0, tmp_path, resume=True)
-    monkeypatch.setitem(METHODS, "drop-edge", replace(METHODS["drop-edge"], value=DropEdge(rate=0.25)))
+    monkeypatch.setitem(METHODS, "drop-edge", DropEdge(rate=0.25))
     with pytest.raises(RunError, match="has these settings, but was made from other data, by another number"):
         train_run(papers, plan, 0, tmp_path, resume=True)
 

@@ -58,14 +58,6 @@ def test_a_corrupted_test_leaves_training_and_validation_alone(papers, tmp_path)
     assert noisy.key != clean.key
 
 
-def test_a_record_tells_who_makes_the_variance(papers, tmp_path):
-    names = ("none", "drop-edge", "rade-of")
-    none, drop, both = (train_run(papers, settings(name), 0, tmp_path / name).variance for name in names)
-    assert (none, drop) == ({}, pytest.approx({"drop": 1.0, "add": 0.0}))
-    assert 0 < both["add"] < 1
-    assert both["drop"] + both["add"] == pytest.approx(1)
-
-
 def test_a_corrupted_data_set_says_so_and_leaves_the_clean_one_alone():
     """As many edges as asked for, within five standard errors: false alarm once in 10^6 at a fresh seed."""
     dataset = load("csbm")

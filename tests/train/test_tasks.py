@@ -6,8 +6,6 @@ from sklearn.metrics import f1_score
 
 from rade.train import tasks
 
-TASK = tasks.Task("multiclass", tasks.multiclass_loss, tasks.accuracy, 2)
-
 
 @pytest.fixture(scope="module")
 def known_in_part():
@@ -51,6 +49,6 @@ def test_calibration_by_hand():
 
 def test_what_is_not_finite_is_no_number():
     bad, good = ((torch.tensor([[value, 0.0]]), torch.tensor([0])) for value in (float("inf"), 1.0))
-    assert tasks.quality(TASK, bad, bad) == {}
-    assert list(tasks.quality(TASK, bad, good)) == ["temperature"]
-    assert list(tasks.quality(TASK, good, bad)) == ["log_loss", "calibration_error"]
+    assert tasks.quality(bad, bad) == {}
+    assert list(tasks.quality(bad, good)) == ["temperature"]
+    assert list(tasks.quality(good, bad)) == ["log_loss", "calibration_error"]

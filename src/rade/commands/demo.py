@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -48,10 +48,11 @@ def demo(
     """
     import json as format
 
+    from matplotlib.figure import Figure
     from rich.console import Console
 
     from rade.commands.display import many, printable
-    from rade.train.files import ensure_writable, save_json
+    from rade.train.files import ensure_writable, save_json, write_whole
 
     ensure_writable(out)  # before a minute of training, not after
     started, console = time.monotonic(), Console(highlight=False, quiet=json, soft_wrap=True)
@@ -64,20 +65,24 @@ def demo(
         typer.echo("interrupted: nothing was drawn; call again to start anew", err=True)
         raise typer.Exit(130) from None
     picture, numbers = out / "demo.png", {"metric": "accuracy", "scores": study.scores}
-    save_picture(study, picture)
+    figure = Figure(figsize=(11, 5.4), layout="constrained", facecolor="white")  # to be read on dark pages, too
+    draw(study, figure, COLOURS)
+    write_whole(picture, lambda file: figure.savefig(file, format="png", dpi=120))
     save_json(out / "demo.json", numbers)
     if json:
         typer.echo(format.dumps({**numbers, "picture": str(picture)}, indent=1))
         return
     printable(console).print(table(study), soft_wrap=False)
-    for line in sentences(study):
-        typer.echo(line)
+    verdicts = study.verdicts()
+    for (title, _), one in verdicts.items():
+        typer.echo(f"{title}: {one}")
+    typer.echo(f"({len(verdicts)} differences, judged together: p < 0.05 after Holm.)")
     typer.echo(f"picture: {picture}, numbers: {out / 'demo.json'} ({time.monotonic() - started:.0f} s)")
 
 
 def scores_of_all(seeds: int, epochs: int, workers: int | None, console: Console) -> dict[str, dict[str, list[float]]]:
     """SeedScores by question and row, seed by seed; on a terminal a bar shows how far it is."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import track
 
     from rade.errors import RunError
     from rade.experiment.grid import attempt, run_all
@@ -87,15 +92,12 @@ def scores_of_all(seeds: int, epochs: int, workers: int | None, console: Console
     count, ask = min(workers or cores, len(jobs)), partial(_ask, epochs)
     outcomes = run_all(ask, jobs, workers=count) if count > 1 else (attempt(ask, job) for job in jobs)
     found: dict[tuple[int, int], SeedScores] = {}
-    columns = (TextColumn("questions × seeds"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        shown = bar.add_task("", total=len(jobs))
-        for outcome in outcomes:
-            place, seed = outcome.argument
-            if outcome.value is None:
-                raise RunError(f"the question {QUESTIONS[place].title!r} failed with seed {seed}: {outcome.failure}")
-            found[outcome.argument] = outcome.value
-            bar.update(shown, completed=len(found))
+    look: dict[str, Any] = {"console": console, "transient": True, "disable": not console.is_terminal}
+    for outcome in track(outcomes, "questions × seeds", len(jobs), **look):
+        place, seed = outcome.argument
+        if outcome.value is None:
+            raise RunError(f"the question {QUESTIONS[place].title!r} failed with seed {seed}: {outcome.failure}")
+        found[outcome.argument] = outcome.value
     return {
         question.title: {row: [found[place, seed][row] for seed in range(seeds)] for row in found[place, 0]}
         for place, question in enumerate(QUESTIONS)
@@ -155,29 +157,10 @@ def table(study: Study) -> Table:
     return shown
 
 
-def sentences(study: Study) -> Iterator[str]:
-    """What came out, a sentence for each difference, and how they were judged."""
-    verdicts = study.verdicts()
-    for (title, _), one in verdicts.items():
-        yield f"{title}: {one}"
-    yield f"({len(verdicts)} differences, judged together: p < 0.05 after Holm.)"
-
-
 def _gap(one: Verdict) -> str:
     """The difference in points with its interval."""
     mean, low, high = one.result.mean, one.result.low, one.result.high
     return signed(mean, 1) + ("" if low is None else f" [{number(low, 1)}, {number(high, 1)}]")
-
-
-def save_picture(study: Study, path: Path) -> None:
-    """As a PNG with a white ground, which can be read on light and on dark pages."""
-    from matplotlib.figure import Figure
-
-    from rade.train.files import write_whole
-
-    figure = Figure(figsize=(11, 5.4), layout="constrained", facecolor="white")
-    draw(study, figure, COLOURS)
-    write_whole(path, lambda file: figure.savefig(file, format="png", dpi=120))
 
 
 def draw(study: Study, figure: Figure, colours: Mapping[str, str]) -> None:

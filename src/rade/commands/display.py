@@ -54,8 +54,8 @@ class Display:
 
     def plan(self, order: Order, dataset: Dataset, out: Path) -> None:
         """Before anything runs: the settings, those of single methods under their names."""
-        self.last = order.first + order.runs
-        self.console.print(f"[bold]{dataset.name}[/], {many(order.runs, 'run')} per method, results in {out}")
+        self.last = order.runs.stop
+        self.console.print(f"[bold]{dataset.name}[/], {many(len(order.runs), 'run')} per method, results in {out}")
         sampled = order.settings[0].batch_size > 0 and dataset.level == "node"
         hidden = {"dataset", "method", "options"} | (set() if sampled else {"eval_batch_size", "fanouts"})
         shared = order.settings[0].model_dump(mode="json", exclude=hidden, exclude_defaults=True)

@@ -48,7 +48,6 @@ def predict(
     from rade.data import load
     from rade.errors import RunError
     from rade.train import load_run
-    from rade.train.denoising import check_noise, denoised
     from rade.train.files import save_bytes
     from rade.train.stages import Corruption
 
@@ -59,10 +58,8 @@ def predict(
     corrupt = trained.settings.corrupt if corrupt is None and data.name == trained.settings.dataset else corrupt
     data = Corruption.parse(corrupt).of_dataset(data) if corrupt else data
     if noise is not None:
-        trained, found = denoised(trained, data, noise)
+        trained, found = trained.denoised(data, noise)
         typer.echo(f"noise: {found}", err=True)
-    else:
-        check_noise(data, trained.settings)
     logits = trained.predict(data)
     text, rows = table(logits, trained.shape.loss, trained.shape.level), len(logits)
     save_bytes(out, text.encode())

@@ -58,7 +58,6 @@ def far_away(seed: int, epochs: int) -> SeedScores:
 
 def wrong_edges(seed: int, epochs: int) -> SeedScores:
     """A plain model meets as many spurious edges as real ones; the validation labels tell how much to take off."""
-    from rade.train.denoising import denoised
     from rade.train.stages import Corruption
 
     clean = hubs(seed)
@@ -67,7 +66,7 @@ def wrong_edges(seed: int, epochs: int) -> SeedScores:
     return {
         "plain (no wrong edges)": score,
         "plain": score_on(trained, noisy),
-        "Denoised": score_on(denoised(trained, noisy, "auto")[0], noisy),
+        "Denoised": score_on(trained.denoised(noisy, "auto")[0], noisy),
     }
 
 
@@ -99,23 +98,24 @@ QUESTIONS = (
 
 def train_gcn(dataset: Dataset, method: str, seed: int, epochs: int, **asked: Any) -> tuple[Trained, float]:
     """A GCN trained by the data set's protocol with a method: the model at its best epoch, and its test score."""
-    from rade.train.model import Shape, Trained, build_learner
+    from rade.train.model import Trained
     from rade.train.run import train
     from rade.train.settings import resolve
     from rade.train.stages import problem_of
 
-    settings, shape = resolve(dataset.name, "gcn", method, epochs=epochs, **asked), Shape.of(dataset)
-    learner = build_learner(settings, shape, seed, dataset=dataset)
-    record = train(problem_of(dataset, settings), lambda seed: learner, settings, seed)
-    return Trained(settings, shape, seed, learner.eval()), record.test
+    settings = resolve(dataset.name, "gcn", method, epochs=epochs, **asked)
+    trained = Trained.fresh(dataset, settings, seed)
+    record = train(problem_of(dataset, settings), trained.learner, settings, seed)
+    return trained, record.test
 
 
 def score_on(trained: Trained, dataset: Dataset) -> float:
     """The accuracy on the test nodes of a data set."""
-    from rade.train.stages import labels_of, split_of, task_of
+    from rade.train.stages import problem_of
 
-    test = split_of(dataset, trained.seed, trained.settings.seed).test
-    return task_of(dataset).metric(trained.predict(dataset)[test], labels_of(dataset)[test])
+    problem = problem_of(dataset, trained.settings)
+    test = problem.split(trained.seed).test
+    return problem.task.metric(trained.predict(dataset)[test], problem.labels[test])
 
 
 def hubs(seed: int, nodes: int = 1000, degree: float = 40.0, homophily: float = 0.75, classes: int = 10) -> Dataset:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # at run time where they are needed: help and bad options do 
     from rade.data import Dataset
     from rade.train.record import RunRecord
     from rade.train.run import Keeping
-    from rade.train.settings import Order
+    from rade.train.settings import Order, Settings
 
 Results = dict[str, list["RunRecord"]]  # by method
 _METHODS = (
@@ -21,11 +21,8 @@ _METHODS = (
     "rade (as rade.RADE is by default), rade-of-fixed, rade-of-noise, rade-of-uncorrected, rade-of-drop, rade-of-add, "
     "rade-of-delta, rade-of-layered (and rade-ofs-…), or module:object for a rade.train.Method of your own."
 )
-# Options that are settings of the same name.
-_SETTINGS = (
-    *("dataset", "backbone", "method", "protocol", "runs", "run", "epochs", "patience", "hidden", "layers", "lr"),
-    *("batch_size", "fanouts", "rate", "p", "rho", "penalty", "corrupt", "seed", "threads", "device"),
-)
+# Options that are no settings of the same name.
+_OTHERS = {"noise", "set_", "config", "data_root", "out", "resume", "overwrite", "checkpoint_every", "json"}
 
 
 def train(
@@ -53,7 +50,6 @@ def train(
     p: Annotated[float | None, typer.Option("--p", help="First drop rate of RADE.")] = None,
     rho: Annotated[float | None, typer.Option(help="First add rate of RADE, over the edge density.")] = None,
     penalty: Annotated[float | None, typer.Option(help="Weight of RADE's penalty on additions.")] = None,
-    fixed_rates: Annotated[bool, typer.Option("--fixed-rates", help="Keep RADE's first rates.")] = False,
     noise: Annotated[
         str | None,
         typer.Option(
@@ -96,23 +92,23 @@ def train(
 
         rade train --dataset mutag --method none,drop-edge,rade-ofs
 
-        rade train --dataset cora --method rade-of --p 0.3 --rho 0.5 --fixed-rates
+        rade train --dataset cora --method rade-of-fixed --p 0.3 --rho 0.5
 
         rade train --dataset csbm --corrupt 0,1 --method none,rade-of --noise 0,0.003
 
         torchrun --nproc-per-node 2 -m rade train --dataset ogbg-molhiv --method rade-of
     """
     from rade.errors import SettingsError
-    from rade.train.denoising import parse_noise
     from rade.train.settings import parse_assignment, read_config
+    from rade.train.stages import parse_noise
 
     if resume and overwrite:
         raise SettingsError("--resume and --overwrite contradict each other: one keeps results, one replaces them")
     asked: dict[str, Any] = read_config(config) if config else {}
     for text in set_ or []:
         asked |= parse_assignment(text)
-    asked |= {name: context.params[name] for name in _SETTINGS if context.params[name] not in (None, ())}
-    asked |= {"fixed_rates": True} if fixed_rates else {}
+    given = {name: value for name, value in context.params.items() if value not in (None, ())}
+    asked |= {name: value for name, value in given.items() if name not in _OTHERS}
     asked |= parse_noise(noise) if noise is not None else {}
     existing = "resume" if resume else "overwrite" if overwrite else "refuse"
     _execute(asked, data_root, out, existing, checkpoint_every, json)
@@ -125,16 +121,15 @@ def _execute(
     from rade.commands.display import Display
     from rade.data import load
     from rade.errors import Interrupted
-    from rade.train.denoising import check_noise
     from rade.train.process import processes, rank, stop_on_signal
     from rade.train.protocol import PROTOCOLS
     from rade.train.run import Keeping
     from rade.train.settings import make_order
-    from rade.train.stages import corrupted
+    from rade.train.stages import check_noise, corrupted
 
     order = make_order(asked)
     first = order.settings[0]
-    suffix = "" if order.protocol == PROTOCOLS[0] else f"-{order.protocol}"
+    suffix = "" if first.protocol == PROTOCOLS[0] else f"-{first.protocol}"
     out = out or Path("runs") / f"{first.dataset}-{first.backbone}{suffix}"
     with processes(), stop_on_signal() as stop_asked:
         display = Display(quiet=json or rank() > 0)
@@ -160,27 +155,32 @@ def _train_all(dataset: Dataset, order: Order, out: Path, existing: str, keeping
     """
     import torch
 
-    from rade.train.folder import holding, refuse_to_lose, run_folder
-    from rade.train.run import train_run
-    from rade.train.stages import check_folds, problem_of
+    from rade.train.process import holding
+    from rade.train.run import refuse_to_lose, train_run
+    from rade.train.stages import problem_of
 
-    runs = range(order.first, order.first + order.runs)
-    problems = [problem_of(dataset, settings) for settings in order.settings]
-    check_folds(dataset, runs[-1] + 1)
+    problems = {settings.method: problem_of(dataset, settings) for settings in order.settings}
+    for problem in problems.values():
+        problem.split(order.runs[-1])  # refused now, not after the runs before it
+    jobs = list(product(order.settings, order.runs))
     results: Results = {settings.method: [] for settings in order.settings}
     with holding(out):
-        for settings, problem in zip(order.settings, problems):
-            if existing == "refuse":
-                refuse_to_lose(out, settings, runs, problem)
-        for settings, run in product(order.settings, runs):
+        for settings, run in jobs if existing == "refuse" else ():
+            refuse_to_lose(_folder(out, settings, run), settings, run, problems[settings.method])
+        for settings, run in jobs:
             if settings.threads:
                 torch.set_num_threads(settings.threads)
             display.begin(settings, run)
-            folder, kept = run_folder(out, settings.method, run), existing == "resume"
+            folder, kept = _folder(out, settings, run), existing == "resume"
             result = train_run(dataset, settings, run, folder, resume=kept, observe=display.epoch, keeping=keeping)
             results[settings.method].append(result)
             display.end(result)
     return results
+
+
+def _folder(out: Path, settings: Settings, run: int) -> Path:
+    """Where a run's files are; a method of one's own is named with a dot for the colon."""
+    return out / settings.method.replace(":", ".") / f"run-{run}"
 
 
 def _report(order: Order, results: Results, out: Path, json: bool) -> None:
@@ -189,9 +189,9 @@ def _report(order: Order, results: Results, out: Path, json: bool) -> None:
 
     from rade.comparison.outcome import Comparison
     from rade.train.files import save_json, write_whole
-    from rade.train.folder import curves_figure
 
-    found, picture, figure = Comparison.of(results), out / "curves.png", curves_figure(results)
+    found, picture = Comparison.of(results), out / "curves.png"
+    figure = found.curves()
     settings = [settings.model_dump(mode="json") for settings in order.settings]
     document = {"settings": settings, "folder": str(out), "picture": str(picture), **found.asdict()}
     save_json(out / "summary.json", document)

@@ -4,7 +4,7 @@ print(rade.compare(make_net, data, seeds=10))
 """
 
 from rade.comparison.comparing import Finished, compare
-from rade.comparison.outcome import Comparison, Run
+from rade.comparison.outcome import Comparison
 from rade.comparison.problems import Training
 
-__all__ = ["Comparison", "Finished", "Run", "Training", "compare"]
+__all__ = ["Comparison", "Finished", "Training", "compare"]

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import cloudpickle
 import torch
 from torch.nn import Module
 
 from rade.comparison.identity import identity
-from rade.comparison.outcome import PLAIN, Comparison, Run
+from rade.comparison.outcome import PLAIN, Comparison
 from rade.comparison.problems import Training, own_problem, with_task
 from rade.errors import RunError, outside
 from rade.experiment.grid import Outcome, attempt, run_all
@@ -37,14 +37,20 @@ from rade.train.tasks import Problem, derive, generator
 METHODS = ("none", "drop-edge", "rade", "rade-ofs")
 PENALTY = 0.1  # of the paper, for graph tasks
 Way = Callable[[Module], Module] | Method
-Job = tuple[str, int]  # method and seed
+
+
+class Job(NamedTuple):
+    """A run of a comparison."""
+
+    method: str
+    seed: int
 
 
 @dataclass(frozen=True)
 class Finished:
     """A run that has just ended, and how many there are; ``str`` is a line for a log."""
 
-    run: Run
+    run: RunRecord
     done: int
     total: int
 
@@ -99,7 +105,7 @@ def compare(
         raise ValueError(f"workers must be at least 1, or None for as many as there are cores, got {workers!r}")
     with _one_thread():
         work.rehearse()
-        jobs = [(name, seed) for seed in numbers for name in work.methods]
+        jobs = [Job(name, seed) for seed in numbers for name in work.methods]
         notes: list[str] = []
         keeping = nullcontext(None) if store is None else Store(Path(store)).writing()
         with keeping as kept:
@@ -107,8 +113,8 @@ def compare(
     reference = PLAIN if PLAIN in work.methods else next(iter(work.methods))
     if not any(run.method == reference for run in runs):
         raise RunError(f"no run of {reference!r} ended well, so there is nothing to compare with: {notes[-1]}")
-    asked = [name for name, method in work.methods.items() if isinstance(method, RandomAddDrop | Function)]
-    baselines = tuple(name for name in work.methods if name not in asked and name in NAMED)
+    others = {name for name, method in work.methods.items() if not isinstance(method, RandomAddDrop | Function)}
+    baselines = tuple(name for name in NAMED if name in others)
     return Comparison(tuple(runs), work.problem.metric, reference, problem.ratio, tuple(notes), baselines)
 
 
@@ -119,19 +125,22 @@ def _collected(
     store: Store | None,
     progress: Callable[[Finished], None] | None,
     notes: list[str],
-) -> list[Run]:
+) -> list[RunRecord]:
     """All runs in the order of the jobs, those of the store among them."""
-    keys = {} if store is None else {job: work.key(job) for job in jobs}
-    there = {} if store is None else {record.key: record for record in store.records(dataset=work.problem.name)}
-    runs = {job: Run.of(there[key]) for job, key in keys.items() if key in there}
+    runs: dict[Job, RunRecord] = {}
+    if store is not None:
+        work.identify()
+        there = {record.key: record for record in store.records(dataset=work.problem.name)}
+        keys = {job: run_key(work.plan(job), job.seed, work.problem.origin) for job in jobs}
+        runs = {job: there[key] for job, key in keys.items() if key in there}
     missing = [job for job in jobs if job not in runs]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     for outcome in work.outcomes(missing, min(workers or cores, len(missing)), notes):
         job = outcome.argument
         if outcome.value is None:
-            notes.append(f"{job[0]}, seed {job[1]} failed: {outcome.failure}")
+            notes.append(f"{job.method}, seed {job.seed} failed: {outcome.failure}")
             continue
-        runs[job] = Run.of(outcome.value)
+        runs[job] = outcome.value
         if store is not None:
             store.put(outcome.value)
         if progress is not None:
@@ -191,14 +200,14 @@ class OwnPlan(Plan):
 class Work:
     """All that decides the runs of a comparison; it travels to other processes whole.
 
-    identities: of the jobs whose keys were asked for.
+    identities: of the methods, where a store wants to know.
     """
 
     make_net: Callable[[], Module]
     problem: Problem
     methods: dict[str, Method]
     training: Training
-    identities: dict[Job, str] = field(default_factory=dict)
+    identities: dict[str, str] = field(default_factory=dict)
 
     def rehearse(self) -> None:
         """One step of every method, so that what cannot work says so before training; it also tells the task."""
@@ -218,18 +227,17 @@ class Work:
 
     def __call__(self, job: Job) -> RunRecord:
         """Train; what there is to warn of was said in the rehearsal."""
-        method, seed = job
         with _one_thread(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return train(self.problem, partial(self.learner, method), self.plan(job), seed)
+            return train(self.problem, self.learner(job.method, job.seed), self.plan(job), job.seed)
 
     def plan(self, job: Job) -> OwnPlan:
         """How a job is trained."""
         training, whole = self.training, self.problem.level == "node"
         return OwnPlan(
             dataset=self.problem.name,
-            backbone=_word(self.make_net),
-            method=job[0],
+            backbone=str(getattr(self.make_net, "__name__", type(self.make_net).__name__)),
+            method=job.method,
             epochs=training.epochs,
             patience=training.patience,
             optimizer="adam",
@@ -240,26 +248,22 @@ class Work:
             eval_batch_size=0,
             fanouts=(),
             device=str(self.problem.labels.device),
-            identity=self.identities.get(job, ""),
+            identity=self.identities.get(job.method, ""),
         )
 
-    def key(self, job: Job) -> str:
-        """The name of a run in a store: data, training, the model and its method, all as before the first step."""
-        method, seed = job
-        with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            net, state = self._net(seed)[0], self.learner(method, seed).net.state_dict()
-        state = {name: value for name, value in state.items() if "_extra_state" not in name}
-        try:
-            parts = (self.make_net, net, self.methods[method], state, self.training)
-            self.identities[job] = identity(self._data, *parts)
-        except Exception as error:  # whatever pickling one's objects may raise
-            raise ValueError(f"store= needs a pickle of model, method and data to know a run by: {error}") from None
-        return run_key(self.plan(job), seed, self.problem.origin)
-
-    @cached_property
-    def _data(self) -> str:
-        return identity([data.to_dict() for data in self.problem.graphs], self.problem.labels)
+    def identify(self) -> None:
+        """Tell what decides the runs of each method: data, training, and the model under it as seed 0 begins."""
+        data = [one.to_dict() for one in self.problem.graphs]
+        for name, method in self.methods.items():
+            with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                net, state = self._net(0)[0], self.learner(name, 0).net.state_dict()
+            state = {key: value for key, value in state.items() if "_extra_state" not in key}
+            try:
+                own = (self.make_net, net, method, state, self.training)
+                self.identities[name] = identity(data, self.problem.labels, *own)
+            except Exception as error:  # whatever pickling one's objects may raise
+                raise ValueError(f"store= needs a pickle of model, method and data to know a run by: {error}") from None
 
     def _net(self, seed: int) -> tuple[Module, Calling]:
         """The user's model with parameters from the seed, and how it is called."""
@@ -296,7 +300,7 @@ class Work:
 
     @cached_property
     def _first_step(self) -> Step:
-        batches = batches_of(self.problem, self.problem.split(0), self.plan(("", 0)), 0, by_rows=False)
+        batches = batches_of(self.problem, self.problem.split(0), self.plan(Job("", 0)), 0, by_rows=False)
         return next(iter(batches.training(0)))
 
     def outcomes(self, jobs: Sequence[Job], workers: int, notes: list[str]) -> Iterator[Outcome[Job, RunRecord]]:
@@ -325,11 +329,6 @@ def _perform(path: str, job: Job) -> RunRecord:
 def _read(path: str) -> Work:
     found: Work = cloudpickle.loads(Path(path).read_bytes())
     return found
-
-
-def _word(make_net: Any) -> str:
-    """A function or class in a word."""
-    return str(getattr(make_net, "__name__", type(make_net).__name__))
 
 
 @contextmanager

@@ -1,48 +1,24 @@
-"""What a comparison found: runs, paired differences, a sentence for each method of RADE, a table, a picture."""
+"""What a comparison found: runs, paired differences, a sentence for each method of RADE, a table, pictures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from rade.report.judge import Verdict, correct, judge
 from rade.report.words import duration, mean_std, p_value
-from rade.statistics import Spread, best_common_epoch, signed, spread
+from rade.statistics import Spread, best_common_epoch, many, signed, spread
 from rade.train.record import RunRecord
 
 PLAIN = "none"
-
-
-@dataclass(frozen=True)
-class Run:
-    """How one run ended; scores are those of the epoch with the best validation score.
-
-    Attributes:
-        method, seed: which run it is.
-        val, test: its scores, as the metric returns them.
-        best_epoch, epochs: the epoch of the scores, and the last one.
-        p, q: the rates at the end, 0 for methods without.
-        seconds: how long it took.
-    """
-
-    method: str
-    seed: int
-    val: float
-    test: float
-    best_epoch: int
-    epochs: int
-    p: float
-    q: float
-    seconds: float
-
-    @staticmethod
-    def of(record: RunRecord) -> Run:
-        """From the record of a run."""
-        scores, last = (record.val, record.test, record.best_epoch, record.epochs), record.history
-        rates = (last["p"][-1], last["q"][-1])
-        return Run(record.settings["method"], record.seed, *scores, *rates, record.timing.seconds)
+LEGEND = "line: mean over runs; band: ± one standard deviation; dots: epochs that validation chose"
+PANELS = {"val": "validation {}", "test": "test {}", "loss": "training loss", "p": "drop rate p", "q": "add rate q"}
+# Of a run, for JSON.
+RUN = ("method", "seed", "val", "test", "best_epoch", "epochs", "p", "q")
 
 
 @dataclass(frozen=True)
@@ -50,7 +26,7 @@ class Comparison:
     """Runs of several methods on the same seeds and splits; ``str`` is the table and the verdict.
 
     Attributes:
-        runs: every finished run, a `Run` each.
+        runs: every finished run, with scores at the epoch of its best validation score, and with its curves.
         metric: the score, in a word.
         reference: the method that all others are compared with: "none", or the first where it is missing.
         ratio: test over training items of random splits of the same graphs, 0 else (Nadeau and Bengio's correction).
@@ -59,7 +35,7 @@ class Comparison:
         baselines: methods that are there to compare with, not asked about; the verdict leaves them out.
     """
 
-    runs: tuple[Run, ...]
+    runs: tuple[RunRecord, ...] = field(repr=False)
     metric: str
     reference: str
     ratio: float = 0.0
@@ -73,13 +49,13 @@ class Comparison:
 
         Folds are scored at the same epoch, the best of their mean validation curve: the protocol of the TU sets.
         """
-        first, runs = next(iter(results.values()))[0], list[Run]()
+        first, runs = next(iter(results.values()))[0], list[RunRecord]()
         for records in results.values():
-            found = [Run.of(record) for record in records]
             if first.folds:
                 epoch, scores = best_common_epoch([record.history["val"] for record in records])
-                found = [replace(run, test=score, best_epoch=epoch) for run, score in zip(found, scores)]
-            runs += found
+                chosen = [{"val": score, "test": score, "best_epoch": epoch} for score in scores]
+                records = [record.model_copy(update=values) for record, values in zip(records, chosen)]
+            runs += records
         notes = ("Scores are those of the best epoch of the fold-averaged validation curve.",) if first.folds else ()
         return Comparison(tuple(runs), first.metric, next(iter(results)), notes=notes, folds=first.folds)
 
@@ -132,7 +108,7 @@ class Comparison:
 
     def _line(self, method: str) -> tuple[str, ...]:
         runs = [run for run in self.runs if run.method == method]
-        last = tuple(sum(values) / len(runs) for values in zip(*((run.p, run.q, run.seconds) for run in runs)))
+        last = tuple(sum(values) / len(runs) for values in zip(*((run.p, run.q, run.timing.seconds) for run in runs)))
         rates = "–" if last[0] == last[1] == 0 else f"{last[0]:.2g}, {last[1]:.2g}"
         one = self.differences.get(method)
         if one is None:
@@ -165,14 +141,51 @@ class Comparison:
         panel.set_xlabel(f"{self.metric}: points above {self._against} (dots: seeds, bar: 95 % interval of the mean)")
         return figure
 
+    def curves(self) -> Any:
+        """A matplotlib figure: scores, training loss and rates over epochs, with the chosen epoch of every run.
+
+        Test curves only where they were recorded, the test scores of chosen epochs always.
+        """
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(17, 3.8), layout="constrained")
+        for panel, (name, title) in zip(figure.subplots(1, len(PANELS)), PANELS.items()):
+            for number, method in enumerate(self.methods):
+                runs, color = [run for run in self.runs if run.method == method], f"C{number}"
+                curves = [run.history[name] for run in runs if run.history.get(name)]
+                _draw(panel, curves, method, color)
+                if name in ("val", "test"):
+                    epochs, scores = [run.best_epoch for run in runs], [getattr(run, name) for run in runs]
+                    label = None if curves else method
+                    panel.plot(epochs, scores, "o", color=color, markersize=4, markeredgecolor="white", label=label)
+            panel.set_title(title.format(self.metric))
+            panel.set_xlabel("epoch")
+            panel.grid(alpha=0.3)
+        figure.axes[0].legend()
+        settings, count = self.runs[0].settings, many(len(self.scores(self.reference)), "run")
+        title = f"{settings['dataset']}, {settings['backbone']}, {count} per method ({LEGEND})"
+        figure.suptitle(title, fontsize="medium")
+        return figure
+
     def asdict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         spreads = {method: self.spread(method) for method in self.methods}
         scores = {method: {"mean": found.mean, "std": found.std} for method, found in spreads.items()}
         gaps = {method: _plain(one) for method, one in self.differences.items()}
-        runs = [asdict(run) for run in self.runs]
+        runs = [{**{name: getattr(run, name) for name in RUN}, "seconds": run.timing.seconds} for run in self.runs]
         rest = {"reference": self.reference, "differences": gaps, "verdict": self.verdict, "notes": list(self.notes)}
         return {"metric": self.metric, "scores": scores, "runs": runs, **rest}
+
+
+def _draw(panel: Any, curves: Sequence[Sequence[float]], label: str, color: str) -> None:
+    """Runs stop at different epochs: each keeps its last value up to the longest."""
+    if not curves:
+        return
+    length = max(len(curve) for curve in curves)
+    table = np.array([np.pad(np.asarray(curve, float), (0, length - len(curve)), mode="edge") for curve in curves])
+    epochs, mean, band = np.arange(1, length + 1), table.mean(0), table.std(0, ddof=min(1, len(curves) - 1))
+    panel.plot(epochs, mean, color=color, label=label, linewidth=1.2)
+    panel.fill_between(epochs, mean - band, mean + band, color=color, alpha=0.15, linewidth=0)
 
 
 def _plain(one: Verdict) -> dict[str, Any]:

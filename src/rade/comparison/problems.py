@@ -19,7 +19,6 @@ from rade.data import Dataset, RandomSplit, Split
 from rade.errors import choose, unknown
 from rade.graph.graph import node_count
 from rade.rates.readout import Pool, TaskName
-from rade.train.stages import split_of
 from rade.train.tasks import LOSSES, METRICS, Loss, Metric, Problem, Task, generator
 
 PARTS = ("train", "val", "test")
@@ -141,10 +140,10 @@ def _catalogued(data: Dataset) -> Problem:
         if data.folds:  # their validation and test parts are the same, so the test score would be chosen for
             return _graphs(graphs)
         labels = _rows(torch.cat([graph.y for graph in graphs]))
-    first = split_of(data, 0, 0)
+    first = data.split(0)
     # Random splits share most of their training items; official ones are what they are.
     ratio = len(first.test) / len(first.train) if isinstance(data.splits, RandomSplit) else 0.0
-    return _own(data.name, data.level, graphs, labels, partial(split_of, data, seed=0), ratio, data.density)
+    return _own(data.name, data.level, graphs, labels, data.split, ratio, data.density)
 
 
 def _each(data: Any) -> Iterator[Data]:

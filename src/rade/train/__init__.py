@@ -9,44 +9,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rade.errors import Interrupted, RunError, SettingsError
-    from rade.train.learner import Context, Method
-    from rade.train.methods import make
-    from rade.train.protocol import defaults
-    from rade.train.record import RunRecord
-    from rade.train.run import load_run, train, train_run
-    from rade.train.settings import Settings, resolve
+    from rade.errors import Interrupted as Interrupted
+    from rade.errors import RunError as RunError
+    from rade.errors import SettingsError as SettingsError
+    from rade.train.learner import Context as Context
+    from rade.train.learner import Method as Method
+    from rade.train.methods import make as make
+    from rade.train.protocol import defaults as defaults
+    from rade.train.record import RunRecord as RunRecord
+    from rade.train.run import load_run as load_run
+    from rade.train.run import train as train
+    from rade.train.run import train_run as train_run
+    from rade.train.settings import Settings as Settings
+    from rade.train.settings import resolve as resolve
 
 # Loaded on first use: the store of results reads and writes records without PyTorch.
-_HOMES = {
-    "rade.errors": ("Interrupted", "RunError", "SettingsError"),
-    "rade.train.learner": ("Context", "Method"),
-    "rade.train.methods": ("make",),
-    "rade.train.protocol": ("defaults",),
-    "rade.train.record": ("RunRecord",),
-    "rade.train.run": ("load_run", "train", "train_run"),
-    "rade.train.settings": ("Settings", "resolve"),
+_NAMES = {
+    "errors": ("Interrupted", "RunError", "SettingsError"),
+    "train.learner": ("Context", "Method"),
+    "train.methods": ("make",),
+    "train.protocol": ("defaults",),
+    "train.record": ("RunRecord",),
+    "train.run": ("load_run", "train", "train_run"),
+    "train.settings": ("Settings", "resolve"),
 }
-_HOME = {name: home for home, members in _HOMES.items() for name in members}
-
-__all__ = [
-    "Context",
-    "Interrupted",
-    "Method",
-    "RunError",
-    "RunRecord",
-    "Settings",
-    "SettingsError",
-    "defaults",
-    "load_run",
-    "make",
-    "resolve",
-    "train",
-    "train_run",
-]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'rade.train' has no attribute '{name}'")
-    return getattr(import_module(_HOME[name]), name)
+    for module, names in _NAMES.items():
+        if name in names:
+            return getattr(import_module(f"rade.{module}"), name)
+    raise AttributeError(f"module 'rade.train' has no attribute '{name}'")

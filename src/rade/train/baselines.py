@@ -44,14 +44,6 @@ class Dropping(Method):
         if not 0 <= self.rate < 1:  # at 1 nothing is left to scale up
             raise ValueError(f"the drop rate must lie in [0, 1), got {self.rate}")
 
-    def around(self, net: nn.Module, context: Context) -> nn.Module:
-        """One of our backbones, which has places for it."""
-        return self.inside(backbone(net, self), context)
-
-    def inside(self, net: Backbone, context: Context) -> nn.Module:
-        """The backbone with this method in its places."""
-        raise NotImplementedError
-
 
 def backbone(net: nn.Module, method: Method) -> Backbone:
     """The model as one of our backbones; refused where it is none."""
@@ -100,7 +92,8 @@ class FeatureDropout(Thinning):
 class Dropout(Dropping):
     """Srivastava et al. (2014): zero hidden features, behind every activation."""
 
-    def inside(self, net: Backbone, context: Context) -> nn.Module:
+    def around(self, net: nn.Module, context: Context) -> nn.Module:
+        net = backbone(net, self)
         net.after = FeatureDropout(self.rate, context.generator)
         return net
 
@@ -124,7 +117,8 @@ class RowDropout(Thinning):
 class DropNode(Dropping):
     """Feng et al. (2020): zero the features of whole nodes, once they are encoded: categories cannot be scaled."""
 
-    def inside(self, net: Backbone, context: Context) -> nn.Module:
+    def around(self, net: nn.Module, context: Context) -> nn.Module:
+        net = backbone(net, self)
         net.before = RowDropout(self.rate, context.generator)
         return net
 
@@ -186,7 +180,8 @@ class ThinnedNet(nn.Module):
 class DropMessage(Dropping):
     """Fang et al. (2023): zero each element of each message, after its coefficient."""
 
-    def inside(self, net: Backbone, context: Context) -> nn.Module:
+    def around(self, net: nn.Module, context: Context) -> nn.Module:
+        net = backbone(net, self)
         for module in net.modules():
             if isinstance(module, GINConv):
                 # GIN's messages are its inputs, but GINConv moves its first linear map before the sum where it leads.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
@@ -58,7 +57,7 @@ class Method(ABC):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The settings and their present values."""
+        """The settings that a user may give, and their present values."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
@@ -144,10 +143,6 @@ class Learner(nn.Module):
         """One step of all rates; the evaluation logits of the judged rows if that made them anyway."""
         raise NotImplementedError
 
-    def variance_shares(self, step: Step) -> dict[str, float]:
-        """Which share of the logits' variance drops and additions make, where views are random; else nothing."""
-        return {}
-
     @property
     def rates(self) -> Rates:
         """The present rates of the model, or of the first part that has any."""
@@ -203,14 +198,6 @@ class BackboneLearner(Learner):
         labelled = Labelled(trained, step.known, lambda logits: loss(logits[trained]), step.weight, apart)
         clean = model.adapt(x, step.graph, batch=batch, rows=rows, labelled=labelled)
         return clean[judged] if evaluates_clean(model) else None
-
-    def variance_shares(self, step: Step) -> dict[str, float]:
-        """Those of the last convolution, at the present rates (Prop. 3)."""
-        if not self._wrapped:
-            return {}
-        last = self._wrapped[0].explain(step.data.x, step.graph, batch=step.data.get("batch"))[-1]
-        shares = {"drop": last.drop_variance_share, "add": last.add_variance_share}
-        return {name: share for name, share in shares.items() if math.isfinite(share)}
 
 
 class OwnLearner(Learner):

@@ -66,6 +66,7 @@ class RandomAddDrop(Method):
     noise: Rates | Denoised = NO_NOISE  # of the data's own graph
     noise_trust: str = ""  # the similarity by which its edges are trusted; empty: all alike
     adapt_every: Cadence = "batch"
+    fixed: tuple[str, ...] = ()  # flat settings that the method's name decides, and nobody else
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variant", variant_of(self.variant))
@@ -80,16 +81,20 @@ class RandomAddDrop(Method):
         >>> RandomAddDrop(rule=Constant(p=0.2, rho=0.1)).options["rho"], "penalty" in RandomAddDrop().options
         (0.1, True)
         """
+        return {name: value for name, value in self._flat.items() if name not in self.fixed}
+
+    @property
+    def named(self) -> dict[str, Any]:
+        return {"variant": variant_of(self.variant).value, **RULES.get(type(self.rule), {}), **self._flat}
+
+    @property
+    def _flat(self) -> dict[str, Any]:
         values = vars(self)
         found = {"adapt_every": self.adapt_every, "noise_trust": self.noise_trust}
         for name, (argument, field) in FLAT.items():
             if field in {one.name for one in fields(values[argument])}:
                 found[name] = getattr(values[argument], field)
         return {name: value for name, value in found.items() if self.rule.adapts or name not in OF_ADAPTATION}
-
-    @property
-    def named(self) -> dict[str, Any]:
-        return {"variant": variant_of(self.variant).value, **RULES.get(type(self.rule), {}), **self.options}
 
     def configured(self, options: Mapping[str, Any]) -> RandomAddDrop:
         """The same method with other flat settings."""
@@ -125,32 +130,19 @@ class RandomAddDrop(Method):
         )
 
 
-@dataclass(frozen=True)
-class NamedMethod:
-    """A method with a name: its value, and the settings that the name itself fixes."""
-
-    value: Method
-    fixed: tuple[str, ...] = ()
-
-    @property
-    def options(self) -> frozenset[str]:
-        """The settings that a user may give."""
-        return frozenset(self.value.options) - set(self.fixed)
-
-
-def _rade(variant: str, rule: Rule = GradNorm(), **fixed: Any) -> NamedMethod:  # noqa: B008 - a frozen value
-    return NamedMethod(RandomAddDrop(variant, rule).configured(fixed), tuple(fixed))
+def _rade(variant: str, rule: Rule = GradNorm(), **fixed: Any) -> RandomAddDrop:  # noqa: B008 - a frozen value
+    return RandomAddDrop(variant, rule, fixed=tuple(fixed)).configured(fixed)
 
 
 FIXED = Constant(GradNorm().p, GradNorm().rho)  # where adaptation starts
-METHODS: dict[str, NamedMethod] = {
-    "none": NamedMethod(Plain()),
-    "dropout": NamedMethod(Dropout()),
-    "drop-edge": NamedMethod(DropEdge()),
-    "drop-node": NamedMethod(DropNode()),
-    "drop-message": NamedMethod(DropMessage()),
-    "virtual-node": NamedMethod(VirtualNode()),
-    "rade": NamedMethod(RandomAddDrop("of", Constant()), ("p", "rho", "share_view")),
+METHODS: dict[str, Method] = {
+    "none": Plain(),
+    "dropout": Dropout(),
+    "drop-edge": DropEdge(),
+    "drop-node": DropNode(),
+    "drop-message": DropMessage(),
+    "virtual-node": VirtualNode(),
+    "rade": RandomAddDrop("of", Constant(), fixed=("p", "rho", "share_view")),
     "rade-of": _rade("of"),
     "rade-ofs": _rade("ofs"),
     "rade-of-fixed": _rade("of", FIXED),
@@ -171,28 +163,17 @@ METHODS: dict[str, NamedMethod] = {
 @cache
 def known_options() -> frozenset[str]:
     """The settings of all named methods."""
-    return frozenset().union(*(entry.options for entry in METHODS.values()))
+    return frozenset().union(*(method.options for method in METHODS.values()))
 
 
 def no_such_option(name: str, methods: Sequence[str]) -> SettingsError:
     """The error for an option that none of the methods has, and where it would mean something."""
-    owners = [method for method, entry in METHODS.items() if name in entry.options]
+    owners = [word for word, method in METHODS.items() if name in method.options]
     belongs = f"; it belongs to {', '.join(owners)}" if owners else ""
     return SettingsError(f"{name} is no option of {', '.join(methods)}{belongs}")
 
 
-def with_fixed_rates(methods: Sequence[str]) -> list[str]:
-    """The methods whose rates adapt in their form with constant rates, `rade-of-fixed` for `rade-of`."""
-    adapting = [name for name in methods if "adapt_every" in find_method(name).options]
-    if not adapting:
-        raise SettingsError(f"the rates of {', '.join(methods)} are fixed already, or there are none")
-    for name in adapting:
-        if f"{name}-fixed" not in METHODS:
-            raise SettingsError(f"{name} has no form with fixed rates, which rade-of and rade-ofs have")
-    return [f"{name}-fixed" if name in adapting else name for name in methods]
-
-
-def find_method(name: str) -> NamedMethod:
+def find_method(name: str) -> Method:
     """The method called `name`, or the `Method` (a value or its class) that `module:object` names.
 
     Modules beside which the command was started are found, too.
@@ -212,17 +193,17 @@ def find_method(name: str) -> NamedMethod:
     value = found() if isinstance(found, type) and issubclass(found, Method) else found
     if not isinstance(value, Method):
         raise SettingsError(f"method {name!r} must be a rade.train.Method, got {type(value).__name__}")
-    return NamedMethod(value)
+    return value
 
 
 def make(name: str, **options: Any) -> Method:
     """The method called `name` with the given settings; a setting that the name fixes or lacks is an error."""
-    entry = find_method(name)
+    method = find_method(name)
     for option, value in options.items():
-        if option not in entry.options:
+        if option not in method.options:
             raise no_such_option(option, [name])
-        _check_kind(option, value, entry.value.options.get(option))
-    return entry.value.configured(options)
+        _check_kind(option, value, method.options[option])
+    return method.configured(options)
 
 
 def _check_kind(option: str, value: Any, default: Any) -> None:

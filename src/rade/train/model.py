@@ -3,23 +3,21 @@
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from rade import RADE, Constant, Inference
+from rade import RADE, Constant, Denoised, Expected, Inference, Rates, estimate_noise
 from rade.data import Dataset
-from rade.errors import Diverged, RunError
+from rade.errors import Diverged, RunError, SettingsError
 from rade.train.backbones import Backbone, build_backbone
 from rade.train.baselines import Plain
 from rade.train.batches import batches_of
-from rade.train.denoising import trust_in
 from rade.train.files import load_tensors, save_tensors
 from rade.train.learner import BackboneLearner, Context, alike
 from rade.train.methods import make
 from rade.train.settings import Settings
-from rade.train.stages import problem_of, task_of
+from rade.train.stages import check_noise, parse_noise, problem_of, require_whole_graph, split_for, task_of, trust_in
 from rade.train.tasks import derive, generator
 
 
@@ -77,6 +75,32 @@ class Trained:
     learner: BackboneLearner
     reads_graph: bool = True  # whether the learner still has to be told of the graph that it predicts on
 
+    @staticmethod
+    def fresh(dataset: Dataset, settings: Settings, seed: int, rank: int = 0) -> "Trained":
+        """Before the first step."""
+        shape = Shape.of(dataset)
+        return Trained(settings, shape, seed, build_learner(settings, shape, seed, rank, dataset))
+
+    @staticmethod
+    def load(path: Path) -> "Trained":
+        """Read a trained model; it computes on the CPU."""
+        saved = load_tensors(path)
+        try:
+            settings = Settings(**{**saved["settings"], "device": "cpu"})
+            shape, seed = Shape(**saved["shape"]), saved["seed"]
+            learner = build_learner(settings, shape, seed)
+            learner.load_state_dict(saved["state"])
+        except (LookupError, TypeError, ValueError, AttributeError, RuntimeError):
+            raise RunError(f"{path} is damaged or was written by another version of rade") from None
+        if not all(bool(torch.isfinite(weights).all()) for weights in learner.parameters()):
+            raise RunError(f"{path} holds weights that are not finite and cannot predict; train the model again")
+        return Trained(settings, shape, seed, learner.eval())
+
+    def save(self, path: Path) -> None:
+        """Write what `load` needs."""
+        settings, shape, state = self.settings.model_dump(), asdict(self.shape), self.learner.state_dict()
+        save_tensors(path, {"settings": settings, "shape": shape, "seed": self.seed, "state": state})
+
     def by(self, inference: Inference) -> "Trained":
         """The same model, predicting in another way; one that was trained without RADE as well."""
         net, (base,) = self.learner.net, [part for part in self.learner.modules() if isinstance(part, Backbone)]
@@ -89,9 +113,35 @@ class Trained:
         learner = BackboneLearner(model, self.learner.generator, Plain()).eval()
         return replace(self, learner=learner, reads_graph=False)
 
+    def denoised(self, dataset: Dataset, noise: str) -> tuple["Trained", str]:
+        """The same model, undoing noise `P,Q[,features]`, or for `auto` what the validation labels of its run say."""
+        if noise == "auto":
+            return self._estimated(dataset)
+        options = parse_noise(noise)
+        check_noise(dataset, self.settings.model_copy(update={"options": options}))
+        rates, by_features = Rates(options["noise_p"], options["noise_q"]), "noise_trust" in options
+        words = f"p = {rates.p:g}, q = {rates.q:g}, edges trusted {'by features' if by_features else 'alike'}"
+        return self.by(Denoised(rates, trust_in(dataset, rates) if by_features else Denoised.trust)), words
+
+    def _estimated(self, dataset: Dataset) -> tuple["Trained", str]:
+        require_whole_graph(dataset, self.settings)
+        if dataset.level != "node" or dataset.loss != "multiclass":
+            raise SettingsError(
+                "noise is estimated on data sets of one graph with classes of nodes, "
+                f"not on {dataset.name}; give rates P,Q"
+            )
+        model, data = self.by(Expected()).learner.net, dataset.graphs[0]
+        assert isinstance(model, RADE)
+        rows = split_for(dataset, self.settings, self.seed - self.settings.seed).val
+        found = estimate_noise(model, data.x, data.edge_index, labels=data.y, rows=rows)
+        return self.by(found.inference), str(found)
+
     def on(self, dataset: Dataset) -> "Trained":
         """The same model for the graph of a data set: one that trusts single edges must know which."""
-        if not (self.reads_graph and self.settings.options.get("noise_trust")):
+        if not self.reads_graph:
+            return self
+        check_noise(dataset, self.settings)
+        if not self.settings.options.get("noise_trust"):
             return self
         learner = build_learner(self.settings, self.shape, self.seed, dataset=dataset)
         learner.load_state_dict(self.learner.state_dict())
@@ -112,23 +162,3 @@ class Trained:
         if not bool(torch.isfinite(logits).all()):
             raise Diverged(f"the model's outputs on {dataset.name} are not finite; no class can be read from them")
         return logits
-
-
-def save_model(path: Path, settings: Settings, shape: Shape, seed: int, state: dict[str, Any]) -> None:
-    """Write what `load_model` needs."""
-    save_tensors(path, {"settings": settings.model_dump(), "shape": asdict(shape), "seed": seed, "state": state})
-
-
-def load_model(path: Path) -> Trained:
-    """Read a trained model; it computes on the CPU."""
-    saved = load_tensors(path)
-    try:
-        settings = Settings(**{**saved["settings"], "device": "cpu"})
-        shape, seed = Shape(**saved["shape"]), saved["seed"]
-        learner = build_learner(settings, shape, seed)
-        learner.load_state_dict(saved["state"])
-    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError):
-        raise RunError(f"{path} is damaged or was written by another version of rade") from None
-    if not all(bool(torch.isfinite(weights).all()) for weights in learner.parameters()):
-        raise RunError(f"{path} holds weights that are not finite and cannot predict; train the model again")
-    return Trained(settings, shape, seed, learner.eval())

@@ -3,7 +3,8 @@
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -11,7 +12,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from rade.errors import SettingsError
+from rade.errors import RadeError, SettingsError
+from rade.train.files import ensure_writable, sole_writer
 
 # SIGHUP is unknown to Windows.
 _SIGNALS = [number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP")]
@@ -70,6 +72,24 @@ def processes() -> Iterator[None]:
     finally:
         _joined = False
         dist.destroy_process_group()
+
+
+@contextmanager
+def holding(out: Path) -> Iterator[None]:
+    """Be the only one to write to a folder, the first process for all; another one is refused."""
+    with ExitStack() as stack:
+        failure = None
+        if rank() == 0:
+            try:
+                busy = f"{out} is in use by another process; wait for it, or choose another folder with --out"
+                stack.enter_context(sole_writer(out / ".writer", busy))
+                ensure_writable(out)
+            except RadeError as error:
+                failure = error
+        failure = collect(failure)[0]
+        if failure is not None:
+            raise failure
+        yield
 
 
 class StopRequest:

@@ -91,7 +91,7 @@ class RunRecord(_Part):
     """A finished run, validated once; equal for two runs of equal settings on one machine but for `timing`.
 
     settings: a dump of `Settings`, of older runs without those that came later; run: its number, or that of the fold;
-    folds: how many the data set has; quality, variance: measures on test data, where they were taken;
+    folds: how many the data set has; quality: measures on test data, where they were taken; variance: of older runs;
     history: one value per epoch and curve, empty where curves were not asked for.
     """
 
@@ -130,6 +130,21 @@ class RunRecord(_Part):
             if len(curve) != self.epochs:
                 raise ValueError(f"has {self.epochs} epochs, and {len(curve)} values in its curve {name}")
         return self
+
+    @property
+    def method(self) -> str:
+        """What it was trained with."""
+        return str(self.settings["method"])
+
+    @property
+    def p(self) -> float:
+        """The drop rate at the end, 0 for methods without."""
+        return self.history["p"][-1]
+
+    @property
+    def q(self) -> float:
+        """The add rate at the end."""
+        return self.history["q"][-1]
 
     @property
     def pair(self) -> tuple[int, int]:
@@ -212,28 +227,24 @@ def key_of(
 
 
 @cache
-def versions() -> Mapping[str, str]:
-    """Versions of Python and of the packages that decide the numbers."""
-    names = {"rade": "rade-gnn", "torch": "torch", "torch_geometric": "torch_geometric", "numpy": "numpy"}
-    return {"python": platform.python_version(), **{name: version(package) for name, package in names.items()}}
+def provenance() -> Mapping[str, Any]:
+    """What runs are made with here: versions of what decides their numbers, the source tree, the kind of machine."""
+    packages = {"rade": "rade-gnn", "torch": "torch", "torch_geometric": "torch_geometric", "numpy": "numpy"}
+    versions = {"python": platform.python_version(), **{name: version(package) for name, package in packages.items()}}
+    machine = {"cpu": _processor(), "cores": os.cpu_count(), "system": f"{platform.system()} {platform.machine()}"}
+    described = _commit()
+    commit = {"commit": described.removesuffix("-dirty"), "dirty": described.endswith("-dirty")}
+    return {"versions": versions, "machine": machine, **commit}
 
 
-@cache
-def commit() -> tuple[str, bool]:
-    """The commit of the source tree and whether it has changes; empty and unchanged outside a repository."""
+def _commit() -> str:
+    """The commit of the source tree and whether it has changes; empty outside a repository."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
         done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.SubprocessError):
-        return "", False
-    described = done.stdout.strip() if done.returncode == 0 else ""
-    return described.removesuffix("-dirty"), described.endswith("-dirty")
-
-
-@cache
-def machine() -> Mapping[str, Any]:
-    """The kind of machine, without its name."""
-    return {"cpu": _processor(), "cores": os.cpu_count(), "system": f"{platform.system()} {platform.machine()}"}
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def _processor() -> str:

@@ -16,9 +16,9 @@ from rade.train.batches import batches_of
 from rade.train.files import ensure_writable, load_run_record, load_tensors, remove, save_bytes, save_tensors
 from rade.train.learner import Learner
 from rade.train.loop import Progress, Trainee, fit
-from rade.train.model import Shape, Trained, build_learner, load_model, save_model
+from rade.train.model import Trained
 from rade.train.process import collect, rank, world
-from rade.train.record import NUMERICS, RunRecord, commit, key_of, machine, versions
+from rade.train.record import NUMERICS, RunRecord, key_of, provenance
 from rade.train.settings import Plan, Settings
 from rade.train.stages import Corruption, problem_of
 from rade.train.tasks import Problem, quality
@@ -82,20 +82,19 @@ class Keeping:
 
 def train(
     problem: Problem,
-    make_learner: Callable[[int], Learner],
+    learner: Learner,
     plan: Plan,
     run: int,
     *,
     keeping: Keeping = Keeping(),  # noqa: B008 - a frozen value
     observe: Observer = lambda progress: None,
 ) -> RunRecord:
-    """Train run number `run` of a plan; the learner that `make_learner` builds of a seed is left at its best epoch.
+    """Train run number `run` of a plan; the learner is left at its best epoch.
 
     Only the record's `timing` differs between two runs of the same plan on the same machine.
     """
-    seed, made = plan.seed + run, made_with(plan, run, problem, world())
-    learner = make_learner(seed)
-    batches = batches_of(problem, problem.split(run), plan, seed, learner.by_rows)
+    made = made_with(plan, run, problem, world())
+    batches = batches_of(problem, problem.split(run), plan, plan.seed + run, learner.by_rows)
     trainee = Trainee.of(learner, plan)
     keeping.restore(trainee, made)
 
@@ -122,7 +121,7 @@ def made_with(plan: Plan, run: int, problem: Problem, processes: int) -> dict[st
 
 
 def _record(problem: Problem, plan: Plan, run: int, trainee: Trainee, made: Mapping[str, Any]) -> RunRecord:
-    progress, threads, (revision, dirty) = trainee.progress, torch.get_num_threads(), commit()
+    progress, threads, made_by = trainee.progress, torch.get_num_threads(), provenance()
     skipped = [int(value) for name, value in trainee.learner.named_buffers() if name.endswith(".skipped")]
     values = {
         **made,
@@ -143,10 +142,8 @@ def _record(problem: Problem, plan: Plan, run: int, trainee: Trainee, made: Mapp
             "seconds_per_epoch": sum(progress.seconds) / len(progress.seconds),
             "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         },
-        "versions": dict(versions()),
-        "commit": revision,
-        "dirty": dirty,
-        "machine": {**machine(), "processes": world()},
+        **made_by,
+        "machine": {**made_by["machine"], "processes": world()},
         "threads": threads,
         "command": plan.command(run, threads),
         "data": dict(problem.origin),
@@ -168,7 +165,7 @@ def train_run(
 
     With `resume` a finished run is not repeated, and an unfinished one continues to the numbers it would have had.
     """
-    problem, shape, checkpoint = problem_of(dataset, settings), Shape.of(dataset), folder / "checkpoint.pt"
+    problem, checkpoint = problem_of(dataset, settings), folder / "checkpoint.pt"
     done = finished(folder, settings, run, problem) if resume else None
     if done is not None:
         return done
@@ -177,12 +174,12 @@ def train_run(
         # A result that is there stays until this run has one; of an earlier checkpoint nothing is needed.
         if not resume:
             remove(checkpoint)
-    learner = build_learner(settings, shape, settings.seed + run, rank(), dataset)
+    trained = Trained.fresh(dataset, settings, settings.seed + run, rank())
     keeping = replace(keeping, checkpoint=checkpoint, resume=resume)
-    record = train(problem, lambda seed: learner, settings, run, keeping=keeping, observe=observe)
-    record = record.model_copy(update=_judged(dataset, problem, settings, run, learner.eval()))
+    record = train(problem, trained.learner, settings, run, keeping=keeping, observe=observe)
+    record = record.model_copy(update=_judged(dataset, problem, settings, run, trained.learner.eval()))
     if rank() == 0:
-        save_model(folder / "model.pt", settings, shape, settings.seed + run, learner.state_dict())
+        trained.save(folder / "model.pt")
         save_bytes(folder / "result.json", record.to_json().encode())
         remove(checkpoint)
     return record
@@ -190,23 +187,26 @@ def train_run(
 
 def load_run(folder: str | Path) -> Trained:
     """The trained model of a finished run, from the folder that `train_run` or `rade train` wrote."""
-    return load_model(Path(folder) / "model.pt")
+    return Trained.load(Path(folder) / "model.pt")
 
 
 def _judged(dataset: Dataset, problem: Problem, settings: Settings, run: int, learner: Learner) -> dict[str, Any]:
-    """The best epoch once more: quality of its probabilities, its noise, and a corrupted test if asked for."""
+    """The best epoch once more: quality of probabilities where there are classes, a corrupted test if asked for."""
+    has_classes, found = problem.task.name == "multiclass", dict[str, Any]()
+    if not (has_classes or settings.test_corrupt):
+        return {}
     seed, split = settings.seed + run, problem.split(run)
-    clean = batches_of(problem, split, settings, seed)
-    variance = learner.variance_shares(next(iter(clean.training(0))))
-    outputs, score = clean.evaluation(learner, None), {}
+    outputs = batches_of(problem, split, settings, seed).evaluation(learner, None)
     val, test = outputs("val"), outputs("test")
     if settings.test_corrupt:  # another graph for every seed
         asked = Corruption.parse(settings.test_corrupt)
         noisy = replace(asked, seed=asked.seed + seed).of_dataset(dataset)
         there = batches_of(replace(problem, graphs=noisy.graphs), split, settings, seed)
         test = there.evaluation(learner, None)("test")
-        score = {"test": problem.task.metric(*test)}
-    return {"quality": quality(problem.task, test, val), "variance": variance, **score}
+        found["test"] = problem.task.metric(*test)
+    if has_classes:
+        found["quality"] = quality(test, val)
+    return found
 
 
 def finished(folder: Path, settings: Settings, run: int, problem: Problem) -> RunRecord | None:
@@ -223,6 +223,13 @@ def finished(folder: Path, settings: Settings, run: int, problem: Problem) -> Ru
         return None
     same_run(path, {"settings": result.settings, "key": result.key}, made)
     return result
+
+
+def refuse_to_lose(folder: Path, settings: Settings, run: int, problem: Problem) -> None:
+    """Stop before earlier files are replaced, unless the run is finished and would only be repeated."""
+    if (folder / "checkpoint.pt").exists():
+        raise RunError(f"{folder} holds an unfinished run; --resume continues it, --overwrite starts it over")
+    finished(folder, settings, run, problem)
 
 
 def same_run(path: Path, saved: Mapping[str, Any], made: Mapping[str, Any]) -> None:

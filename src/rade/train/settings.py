@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from rade.data import resolve as resolve_dataset
 from rade.errors import SettingsError, unknown
 from rade.train.backbones import BACKBONES
-from rade.train.methods import METHODS, find_method, known_options, make, no_such_option, with_fixed_rates
+from rade.train.methods import METHODS, find_method, known_options, make, no_such_option
 from rade.train.protocol import PROTOCOLS, defaults, toml
 from rade.train.stages import Corruption
 
@@ -118,7 +118,7 @@ class Settings(Plan):
         >>> resolve("cora", "gcn", "drop-edge", rate=0).all_options
         {'rate': 0.0}
         """
-        default = find_method(self.method).value.options
+        default = find_method(self.method).named
         floats = {name for name, value in default.items() if type(value) is float}
         chosen = make(self.method, **self.options).named
         return {name: float(value) if name in floats else value for name, value in chosen.items()}
@@ -198,15 +198,10 @@ def _sentence(error: ValidationError) -> str:
 
 @dataclass(frozen=True)
 class Order:
-    """What a user asked for: the settings of each method on one data set and backbone, and how many runs of each.
-
-    protocol: where defaults came from; first: the number of the first run.
-    """
+    """What a user asked for: the settings of each method on one data set and backbone, and the numbers of runs."""
 
     settings: tuple[Settings, ...]
-    runs: int
-    protocol: str
-    first: int = 0
+    runs: range
 
 
 def make_order(asked: Mapping[str, Any]) -> Order:
@@ -218,9 +213,8 @@ def make_order(asked: Mapping[str, Any]) -> Order:
     dataset = resolve_dataset(asked.pop("dataset", "csbm")).name
     backbone = asked.pop("backbone", "gcn")
     methods = _names(asked.pop("method", COMPARED))
-    methods = with_fixed_rates(methods) if asked.pop("fixed_rates", False) else methods
     source = asked.pop("protocol", PROTOCOLS[0])
-    first, runs = _which_runs(asked, defaults(dataset, backbone, methods[0], source)["runs"])
+    runs = _which_runs(asked, defaults(dataset, backbone, methods[0], source)["runs"])
     check_options(asked, methods)
     settings = tuple(resolve(dataset, backbone, method, source, **meant_for(method, asked)) for method in methods)
     if "fanouts" in asked and (settings[0].batch_size == 0 or settings[0].pool != "none"):
@@ -228,11 +222,11 @@ def make_order(asked: Mapping[str, Any]) -> Order:
             f"fanouts need neighbor sampling on one graph, which {dataset} does not use here; "
             "give a batch size of seed nodes (--batch-size), or leave them out"
         )
-    return Order(settings, runs, source, first)
+    return Order(settings, runs)
 
 
-def _which_runs(asked: dict[str, Any], usual: int) -> tuple[int, int]:
-    """The number of the first run and how many: `run` asks for a single one, `runs` for so many from 0 on."""
+def _which_runs(asked: dict[str, Any], usual: int) -> range:
+    """The numbers of the runs: `run` asks for a single one, `runs` for so many from 0 on."""
     if "run" in asked and "runs" in asked:
         raise SettingsError("run and runs contradict each other: one names a single run, the other counts several")
     runs = asked.pop("runs", 1 if "run" in asked else usual)
@@ -240,7 +234,7 @@ def _which_runs(asked: dict[str, Any], usual: int) -> tuple[int, int]:
     for name, value, least in (("runs", runs, 1), ("run", first, 0)):
         if type(value) is not int or not least <= value <= RUNS:
             raise SettingsError(f"{name} must be a whole number from {least} to {RUNS}, got {value!r}")
-    return first, runs
+    return range(first, first + runs)
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -283,7 +277,7 @@ def _names(methods: Any) -> list[str]:
 
 def meant_for(method: str, asked: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that every run has, and those of this method."""
-    allowed = set(Settings.model_fields) | find_method(method).options
+    allowed = {*Settings.model_fields, *find_method(method).options}
     return {name: value for name, value in asked.items() if name in allowed}
 
 

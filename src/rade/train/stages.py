@@ -1,4 +1,4 @@
-"""A data set as settings want it: edges corrupted on purpose, fewer labels, and the problem that comes of it."""
+"""A data set as settings want it: corrupted edges, fewer labels, known noise, and the problem that comes of it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from rade import Graph, Rates, sample_view
+from rade import Graph, Rates, Trust, sample_view
 from rade.data import Dataset, GraphList, Provenance, Split
-from rade.errors import SettingsError
+from rade.errors import SettingsError, choose
+from rade.noise import FeatureEvidence, share_of
 from rade.train.record import origin
 from rade.train.tasks import LOSSES, METRICS, Problem, Task, generator
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from rade.train.settings import Settings
 
 LABELS = 6  # a stream of a run's seed, apart from those of batches and views
+FEATURES = "features"  # by whose similarity edges are trusted
+TRUST = "trust in single edges"
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,55 @@ def corrupted(dataset: Dataset, settings: Settings) -> Dataset:
     return Corruption.parse(settings.corrupt).of_dataset(dataset) if settings.corrupt else dataset
 
 
+def parse_noise(text: str) -> dict[str, Any]:
+    """`P,Q` or `P,Q,features` as settings.
+
+    >>> parse_noise("0.1,0.001")
+    {'noise_p': 0.1, 'noise_q': 0.001}
+    >>> parse_noise("0,0.001,features")
+    {'noise_p': 0.0, 'noise_q': 0.001, 'noise_trust': 'features'}
+    """
+    numbers, similarity = text.split(",")[:2], text.split(",")[2:]
+    try:
+        p, q = map(float, numbers)
+        Rates(p, q)
+        choose("trust", similarity, ([], [FEATURES]))
+    except ValueError:
+        raise SettingsError(
+            "noise is P,Q, the rates of missing and of spurious edges, e.g. 0.1,0.001, and by what edges are "
+            f"trusted if you like, 0.1,0.001,{FEATURES}; rade predict RUN --noise auto estimates it; got {text!r}"
+        ) from None
+    return {"noise_p": p, "noise_q": q, **({"noise_trust": FEATURES} if similarity else {})}
+
+
+def check_noise(dataset: Dataset, settings: Settings) -> None:
+    """Refuse noise that leaves nothing of the graph, and trust in edges where there is no one graph to have it in."""
+    p, q = (float(settings.options.get(name, 0.0)) for name in ("noise_p", "noise_q"))
+    if settings.options.get("noise_trust"):
+        require_one_graph(dataset, TRUST)
+    if p == 0.0 and q == 0.0:
+        return
+    require_whole_graph(dataset, settings)
+    if p + q >= 1.0 or q >= dataset.density:
+        raise SettingsError(
+            f"noise of p = {p:g} and q = {q:g} leaves no real edge: p + q must be smaller than 1, and q smaller than "
+            f"the density of {dataset.name}, {dataset.density:.3g}"
+        )
+
+
+def require_whole_graph(dataset: Dataset, settings: Settings) -> None:
+    """Sampled neighborhoods have edges of a few nodes and none of their other pairs: rates of pairs mean nothing."""
+    if dataset.level == "node" and settings.batch_size > 0:
+        raise SettingsError("noise is undone on the whole graph: leave batch_size at 0")
+
+
+def trust_in(dataset: Dataset, noise: Rates) -> Trust:
+    """How far each edge is trusted where noise has these rates; the same for the same graph."""
+    require_one_graph(dataset, TRUST)
+    graph = Graph.from_edge_index(dataset.graphs[0].edge_index, dataset.graphs[0].num_nodes)
+    return FeatureEvidence.of(graph, dataset.graphs[0].x).trust(share_of(graph, noise))
+
+
 def task_of(dataset: Dataset) -> Task:
     """The task of a data set: a binary one has a single logit."""
     outputs = 1 if dataset.loss == "binary" else dataset.classes
@@ -133,12 +185,6 @@ def check_level(dataset: Dataset, settings: Settings) -> None:
         )
 
 
-def check_folds(dataset: Dataset, runs: int) -> None:
-    """Refuse more runs than there are folds."""
-    if 0 < dataset.folds < runs:
-        raise SettingsError(f"data set {dataset.name} has {dataset.folds} folds; ask for at most as many runs")
-
-
 def labels_of(dataset: Dataset) -> Tensor:
     """Of all nodes, or of all graphs."""
     if not isinstance(dataset.graphs, GraphList):
@@ -148,18 +194,14 @@ def labels_of(dataset: Dataset) -> Tensor:
     return labels if labels.is_floating_point() else labels.long()
 
 
-def split_of(dataset: Dataset, run: int, seed: int) -> Split:
-    """The split of one run: fold number `run` where the data set has folds."""
-    check_folds(dataset, run + 1)
-    return dataset.split(run, seed)
-
-
 def split_for(dataset: Dataset, settings: Settings, run: int) -> Split:
-    """The split of one run, with the labels that its settings choose; its parts are not empty.
+    """The split or fold of one run, with the labels that its settings choose; its parts are not empty.
 
     Labels are drawn from the run's seed, so methods that are compared see the same.
     """
-    split = relabelled(dataset, split_of(dataset, run, settings.seed), settings, settings.seed + run)
+    if 0 < dataset.folds <= run:
+        raise SettingsError(f"data set {dataset.name} has {dataset.folds} folds; ask for at most as many runs")
+    split = relabelled(dataset, dataset.split(run, settings.seed), settings, settings.seed + run)
     for name, items in {"train": split.train, "validation": split.val, "test": split.test}.items():
         if len(items) == 0:
             raise SettingsError(

@@ -162,36 +162,38 @@ class Problem:
     ratio: float = 0.0
 
 
-def quality(task: Task, test: Outputs, val: Outputs) -> dict[str, float]:
-    """Mean negative log-likelihood and expected calibration error of test rows, where they are finite.
+def quality(test: Outputs, val: Outputs) -> dict[str, float]:
+    """Mean negative log-likelihood and expected calibration error of test rows, a class each, where they are finite.
 
     As they come, which at the epoch of the best score says more of when training stopped than of the method, and
     scaled by the temperature that validation rows like best.
     """
-    heat = temperature(task, *val)
-    scaled = {f"scaled_{name}": value for name, value in _measured(task, test[0] / heat, test[1]).items()}
-    found = {**_measured(task, *test), "temperature": heat, **scaled}
+    heat = temperature(*val)
+    scaled = {f"scaled_{name}": value for name, value in _measured(test[0] / heat, test[1]).items()}
+    found = {**_measured(*test), "temperature": heat, **scaled}
     return {name: value for name, value in found.items() if math.isfinite(value)}
 
 
-def _measured(task: Task, logits: Tensor, labels: Tensor) -> dict[str, float]:
+def _measured(logits: Tensor, labels: Tensor) -> dict[str, float]:
     if not bool(torch.isfinite(logits).all()):
         return {}
-    return {"log_loss": float(task.loss(logits, labels)), "calibration_error": calibration_error(logits, labels)}
+    return {
+        "log_loss": float(multiclass_loss(logits, labels)),
+        "calibration_error": calibration_error(logits, labels),
+    }
 
 
-def temperature(task: Task, logits: Tensor, labels: Tensor) -> float:
+def temperature(logits: Tensor, labels: Tensor) -> float:
     """T for which logits/T have the least loss (Guo et al. 2017), from 0.01 to 100; nan where logits are not finite.
 
-    >>> task = Task("multiclass", multiclass_loss, accuracy, 2)
     >>> logits = torch.tensor([[30.0, 0.0]]).repeat(4, 1)
-    >>> round(30 / temperature(task, logits, torch.tensor([0, 0, 0, 1])), 2)  # three of four: log 3
+    >>> round(30 / temperature(logits, torch.tensor([0, 0, 0, 1])), 2)  # three of four: log 3
     1.1
     """
     if not bool(torch.isfinite(logits).all()):
         return math.nan
     found = minimize_scalar(
-        lambda log_heat: float(task.loss(logits.double() / math.exp(log_heat), labels)),
+        lambda log_heat: float(multiclass_loss(logits.double() / math.exp(log_heat), labels)),
         bounds=(COLDEST, HOTTEST),
         method="bounded",
     )
@@ -201,24 +203,11 @@ def temperature(task: Task, logits: Tensor, labels: Tensor) -> float:
 def calibration_error(logits: Tensor, labels: Tensor) -> float:
     """Σ_b n_b/n |accuracy_b − confidence_b| over BINS equal bins of confidence (Naeini et al. 2015; Guo et al. 2017).
 
-    One class per row if labels are whole numbers; otherwise every known label is a decision of its own.
-
     >>> calibration_error(torch.zeros(4, 2), torch.tensor([0, 0, 1, 1]))
     0.0
     """
-    confidence, right = _decided(logits.double(), labels)
+    confidence, decision = logits.double().softmax(1).max(1)
+    right = (decision == labels.view(-1)).double()
     bins = (confidence * BINS).ceil().clamp(1, BINS).long() - 1
-    gaps = torch.zeros(BINS, dtype=torch.double).index_add(0, bins, right - confidence)
+    gaps = right.new_zeros(BINS).index_add(0, bins, right - confidence)
     return float(gaps.abs().sum() / max(len(confidence), 1))
-
-
-def _decided(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Confidence of every decision, [k], and whether it is right, as 0 or 1."""
-    if not labels.is_floating_point() and logits.size(1) > 1:
-        confidence, decision = logits.softmax(1).max(1)
-        return confidence.cpu(), (decision == labels.view(-1)).double().cpu()
-    truth = labels.view_as(logits).double()
-    known = ~truth.isnan()
-    probability = logits.sigmoid()[known]
-    right = (probability > 0.5) == (truth[known] > 0.5)
-    return torch.maximum(probability, 1.0 - probability).cpu(), right.double().cpu()
