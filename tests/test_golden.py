@@ -81,9 +81,6 @@ LAYERS: dict[str, Callable[[int], Module]] = {
     "cheb": lambda f: pyg.ChebConv(f, HIDDEN, K=3),
     "gated": lambda f: pyg.GatedGraphConv(HIDDEN, 2),
     "arma": lambda f: pyg.ARMAConv(f, HIDDEN, num_stacks=2, num_layers=2),
-    "gat-v2": lambda f: pyg.GATv2Conv(f, 2, heads=2),
-    "agnn": lambda f: pyg.AGNNConv(),
-    "transformer": lambda f: pyg.TransformerConv(f, 2, heads=2),
     "cluster": lambda f: pyg.ClusterGCNConv(f, HIDDEN, diag_lambda=0.5),
 }
 TAKE_WEIGHTS = (
@@ -92,8 +89,6 @@ TAKE_WEIGHTS = (
 ATTRIBUTED: dict[str, Callable[[int], Module]] = {
     "gine": lambda f: pyg.GINEConv(mlp(f), edge_dim=2),
     "gat-edges": lambda f: pyg.GATConv(f, HIDDEN, edge_dim=2),
-    "gat-v2-edges": lambda f: pyg.GATv2Conv(f, HIDDEN, edge_dim=2, add_self_loops=False),
-    "transformer-edges": lambda f: pyg.TransformerConv(f, HIDDEN, edge_dim=2),
 }
 
 
@@ -142,8 +137,7 @@ def cases() -> dict[str, Case]:
     adapting = rade.GradNorm(lr=0.05)
     for name in sorted({*LAYERS} - {"gated", "sage-project"}):
         found[f"{name}/grad-norm"] = Case(LAYERS[name], rule=adapting)
-    for name in ("transformer-edges", "gine"):
-        found[f"{name}/grad-norm"] = Case(ATTRIBUTED[name], rule=adapting, value="edge_attr")
+    found["gine/grad-norm"] = Case(ATTRIBUTED["gine"], rule=adapting, value="edge_attr")
     found["gcn/grad-norm/weights"] = Case(LAYERS["gcn"], rule=adapting, value="edge_weight")
     pooled: dict[str, Any] = {"readout": rade.Readout(task="multiclass", pool="sum")}
     for name in FOUR:

@@ -115,14 +115,6 @@ CASES = [
     Case("GATConv", {"heads": 2, "add_self_loops": False, "bias": False}),
     Case("GATConv", {"heads": 2, "residual": True}),
     Case("GATConv", {}, ((IN, IN), OUT)),  # of a relation between nodes of one kind
-    Case("GATv2Conv"),
-    Case("GATv2Conv", {"heads": 2, "residual": True, "dropout": 0.5}),
-    Case("GATv2Conv", {"heads": 2, "concat": False, "share_weights": True, "add_self_loops": False, "bias": False}),
-    Case("AGNNConv", {}, ()),
-    Case("AGNNConv", {"requires_grad": False, "add_self_loops": False}, ()),
-    Case("TransformerConv"),
-    Case("TransformerConv", {"heads": 2, "beta": True, "dropout": 0.5}),
-    Case("TransformerConv", {"heads": 2, "concat": False, "root_weight": False, "bias": False}),
     Case("SAGEConv"),
     Case("SAGEConv", {"aggr": "sum", "bias": False}),
     Case("SAGEConv", {"root_weight": False, "normalize": True}),
@@ -160,10 +152,8 @@ CASES = [
     Case("GatedGraphConv", {"num_layers": 2}, (IN,), value=0),
     Case("GCN2Conv", {"alpha": 0.2}, (IN,), first=True, value=0),
     Case("GINEConv", {"eps": 0.3, "edge_dim": DIM, "train_eps": True}, (mlp(IN, 4, OUT),), value=DIM),
-    Case("TransformerConv", {"heads": 2, "edge_dim": DIM}, value=DIM),
     *(
-        Case(name, {"heads": 2, "edge_dim": DIM, "add_self_loops": loops, "fill_value": fill}, value=DIM)
-        for name in ("GATConv", "GATv2Conv")
+        Case("GATConv", {"heads": 2, "edge_dim": DIM, "add_self_loops": loops, "fill_value": fill}, value=DIM)
         for loops, fill in ((True, "mean"), (True, "add"), (True, 0.7), (False, "mean"))
     ),
 ]
@@ -226,7 +216,7 @@ def test_an_uncorrected_view_is_pyg_on_its_edges(case):
 
 
 PLAIN = [case for case in CASES if case.value is None]
-ROWS = [case for case in PLAIN if case.name in ("GCNConv", "GINConv", "SAGEConv", "GATConv", "GraphConv", "GATv2Conv")]
+ROWS = [case for case in PLAIN if case.name in ("GCNConv", "GINConv", "SAGEConv", "GATConv", "GraphConv")]
 
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
@@ -262,7 +252,7 @@ def test_features_that_are_mostly_zero_become_sparse_once_they_came_thrice(monke
     assert all(as_sparse(x * 2.0).layout == torch.strided for _ in range(5))
 
 
-NOT_LINEAR = ("GatedGraphConv", "beta=True", "normalize=True", "num_stacks=2", "GINConv")
+NOT_LINEAR = ("GatedGraphConv", "normalize=True", "num_stacks=2", "GINConv")
 LINEAR = [case for case in PLAIN if not any(word in str(case) for word in NOT_LINEAR) and str(case) != "ChebConv-K=1"]
 
 

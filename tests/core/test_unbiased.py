@@ -67,8 +67,6 @@ BY_PAIRS = {
 WITH_VALUES: dict[str, tuple[Any, int]] = {  # of edges: the width of attributes, or 0 for weights
     "GATv2-attributes": (lambda: pyg.GATv2Conv(IN, OUT, edge_dim=DIM), DIM),
     "GAT-max-of-loops": (lambda: pyg.GATConv(IN, OUT, edge_dim=DIM, fill_value="max"), DIM),
-    "GATv2-product-of-loops": (lambda: pyg.GATv2Conv(IN, OUT, edge_dim=DIM, fill_value="mul"), DIM),
-    "Transformer-attributes": (lambda: pyg.TransformerConv(IN, OUT, edge_dim=DIM), DIM),
     "NNConv": (lambda: pyg.NNConv(IN, OUT, Linear(DIM, IN * OUT)), DIM),
     "GCN-weights": (lambda: pyg.GCNConv(IN, OUT), 0),
     "GCN-no-loops-weights": (lambda: pyg.GCNConv(IN, OUT, add_self_loops=False), 0),

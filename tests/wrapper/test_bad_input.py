@@ -52,9 +52,6 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         call(X, EDGES, ATTR, net=pyg.GINEConv(nn.Linear(8, 3))), ValueError,
         "GINEConv adds edge_attr to features: expected 8 columns, got 2; set",
     ),
-    "no edge_dim": (
-        call(X, EDGES, ATTR, net=pyg.TransformerConv(8, 3)), ValueError, "only if it was built with edge_dim"
-    ),
     "noisy attributes": (
         call(X, EDGES, ATTR, net=GINE, noise=rade.Rates(0.1, 0.05)), ValueError,
         "cannot be undone for messages of single edges",
@@ -106,7 +103,9 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         stepped(None, pyg.GIN(8, 6, 2, 3, norm="layer_norm")), ValueError, "cannot push messages through LayerNorm"
     ),
     "gated unit": (stepped(None, pyg.GatedGraphConv(8, 1)), ValueError, r"unit of GatedGraphConv.*rade.NoiseRatio\(\)"),
-    "gate": (stepped(None, pyg.TransformerConv(8, 3, beta=True)), ValueError, r"gate of TransformerConv\(beta=True\)"),
+    "attention by pairs": (
+        stepped(None, pyg.TransformerConv(8, 3)), ValueError, r"no convolution that has moments; use rule=rade.Constant"
+    ),
     "no row": (stepped(torch.zeros(NODES).bool()), ValueError, "labelled must name at least one row"),
 }  # fmt: skip
 

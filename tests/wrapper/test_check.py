@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch_geometric.nn import EdgeConv, GCNConv, GPSConv, SAGEConv, TransformerConv
+from torch_geometric.nn import EdgeConv, GCNConv, GPSConv, SAGEConv
 
 import rade
 from zoo import EDGES, LAYERS, Ends, Net, X, normal, random_edges
@@ -19,7 +19,7 @@ def gcn() -> Net:
 
 LARGE = (normal(200, 8), random_edges(200, 400))
 FEW = "only 4.5% of the rows are labelled and edges are added"
-LENGTH, GATE = partial(SAGEConv, normalize=True), partial(TransformerConv, beta=True)
+LENGTH = partial(SAGEConv, normalize=True)
 # A model, its arguments, those of `check`, the mark and the sentence, or None where it is not to be found.
 TOLD: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any], str | None, str]] = {
     "few labels": (gcn, LARGE, {"labelled": torch.arange(9)}, "??", FEW),
@@ -31,7 +31,6 @@ TOLD: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any], str | None, str]] = 
     "probabilities": (lambda: Ends(lambda logits: logits.softmax(1)), LARGE, {}, "ok", "outputs are probabilities"),
     "logits": (gcn, LARGE, {}, None, "are probabilities"),
     "length": (lambda: Net(LENGTH), (X, EDGES), {}, "??", "only its sum keeps the expectation (normalize=True is not"),
-    "gate": (lambda: Net(GATE), (X, EDGES), {}, "??", "only its sum keeps the expectation (beta=True is not linear"),
     "linear": (lambda: Net(SAGEConv), (X, EDGES), {}, None, "keeps the expectation"),
     "repeated": (gcn, (X, torch.cat([EDGES, EDGES], 1)), {}, "ok", "GCNConv: by pairs of views (its edge_index has"),
     "asked": (gcn, LARGE, {"options": {"correction": rade.Correction(by="pairs")}}, "ok", 'as Correction(by="pairs")'),
@@ -53,7 +52,7 @@ TOLD: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any], str | None, str]] = 
 
 
 # Rates cannot adapt.
-FIXED = ("a list", "probabilities", "gate", "repeated", "asked", "max", "RADE-OFS", "differentiated once", "frozen",
+FIXED = ("a list", "probabilities", "repeated", "asked", "max", "RADE-OFS", "differentiated once", "frozen",
          "no moments")  # fmt: skip
 
 

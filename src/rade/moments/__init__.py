@@ -1,7 +1,7 @@
 """Aggregators: their coefficients, the moments of these over random views, and what one of your own is made of."""
 
 from rade.distribution import Distribution
-from rade.moments.attention.attention import Attention, ScoredAttention
+from rade.moments.attention.attention import Attention
 from rade.moments.base import Coefficients, Moments, Slopes, Weights
 from rade.moments.degrees import EDGE, LOOP, NONEDGE, degree_moments
 from rade.moments.normalised import Normalised
@@ -18,7 +18,6 @@ __all__ = [
     "Distribution",
     "Moments",
     "Normalised",
-    "ScoredAttention",
     "Slopes",
     "Sums",
     "View",

@@ -4,12 +4,10 @@ from rade.nn.base import CorrectedConv, LayerViews
 from rade.nn.convs import GATConv, GCNConv, GINConv, GraphConv, SAGEConv
 from rade.nn.more_convs import (
     APPNP,
-    AGNNConv,
     ARMAConv,
     ChebConv,
     ClusterGCNConv,
     GatedGraphConv,
-    GATv2Conv,
     GCN2Conv,
     GINEConv,
     LGConv,
@@ -18,18 +16,15 @@ from rade.nn.more_convs import (
     SimpleConv,
     SSGConv,
     TAGConv,
-    TransformerConv,
 )
 
 __all__ = [
     "APPNP",
-    "AGNNConv",
     "ARMAConv",
     "ChebConv",
     "ClusterGCNConv",
     "CorrectedConv",
     "GATConv",
-    "GATv2Conv",
     "GCN2Conv",
     "GCNConv",
     "GINConv",
@@ -44,5 +39,4 @@ __all__ = [
     "SSGConv",
     "SimpleConv",
     "TAGConv",
-    "TransformerConv",
 ]

@@ -203,7 +203,7 @@ class CorrectedConv:
     def _over(self, adjacency: Adjacency, given: Arguments, rows: Rows) -> Any:
         """Over what the caller chose; without moments that is the clean graph alone, by PyG's own code."""
         graph = adjacency.graph
-        against = self.against_moments() or ("" if self.moments_on(graph, given) else "none on this graph")
+        against = self.against_moments() or ("" if self.moments_on(graph, given) else "none with these arguments")
         if not against:
             return self._corrected(given, LayerViews(graph, lambda step: adjacency, rows, adjacency.linear))
         if adjacency.distribution is not None:
@@ -276,7 +276,7 @@ class CorrectedConv:
             return "it is called with size or return_attention_weights"
         if self.__dict__["_explain"] or any(self._hooks):
             return "hooks or an explainer look at its messages"
-        return "" if self.moments_on(graph, given) else "none on a graph of this size, or with these arguments"
+        return "" if self.moments_on(graph, given) else "none with these arguments"
 
     @cached_property
     def _hooks(self) -> tuple[object, ...]:
@@ -284,7 +284,7 @@ class CorrectedConv:
         return tuple([self.__dict__[name] for name in HOOKS])
 
     def moments_on(self, graph: Graph, given: Arguments) -> bool:
-        """Whether there are moments on a graph of this size, with these arguments."""
+        """Whether there are moments with these arguments."""
         return True
 
     def _corrected(self, given: Arguments, views: LayerViews) -> Any:

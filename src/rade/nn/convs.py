@@ -14,8 +14,8 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from rade.graph.graph import Graph
 from rade.graph.sparse import is_sparse
-from rade.moments.attention.attention import Attention, ScoredAttention
-from rade.moments.attention.scores import EdgeScores
+from rade.moments.attention.attention import Attention
+from rade.moments.attention.scores import NOTHING
 from rade.moments.base import Coefficients
 from rade.moments.normalised import Normalised
 from rade.nn.base import CorrectedConv, LayerViews, own_linear, sums_first
@@ -184,12 +184,11 @@ class GATConv(CorrectedConv, pyg.GATConv):
         return self.send(views, coefficients, h, lambda head: head_by_head(self, head, x))
 
     def _attention(self, graph: Graph, s: Tensor, t: Tensor, edge_attr: Tensor | None) -> Coefficients:
+        extra = NOTHING
+        if edge_attr is not None and self.lin_edge is not None:  # without edge_dim PyG passes attributes over
+            extra = with_loops(graph, edge_attr, "GATConv", self.added_attr, self.fill_value, self._edge_term)
         drop = self.dropout if self.training else 0.0
-        if edge_attr is None or self.lin_edge is None:  # without edge_dim PyG passes attributes over
-            return Attention(graph, s, t, self.negative_slope, self.add_self_loops, drop)
-        extra = with_loops(graph, edge_attr, "GATConv", self.added_attr, self.fill_value, self._edge_term)
-        scores = EdgeScores(graph, s, t, self.negative_slope, self.add_self_loops, extra)
-        return ScoredAttention(scores, s.dtype, drop)
+        return Attention(graph, s, t, self.negative_slope, self.add_self_loops, drop, extra)
 
     def _edge_term(self, attributes: Tensor) -> Tensor:
         """What attributes [·, D] add to scores, [·, H]."""

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Any, cast
 
 import torch
 import torch_geometric.nn as pyg
 from torch import Tensor
-from torch.nn.functional import leaky_relu, normalize
 
 from rade.graph.graph import Graph
-from rade.moments.attention.attention import ScoredAttention
-from rade.moments.attention.scores import Attributes, FeatureScores, few_pairs
 from rade.moments.base import Coefficients
 from rade.moments.normalised import Normalised
 from rade.nn.base import CorrectedConv, LayerViews, own_linear
 from rade.nn.context import Arguments
-from rade.nn.convs import SUMS, by_aggregation, head_by_head, weights_have_moments
-from rade.nn.edge_values import (
-    Imputed,
-    against_fill,
-    attributes_in_order,
-    imputed,
-    in_order,
-    symmetric,
-    weighted,
-    with_loops,
-)
+from rade.nn.convs import SUMS, by_aggregation, weights_have_moments
+from rade.nn.edge_values import Imputed, attributes_in_order, imputed, in_order, symmetric, weighted
 from rade.nn.linear import as_sparse, dense, linear, linear_of_sums, linear_part, pushed, weight_of
 from rade.nn.pairs import without_cache
 from rade.sums import Messages, along_edges
@@ -236,107 +223,3 @@ class GINEConv(CorrectedConv, pyg.GINEConv):
         coefficients = Normalised.sum(graph, x.dtype)
         sums = self.send(edge_index, coefficients, messages, lambda head: linear_part(head, self.nn))
         return cast(Tensor, self.nn(sums + (1 + self.eps) * edge_index.own(x)))
-
-
-class _Scored(CorrectedConv):
-    """Attention with scores of pairs of features: exact where all pairs can be listed, else by pairs of views."""
-
-    added_attr: Imputed = "mean"
-
-    def moments_on(self, graph: Graph, given: Arguments) -> bool:
-        return few_pairs(graph, int(self._option("heads", 1)))
-
-    def _features(self, layer: Any, x: Tensor) -> Tensor:
-        """[n, H, F_out]."""
-        return linear(layer, x).view(len(x), self._option("heads"), self._option("out_channels"))
-
-    def _edge_term(self, attributes: Tensor) -> Tensor:
-        """What attributes [·, D] add to features, [·, H, F_out]."""
-        return self._features(self.__dict__["_modules"]["lin_edge"], attributes)
-
-
-class GATv2Conv(_Scored, pyg.GATv2Conv):
-    """PyG's GATv2Conv, softmax of a·LeakyReLU(W_l x_j + W_r x_i + e_ij), corrected on views."""
-
-    def against_moments(self) -> str:
-        return against_fill(self) or super().against_moments()
-
-    def on(self, x: Tensor, edge_index: LayerViews, edge_attr: Tensor | None = None, **_: object) -> Tensor:
-        source, target = self._features(self.lin_l, x), self._features(self.lin_r, x)
-        graph, extra = edge_index.graph, Attributes()
-        if edge_attr is not None:
-            if self.lin_edge is None:
-                raise ValueError("GATv2Conv takes edge_attr only if it was built with edge_dim=...")
-            extra = with_loops(graph, edge_attr, "GATv2Conv", self.added_attr, self.fill_value, self._edge_term)
-        scores = FeatureScores(graph, target, source, self._score, self.add_self_loops, extra)
-        coefficients = ScoredAttention(scores, x.dtype, self.dropout if self.training else 0.0)
-        out = self.send(edge_index, coefficients, source, lambda head: head_by_head(self, head, source))
-        out = out.flatten(1) if self.concat else out.mean(1)
-        out = out if self.res is None else out + own_linear(self.res, edge_index, x)
-        return out if self.bias is None else out + self.bias
-
-    def _score(self, query: Tensor, key: Tensor) -> Tensor:
-        weights: Tensor = self.att
-        found: Tensor = (leaky_relu(query + key, self.negative_slope) * weights).sum(-1)
-        return found
-
-
-class AGNNConv(_Scored, pyg.AGNNConv):
-    """PyG's AGNNConv, softmax of β cos(x_i, x_j) over x_j, corrected on views."""
-
-    def on(self, x: Tensor, edge_index: LayerViews) -> Tensor:
-        x = dense(x)
-        unit = normalize(x, p=2.0, dim=-1)[:, None]
-        scores = FeatureScores(edge_index.graph, unit, unit, self._score, self.add_self_loops, Attributes())
-        sums = self.send(edge_index, ScoredAttention(scores, x.dtype), x[:, None], _one_head)
-        return sums.squeeze(1)
-
-    def _score(self, query: Tensor, key: Tensor) -> Tensor:
-        factor: Tensor = self.beta
-        found: Tensor = factor * (query * key).sum(-1)
-        return found
-
-
-def _one_head(head: Tensor | None) -> Tensor | None:
-    return None if head is None else head[None]
-
-
-class TransformerConv(_Scored, pyg.TransformerConv):
-    """PyG's TransformerConv, softmax of q_i·(k_j + e_ij)/√F over values v_j + e_ij, corrected on views."""
-
-    @property
-    def nonlinear(self) -> str:
-        return "" if self.lin_beta is None else "beta=True"
-
-    def on(self, x: Tensor, edge_index: LayerViews, edge_attr: Tensor | None = None, **_: object) -> Tensor:
-        graph = edge_index.graph
-        query, key, value = (self._features(layer, x) for layer in (self.lin_query, self.lin_key, self.lin_value))
-        extra, messages = Attributes(), cast(Tensor | Messages, value)
-        if self.lin_edge is not None:
-            extra = with_loops(graph, edge_attr, "TransformerConv", self.added_attr, 0.0, self._edge_term)
-            messages = Messages(value + extra.others, along_edges(value, graph.pattern) + extra.edges)
-        elif edge_attr is not None:
-            raise ValueError("TransformerConv takes edge_attr only if it was built with edge_dim=...")
-        scores = FeatureScores(graph, query, key, self._score, False, extra)
-        coefficients = ScoredAttention(scores, x.dtype, self.dropout if self.training else 0.0)
-        out = self.send(edge_index, coefficients, messages, lambda head: self._after(head, value))
-        out = out.flatten(1) if self.concat else out.mean(1)
-        if not self.root_weight:
-            return out
-        root = own_linear(self.lin_skip, edge_index, x)
-        if self.lin_beta is None:
-            return out + root
-        beta: Tensor = self.lin_beta(torch.cat([out, root, out - root], dim=-1)).sigmoid()
-        return beta * root + (1 - beta) * out
-
-    def _after(self, head: Tensor | None, value: Tensor) -> Tensor:
-        if self.lin_beta is not None:
-            raise ValueError(
-                "cannot push messages through the gate of TransformerConv(beta=True): rates that follow a regulariser "
-                "need a linear map; use rule=rade.NoiseRatio() or rule=rade.Constant()"
-            )
-        return head_by_head(self, head, value)
-
-    def _score(self, query: Tensor, key: Tensor) -> Tensor:
-        found: Tensor = (query * key).sum(-1) / math.sqrt(self.out_channels)
-        return found

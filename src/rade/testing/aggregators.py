@@ -10,15 +10,14 @@ import torch
 from torch import Tensor
 
 from rade.graph.graph import Graph
-from rade.moments.attention.attention import Attention, ScoredAttention
-from rade.moments.attention.scores import Attributes, EdgeScores, FeatureScores, PairScores
+from rade.moments.attention.attention import Attention
+from rade.moments.attention.scores import Attributes
 from rade.moments.base import Coefficients
 from rade.moments.normalised import Normalised
 from rade.moments.weighted import Weighted, WeightedSymmetric
 from rade.testing.oracle import Build, Carry
 
 Make = Callable[[Graph, torch.dtype], Coefficients]
-MakeScores = Callable[[Graph, Tensor, Tensor, Tensor], PairScores]
 
 
 @dataclass(frozen=True)
@@ -108,24 +107,12 @@ def attention(heads: int, self_loops: bool, scale: float = 1.0, slope: float = 0
     )
 
 
-def scored_attention(heads: int, make: MakeScores) -> Callable[[Graph], Build]:
-    """``make`` builds scores of two normal features of nodes and one of edges, [n, H, 2] and [E, H, 2]."""
-
-    def values(base: Graph) -> Sequence[Tensor]:
-        nodes = normal(2, base.num_nodes, heads, 2, seed=3)
-        return [*nodes.unbind(0), normal(base.pattern.size, heads, 2, seed=4)]
-
-    return carried(values, lambda graph, *features: ScoredAttention(make(graph, *features), features[0].dtype))
-
-
-def edge_scores(graph: Graph, query: Tensor, key: Tensor, edges: Tensor) -> PairScores:
-    """LeakyReLU(s_j + t_i + e_ij) with self-loops."""
-    return EdgeScores(graph, key[..., 0], query[..., 0], 0.2, True, Attributes(edges[..., 0], 0.5, -0.5))
-
-
-def pair_scores(graph: Graph, query: Tensor, key: Tensor, edges: Tensor) -> PairScores:
-    """q_i·(k_j + e_ij) without."""
-    return FeatureScores(graph, query, key, lambda q, k: (q * k).sum(-1), False, Attributes(edges, 0.0, -0.5))
+def attention_with_attributes() -> Callable[[Graph], Build]:
+    """Normal scores of nodes and of edges, with self-loops; one head."""
+    return carried(
+        lambda base: [*normal(2, base.num_nodes, 1, seed=3).unbind(0), normal(base.pattern.size, 1, seed=4)],
+        lambda graph, s, t, edges: Attention(graph, s, t, self_loops=True, extra=Attributes(edges, 0.5, -0.5)),
+    )
 
 
 EXACT = [
@@ -146,7 +133,6 @@ ATTENTION = [
     Aggregator("attention", attention(1, False), 1e-4, heads=1, meets=False),
     Aggregator("attention-loops", attention(1, True), 1e-4, heads=1, meets=False),
     Aggregator("attention-two-heads", attention(2, True), 1e-4, heads=2, meets=False),
-    Aggregator("attention-attributes", scored_attention(1, edge_scores), 1e-4, heads=1, meets=False),
-    Aggregator("attention-pairs", scored_attention(1, pair_scores), 1e-4, heads=1, meets=False),
+    Aggregator("attention-attributes", attention_with_attributes(), 1e-4, heads=1, meets=False),
 ]
 ALL = EXACT + ATTENTION

@@ -35,9 +35,6 @@ TWINS: dict[type[Module], type[CorrectedConv]] = {
     pyg.GatedGraphConv: nn.GatedGraphConv,
     pyg.ARMAConv: nn.ARMAConv,
     pyg.GINEConv: nn.GINEConv,
-    pyg.GATv2Conv: nn.GATv2Conv,
-    pyg.AGNNConv: nn.AGNNConv,
-    pyg.TransformerConv: nn.TransformerConv,
     pyg.ClusterGCNConv: nn.ClusterGCNConv,
     pyg.SimpleConv: nn.SimpleConv,
 }

@@ -14,7 +14,7 @@ from rade.graph.graph import Graph
 from rade.moments.attention.delta import ExpandedDenominator, all_others
 from rade.moments.attention.exact import Denominator, DenominatorByPairs, lattice_for, listing_is_cheaper
 from rade.moments.attention.exact_grid import DenominatorByList, DenominatorOfAll
-from rade.moments.attention.scores import PairScores, Scores, ordered_pairs
+from rade.moments.attention.scores import NOTHING, Attributes, Scores, ordered_pairs
 from rade.moments.base import Coefficients, Moments, Slopes, Weights
 from rade.moments.denoise import Observed
 from rade.sums import Sums
@@ -25,18 +25,24 @@ FAINTEST = 1e-36  # coefficients below it are lost in any sum, and to single pre
 
 
 class Attention(Coefficients):
-    """Multi-head attention with scores s (sources) and t (targets), [n, H] (Appendix C.III, E.III).
+    """Multi-head attention with scores s (sources) and t (targets), [n, H], and of edges (Appendix C.III, E.III).
 
     ``moments="exact"`` is the exact distribution of the random denominator to the tolerance of `Correction`, at any
     scores; ``"delta"`` the paper's second-order expansion.
     """
 
     def __init__(
-        self, graph: Graph, s: Tensor, t: Tensor, slope: float = 0.2, self_loops: bool = False, drop: float = 0.0
+        self,
+        graph: Graph,
+        s: Tensor,
+        t: Tensor,
+        slope: float = 0.2,
+        self_loops: bool = False,
+        drop: float = 0.0,
+        extra: Attributes = NOTHING,
     ) -> None:
         super().__init__(graph, s.dtype)
-        self.scores: PairScores = Scores(graph, s, t, slope, self_loops)
-        self.drop = drop
+        self.scores, self.drop = Scores(graph, s, t, slope, self_loops, extra), drop
 
     def clean(self) -> Weights:
         """Softmax over neighbors (and the node itself with ``self_loops``)."""
@@ -123,7 +129,6 @@ class Attention(Coefficients):
             lattice = lattice_for(distribution.correction.tolerance)
             if listing_is_cheaper(scores):
                 return DenominatorByPairs(scores, rates, lattice)
-            assert isinstance(scores, Scores)
             single = self.dtype == torch.float32 and distribution.correction.tolerance >= 1e-3
             by = DenominatorByList if ordered_pairs(self.graph) * scores.heads <= lattice.listed else DenominatorOfAll
             return by(scores, rates, lattice, torch.float32 if single else torch.double)
@@ -132,14 +137,6 @@ class Attention(Coefficients):
 
     def _edge_mean(self, distribution: Distribution) -> Tensor:
         return self.once(distribution, "edge mean", lambda: self._denominator(distribution).edge_mean())
-
-
-class ScoredAttention(Attention):
-    """The same with other scores than s_j + t_i: those of edges with attributes, or functions of pairs."""
-
-    def __init__(self, scores: PairScores, dtype: torch.dtype, drop: float = 0.0) -> None:
-        Coefficients.__init__(self, scores.graph, dtype)
-        self.scores, self.drop = scores, drop
 
 
 def _positive(total: Tensor) -> Tensor:
@@ -154,7 +151,7 @@ def _quotient(clean: Tensor, mean: Tensor) -> Tensor:
     return torch.where(heard, clean / torch.where(heard, mean, 1.0), (clean > 0).to(clean))
 
 
-def _denoised(scores: PairScores, observed: Observed, dtype: torch.dtype) -> Sums:
+def _denoised(scores: Scores, observed: Observed, dtype: torch.dtype) -> Sums:
     """(own + Σ_j signed_ij w_ij x_j) / (own + Σ_j signed_ij w_ij), with pairs as in `signed_pairs`.
 
     What is taken off a target is scaled twice: to the number of spurious edges that its degree lets expect, and to at

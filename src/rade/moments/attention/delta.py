@@ -13,7 +13,7 @@ from torch.nn.functional import leaky_relu
 from rade.distribution import Rates
 from rade.moments.attention.exact import Denominator
 from rade.moments.attention.grid import Blocks, Grid, Sources, over_nonedges
-from rade.moments.attention.scores import PairScores, Scores, few_pairs, list_pairs
+from rade.moments.attention.scores import Scores, few_pairs, list_pairs
 from rade.moments.degrees import expansion
 from rade.sums import Sums
 
@@ -23,7 +23,7 @@ PerWeight = Callable[[Tensor, Tensor, Tensor], Tensor]  # (w, mean of X, varianc
 
 
 class Others(Protocol):
-    """The non-neighbors of every node, with weights relative to `PairScores.heaviest`."""
+    """The non-neighbors of every node, with weights relative to `Scores.heaviest`."""
 
     def total(self, power: int) -> Tensor:
         """Σ_{j∉N(i)} w_ij^power, [n, H]."""
@@ -32,18 +32,15 @@ class Others(Protocol):
         """Σ_{j∉N(i)} value(w_ij, mean_i, variance_i) x_j."""
 
 
-def all_others(scores: PairScores) -> Others:
+def all_others(scores: Scores) -> Others:
     """All non-neighbors, summed over as is best."""
-    if few_pairs(scores.graph, scores.heads):
-        return _Listed(scores)
-    assert isinstance(scores, Scores), "scores of many pairs have no moments: their layers go by pairs of views"
-    return _OnGrid(scores)
+    return _Listed(scores) if few_pairs(scores.graph, scores.heads) else _OnGrid(scores)
 
 
 class ExpandedDenominator(Denominator):
     """φ = E[1/X] ≈ 1/D + σ²/D³ and E[1/X²] ≈ 1/D² + 3σ²/D⁴, D and σ² without the pair's own part (Eq. C.9, E.2)."""
 
-    def __init__(self, scores: PairScores, rates: Rates) -> None:
+    def __init__(self, scores: Scores, rates: Rates) -> None:
         self.scores, self.rates, pattern = scores, rates, scores.graph.pattern
         self.others, shift = all_others(scores), scores.heaviest()
         self.edge, self.own = torch.exp(scores.edge - shift[pattern.target]), torch.exp(scores.own - shift)
@@ -124,7 +121,7 @@ class _OnGrid(Others):
 class _Listed(Others):
     """As a list of pairs."""
 
-    def __init__(self, scores: PairScores) -> None:
+    def __init__(self, scores: Scores) -> None:
         self.graph, self.pattern = scores.graph, list_pairs(scores.graph).pattern
         target = self.pattern.target
         self.weight = torch.exp((scores.at(target, self.pattern.source) - scores.heaviest()[target]).clamp(max=HUGE))

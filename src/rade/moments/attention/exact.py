@@ -25,7 +25,6 @@ from rade.distribution import Rates
 from rade.moments.attention.scores import (
     SHORT_LIST,
     ListedPairs,
-    PairScores,
     Scores,
     few_pairs,
     list_pairs,
@@ -119,7 +118,7 @@ def variance_from(mean: Tensor, square: Tensor, rate: float | Tensor) -> Tensor:
     return rate * (square - mean.square()).clamp(min=0) + rate * (1.0 - rate) * mean.square()
 
 
-def listing_is_cheaper(scores: PairScores) -> bool:
+def listing_is_cheaper(scores: Scores) -> bool:
     """Whether a list of all pairs costs less than grids: in small graphs, and where scores are far apart.
 
     Pairs take a band of exponentials each; grids a multiplication for each row, level and point, of which sixteen cost
@@ -127,7 +126,7 @@ def listing_is_cheaper(scores: PairScores) -> bool:
     """
     if scores.loop.numel() == 0:
         return True
-    if not isinstance(scores, Scores) or not scores.uniform:
+    if not scores.uniform:
         return few_pairs(scores.graph, scores.heads)
     s, t = scores.s.detach(), scores.t.detach()
     columns = torch.unique(torch.floor(s)).numel() + 1
@@ -165,7 +164,7 @@ class DenominatorByPairs(Denominator):
     Below them its e^−y is 1, beyond them 0, so the time is O(pairs · band) however far the scores are apart.
     """
 
-    def __init__(self, scores: PairScores, rates: Rates, lattice: Lattice) -> None:
+    def __init__(self, scores: Scores, rates: Rates, lattice: Lattice) -> None:
         self.rates, self.graph, self.pairs = rates, scores.graph, list_pairs(scores.graph)
         groups = list(_groups(scores, rates, self.pairs, lattice))
         found = [_moments(*g) if len(groups) == 1 else checkpoint(_moments, *g, use_reentrant=False) for g in groups]
@@ -194,7 +193,7 @@ class DenominatorByPairs(Denominator):
 Group = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Lattice]
 
 
-def _groups(scores: PairScores, rates: Rates, pairs: ListedPairs, lattice: Lattice) -> Iterator[Group]:
+def _groups(scores: Scores, rates: Rates, pairs: ListedPairs, lattice: Lattice) -> Iterator[Group]:
     """Consecutive targets whose pairs fit the budget: what `_moments` takes."""
     nodes, heads = scores.own.shape
     is_edge = torch.zeros_like(pairs.target, dtype=torch.double).index_fill(0, pairs.edge, 1.0)

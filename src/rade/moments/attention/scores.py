@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
-from torch.utils.checkpoint import checkpoint
 
 from rade.graph.graph import Graph
 from rade.graph.sparse import Pattern, row_pointer
 from rade.moments.base import without_derivatives
 
 SHORT_LIST = 2**18  # pairs that are gone through at the speed of the cache
-CHUNK = 2**20  # numbers per temporary of scores that are functions of pairs of features
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +33,7 @@ def ordered_pairs(graph: Graph) -> int:
 
 
 def few_pairs(graph: Graph, heads: int) -> bool:
-    """Whether all pairs of a graph may be listed: only so do scores of pairs of features have moments."""
+    """Whether to go through all pairs one by one."""
     return ordered_pairs(graph) * heads <= SHORT_LIST
 
 
@@ -61,22 +57,41 @@ def list_pairs(graph: Graph) -> ListedPairs:
     return found
 
 
-class PairScores(ABC):
-    """β_ij = log w_ij, a function of pairs; in double precision.
+@dataclass(frozen=True, eq=False)
+class Attributes:
+    """What edge attributes add: on clean edges [E, H], on loops [n, H], on any other pair of a target [n, H]."""
 
-    Weights themselves are only ever formed relative to the largest that their target receives, so scores may have any
-    scale. ``edge`` [E, H] is β on clean edges, ``own`` [n, H] β_ii where there are self-loops, else −∞.
+    edges: Tensor | float = 0.0
+    loops: Tensor | float = 0.0
+    others: Tensor | float = 0.0
+
+
+NOTHING = Attributes()
+
+
+class Scores:
+    """β_ij = log w_ij = LeakyReLU(s_j + t_i + e_ij) for scores s of sources, t of targets, [n, H], and e of attributes.
+
+    In double precision. Weights themselves are only ever formed relative to the largest that their target receives, so
+    scores may have any scale. ``edge`` [E, H] is β on clean edges, ``own`` [n, H] β_ii where there are self-loops, else
+    −∞. Pairs that are no edges have an imputed e, which is part of ``t``.
     """
 
-    uniform = False  # whether edges have the scores that any pair of their nodes would have
-
-    def __init__(self, graph: Graph, edge: Tensor, loop: Tensor, self_loops: bool) -> None:
-        self.graph, self.self_loops = graph, self_loops
-        self.edge, self.loop = edge.double(), loop.double()
+    def __init__(
+        self, graph: Graph, s: Tensor, t: Tensor, slope: float, self_loops: bool, extra: Attributes = NOTHING
+    ) -> None:
+        if slope < 0:
+            raise ValueError(f"slope of LeakyReLU must be >= 0, got {slope}; weights must not fall as scores grow")
+        self.graph, self.slope, self.self_loops = graph, slope, self_loops
+        self.uniform = extra is NOTHING  # whether edges have the scores that any pair of their nodes would have
+        s, t, pattern = s.double(), t.double(), graph.pattern
+        self.s, self.t = s, t + extra.others
+        edge = s.index_select(0, pattern.source) + t.index_select(0, pattern.target) + extra.edges
+        self.edge, self.loop = leaky_relu(edge, slope), leaky_relu(s + t + extra.loops, slope)
         self.own = self.loop if self_loops else torch.full_like(self.loop, -torch.inf)
         self.largest = self.heard(self.edge).detach()
 
-    def detached(self) -> PairScores:
+    def detached(self) -> Scores:
         """The same without derivatives in features."""
         return without_derivatives(self)
 
@@ -85,9 +100,9 @@ class PairScores(ABC):
         """H."""
         return self.loop.shape[1]
 
-    @abstractmethod
     def at(self, target: Tensor, source: Tensor) -> Tensor:
-        """β at the given pairs that are no edges, [P, H]."""
+        """β at the given pairs, as of non-edges, [P, H]."""
+        return leaky_relu(self.s.index_select(0, source) + self.t.index_select(0, target), self.slope)
 
     def listed(self, pairs: ListedPairs) -> Tensor:
         """β at all pairs, edges among them, [P, H]."""
@@ -95,7 +110,11 @@ class PairScores(ABC):
 
     def heaviest(self) -> Tensor:
         """About the largest β that any node of the graph could send to i, [n, H]; constant in derivatives."""
-        return self.largest
+        s, graph = self.s.detach(), self.graph
+        index = graph.batch[:, None].expand_as(s)
+        largest = s.new_full((graph.num_graphs, s.shape[1]), -torch.inf).scatter_reduce(0, index, s, "amax")
+        found = leaky_relu(largest[graph.batch] + self.t.detach(), self.slope)
+        return found if self.uniform else torch.maximum(found, self.largest)
 
     def heard(self, edges: Tensor, added: Tensor | None = None, pattern: Pattern | None = None) -> Tensor:
         """The largest β that each node receives from itself, ``edges`` and ``added`` [·, H]; 0 for who receives nobody.
@@ -106,89 +125,6 @@ class PairScores(ABC):
         if added is not None and pattern is not None:
             top = _row_max(top, pattern.target, added)
         return torch.where(top > -torch.inf, top, 0.0)
-
-
-class Scores(PairScores):
-    """β_ij = LeakyReLU(s_j + t_i) for scores s of sources and t of targets, [n, H]."""
-
-    uniform = True
-
-    def __init__(self, graph: Graph, s: Tensor, t: Tensor, slope: float, self_loops: bool) -> None:
-        if slope < 0:
-            raise ValueError(f"slope of LeakyReLU must be >= 0, got {slope}; weights must not fall as scores grow")
-        self.slope, self.s, self.t = slope, s.double(), t.double()
-        edge = self.at(graph.pattern.target, graph.pattern.source)
-        super().__init__(graph, edge, leaky_relu(self.s + self.t, slope), self_loops)
-
-    def at(self, target: Tensor, source: Tensor) -> Tensor:
-        """β at the given pairs, [P, H]."""
-        return leaky_relu(self.s.index_select(0, source) + self.t.index_select(0, target), self.slope)
-
-    def heaviest(self) -> Tensor:
-        """From the largest s of the graph."""
-        s, graph = self.s.detach(), self.graph
-        index = graph.batch[:, None].expand_as(s)
-        largest = s.new_full((graph.num_graphs, s.shape[1]), -torch.inf).scatter_reduce(0, index, s, "amax")
-        return leaky_relu(largest[graph.batch] + self.t.detach(), self.slope)
-
-
-@dataclass(frozen=True, eq=False)
-class Attributes:
-    """What edge attributes add: on clean edges [E, ...], on loops [n, ...], on any other pair of a node [n, ...]."""
-
-    edges: Tensor | float = 0.0
-    loops: Tensor | float = 0.0
-    others: Tensor | float = 0.0
-
-
-class EdgeScores(Scores):
-    """β_ij = LeakyReLU(s_j + t_i + e_ij), where any pair but an edge has an imputed e; `Attributes` [·, H]."""
-
-    uniform = False
-
-    def __init__(self, graph: Graph, s: Tensor, t: Tensor, slope: float, self_loops: bool, extra: Attributes) -> None:
-        super().__init__(graph, s, t + extra.others, slope, self_loops)
-        s, t, pattern = s.double(), t.double(), graph.pattern
-        edge = s.index_select(0, pattern.source) + t.index_select(0, pattern.target) + extra.edges
-        loop = leaky_relu(s + t + extra.loops, slope)
-        PairScores.__init__(self, graph, leaky_relu(edge, slope), loop, self_loops)
-
-    def heaviest(self) -> Tensor:
-        """From the largest s, or an edge of its own."""
-        return torch.maximum(super().heaviest(), self.largest)
-
-
-class FeatureScores(PairScores):
-    """β_ij = score(query_i, key_j + e_ij) per head, for features [n, H, C] and a function of rows [P, H, C].
-
-    Sums over all nodes have no closed form: there are moments only where the list of all pairs is short.
-    """
-
-    def __init__(
-        self,
-        graph: Graph,
-        query: Tensor,
-        key: Tensor,
-        score: Callable[[Tensor, Tensor], Tensor],
-        self_loops: bool,
-        extra: Attributes,
-    ) -> None:
-        self.query, self.key, self.score = query.double(), key.double() + extra.others, score
-        pattern, key = graph.pattern, key.double()
-        edge = score(self.query.index_select(0, pattern.target), key.index_select(0, pattern.source) + extra.edges)
-        super().__init__(graph, edge, score(self.query, key + extra.loops), self_loops)
-
-    def at(self, target: Tensor, source: Tensor) -> Tensor:
-        """β at the given pairs, [P, H]; long lists in pieces that are computed again in the backward pass."""
-        size = max(1, CHUNK // max(1, self.query[:1].numel()))
-        pieces = list(zip(torch.split(target, size), torch.split(source, size)))
-        if len(pieces) == 1:
-            return self._at(target, source)
-        found: list[Tensor] = [checkpoint(self._at, *piece, use_reentrant=False) for piece in pieces]
-        return torch.cat(found)
-
-    def _at(self, target: Tensor, source: Tensor) -> Tensor:
-        return self.score(self.query.index_select(0, target), self.key.index_select(0, source))
 
 
 def _row_max(start: Tensor, target: Tensor, values: Tensor) -> Tensor:
