@@ -10,16 +10,17 @@ import torch
 from torch import Tensor
 from torch.autograd.gradcheck import GradcheckError, gradcheck
 
-from rade.correction import Adjacency
+from rade.correction import Adjacency, factors
 from rade.distribution import Distribution, Rates, Variant
 from rade.moments.base import Coefficients
 from rade.moments.denoise import Observed
 from rade.rates.variance import LogitMessages, pooled_variance, variance
-from rade.sums import Messages, to_anybody
+from rade.sums import Messages
 from rade.testing.aggregators import Aggregator, normal
 from rade.testing.oracle import (
     CASES,
     AllViews,
+    Build,
     Case,
     adjacency,
     expect,
@@ -84,19 +85,13 @@ def corrected_mean_is_what_inference_computes(aggregator: Aggregator) -> None:
 
 @_promise
 def views_are_aggregated_as_the_paper_writes(aggregator: Aggregator) -> None:
-    """Σ_j α'_ij m̃_ij and the loop of each single view, not only their mean, with enumerated moments (Eq. 6, 8, 10)."""
-    for case, views, sent, alpha, corrected in _single_heads(aggregator):
-        _, loop = views.coefficients(aggregator.on(case.graph))
-        if views.distribution.variant.corrects:
-            mean = views.mean(loop)
-            loop = loop * sent.coefficients.clean().loop / torch.where(mean != 0, mean, 1.0)
-        own = loop[..., None] * to_anybody(sent.messages)
-        seen = views.aggregate(aggregator.on(case.graph), sent.messages)
-        if aggregator.heads is not None:  # but one of them sends nothing
-            own, seen = own.sum(2), seen.sum(2)
-        expected = torch.einsum("kij,ijc->kic", alpha, corrected) + own
-        what = f"single views of {_called(views.distribution.variant)}"
-        expect(seen, expected, aggregator.tolerance, what, case)
+    """Edges, loop, additions and centering of each single view, not only their mean; to 1e-10."""
+    for case, variant in product(SMALL, Variant):
+        build, views = aggregator.on(case.graph), case.views(variant)
+        seen = views.aggregate(build, one_hot(case.graph, aggregator.heads))
+        seen = seen if aggregator.heads is None else seen.transpose(2, 3)
+        expected = _pair_by_pair(views, aggregator.alone(case.graph), build, aggregator.heads)
+        expect(seen, expected, 1e-10, f"single views of {_called(variant)}", case)
 
 
 # ---- variances of logits ------------------------------------------------------------------------------------------
@@ -199,6 +194,11 @@ def _affordable(aggregator: Aggregator) -> tuple[Case, ...]:
     return SMALL if aggregator.costly or aggregator.heads is not None else CASES
 
 
+def _only(mask: Tensor, values: Tensor, heads: int | None) -> Tensor:
+    """Values [..., n, n] or, with heads, [..., n, n, H] where the mask [n, n] is true, else 0."""
+    return values * (mask if heads is None else mask[..., None])
+
+
 def _called(variant: Variant) -> str:
     """The name of a variant in a sentence."""
     return "uncorrected views" if variant is Variant.NONE else f"RADE-{variant.value.upper()}"
@@ -214,6 +214,22 @@ def _mean_is_inference(aggregator: Aggregator, views: AllViews, case: Case, clea
     if distribution.variant is Variant.OF:
         allowed = SUMMING if distribution.noisy else 0.0
         expect(target, clean, allowed, f"inference of {what} against the clean graph", case)
+
+
+def _pair_by_pair(views: AllViews, coefficients: Coefficients, build: Build, heads: int | None) -> Tensor:
+    """Eq. 6, 8 and 10 pair by pair on every view, [K, n, n, ...]: what the sums must add up to."""
+    graph, distribution = views.graph, views.distribution
+    alpha, loop = views.coefficients(build)
+    eye = torch.eye(graph.num_nodes, dtype=torch.double)
+    if distribution.variant is Variant.NONE:
+        return alpha + torch.einsum("ki...,ij->kij...", loop, eye)
+    found, added = factors(coefficients, distribution), _only(nonedges(graph), alpha, heads)
+    total = alpha * on_edges(graph, found.edges) + added + torch.einsum("ki...,ij->kij...", loop * found.loop, eye)
+    if distribution.variant is Variant.OFS:
+        return total
+    mean = _only(nonedges(graph), on_pairs(graph, coefficients.mean(distribution), heads), heads)
+    norm = mean.sum(1, keepdim=True)
+    return total - added.sum(2, keepdim=True) * (mean / torch.where(norm > 0, norm, 1.0))
 
 
 def _single_heads(aggregator: Aggregator) -> Iterator[tuple[Case, AllViews, LogitMessages, Tensor, Tensor]]:
