@@ -8,7 +8,6 @@ is Var(s): by the law of total variance exact across layers for linear networks 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -22,40 +21,36 @@ from rade.sums import Messages, to_anybody
 from rade.views import View
 
 
-@dataclass(frozen=True, eq=False)
-class AllLayers:
-    """A pass on the mean over views and one in training, with what each of their aggregations did.
+def variance_of_all_layers(
+    logits: Tensor,
+    mean: Sequence[Aggregated],
+    training: Sequence[Aggregated],
+    distribution: Distribution,
+    form: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Var(⟨ξ, logits⟩) by drops and by additions; with ξ = ±√w it is Σ w Var(δ) on average.
 
-    Attributes:
-        logits: [k, C] of the labelled rows, on the mean over views, with their graph of derivatives.
-        mean, training: the recorded aggregations of both passes, in the same order.
+    Args:
+        logits: [k, C] of some rows, on the mean over views, with their graph of derivatives.
+        mean, training: the aggregations of that pass and of one in training, in the same order.
+        distribution: of the views.
+        form: ξ, [k, C].
     """
-
-    logits: Tensor
-    mean: Sequence[Aggregated]
-    training: Sequence[Aggregated]
-
-    def __post_init__(self) -> None:
-        if len(self.mean) != len(self.training):
-            raise ValueError(
-                f"the training pass aggregated {len(self.training)} times and the mean pass {len(self.mean)} times; "
-                "the variance of all layers needs a model that does the same in both"
-            )
-
-    def variance(self, distribution: Distribution, form: Tensor) -> tuple[Tensor, Tensor]:
-        """Var(⟨ξ, logits⟩) by drops and by additions, for a form ξ [k, C]; with ξ = ±√w it is Σ w Var(δ) on average."""
-        outputs = [call.output for call in self.mean]
-        found = torch.autograd.grad(
-            self.logits, outputs, form, retain_graph=True, allow_unused=True, materialize_grads=True
+    if len(mean) != len(training):
+        raise ValueError(
+            f"the training pass aggregated {len(training)} times and the mean pass {len(mean)} times; the variance of "
+            "all layers needs a model that does the same in both"
         )
-        with torch.no_grad():
-            answers = [_answer(call, g) for call, g in zip(self.training, found)]
-        if distribution.views.shared:  # one view: answers of all layers meet before they are squared
-            answers = [(sum(e for e, _ in answers), sum(a for _, a in answers))]  # type: ignore[list-item]
-        p, q = distribution.rates.p, distribution.rates.q
-        drop = sum(edges.square().sum() for edges, _ in answers)
-        add = sum(added.square().sum() for _, added in answers)
-        return p * (1.0 - p) * torch.as_tensor(drop), (1.0 - q) * torch.as_tensor(add)
+    outputs = [call.output for call in mean]
+    found = torch.autograd.grad(logits, outputs, form, retain_graph=True, allow_unused=True, materialize_grads=True)
+    with torch.no_grad():
+        answers = [_answer(call, g) for call, g in zip(training, found)]
+    if distribution.views.shared:  # one view: answers of all layers meet before they are squared
+        answers = [(sum(e for e, _ in answers), sum(a for _, a in answers))]  # type: ignore[list-item]
+    p, q = distribution.rates.p, distribution.rates.q
+    drop = sum(edges.square().sum() for edges, _ in answers)
+    add = sum(added.square().sum() for _, added in answers)
+    return p * (1.0 - p) * torch.as_tensor(drop), (1.0 - q) * torch.as_tensor(add)
 
 
 def _answer(call: Aggregated, g: Tensor) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ from rade.correction import factors
 from rade.distribution import Distribution, Rates
 from rade.nn.base import convolutions
 from rade.nn.trace import Aggregated, Trace, logits_of
-from rade.rates.all_layers import AllLayers
+from rade.rates.all_layers import variance_of_all_layers
 from rade.rates.rate_step import Repeated
 from rade.rates.readout import Labelled, Readout
 from rade.rates.regulariser import regulariser
@@ -49,7 +49,7 @@ class LayerReport(Rounded):
     expected_kept: float  # undirected edges
     expected_added: float
     factor_quantiles: tuple[float, ...]  # of α/E[α'] at 0, 25, 50, 75, 100 %
-    clipped_share: float
+    clipped_share: float  # of factors at the cap
     exact: bool  # whether α/E[α'] is that of the distribution, and no expansion of it
     drop_variance_share: float
     add_variance_share: float
@@ -72,6 +72,7 @@ def _layer_report(path: str, layer: Module, last: Aggregated, distribution: Dist
     graph = distribution.graph
     sent = LogitMessages(last.coefficients, last.pushed(None))
     corrected, found = factors(last.coefficients, distribution), variance(sent, distribution)
+    clipped = corrected.edges >= last.coefficients.cap(distribution)
     drop, add = float(found.drop.sum()), float(found.add.sum())
     p, q = float(distribution.rates.p), float(distribution.rates.q)
     return LayerReport(
@@ -82,7 +83,7 @@ def _layer_report(path: str, layer: Module, last: Aggregated, distribution: Dist
         expected_kept=(1.0 - p) * graph.num_edges,
         expected_added=q * graph.num_nonedges,
         factor_quantiles=_quantiles(corrected.edges),
-        clipped_share=float(corrected.clipped.double().mean()) if corrected.clipped.numel() else 0.0,
+        clipped_share=float(clipped.double().mean()) if clipped.numel() else 0.0,
         exact=distribution.correction.moments == "exact",
         drop_variance_share=drop / (drop + add) if drop + add > 0 else 0.0,
         add_variance_share=add / (drop + add) if drop + add > 0 else 0.0,
@@ -129,7 +130,7 @@ def noise_report(call: Repeated, labelled: Labelled, views: int, signs: int) -> 
             sampled(context, call.run, trace=training)
             coin = torch.randint(2, weight.shape, generator=context.generator, device=weight.device)
             form = weight.sqrt() * (2 * coin - 1)
-            drop, add = AllLayers(scores[rows], mean.sums, training.sums).variance(distribution, form)
+            drop, add = variance_of_all_layers(scores[rows], mean.sums, training.sums, distribution, form)
             modelled.append(float(drop + add) / (2 * len(rows)))
         with torch.no_grad():
             drawn = [_matrix(logits_of(sampled(context, call.run)))[rows] for _ in range(views)]
