@@ -10,21 +10,7 @@ from rade.sums import Sums, over_nonedges
 from rade.views import View
 
 __all__ = [
-    "EDGE",
-    "LOOP",
-    "NONEDGE",
-    "Attention",
-    "Coefficients",
-    "Distribution",
-    "Moments",
-    "Normalised",
-    "ScoredAttention",
-    "Slopes",
-    "Sums",
-    "View",
-    "Weighted",
-    "WeightedSymmetric",
-    "Weights",
-    "degree_moments",
+    "EDGE", "LOOP", "NONEDGE", "Attention", "Coefficients", "Distribution", "Moments", "Normalised",
+    "ScoredAttention", "Slopes", "Sums", "View", "Weighted", "WeightedSymmetric", "Weights", "degree_moments",
     "over_nonedges",
-]
+]  # fmt: skip
