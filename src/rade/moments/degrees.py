@@ -119,14 +119,3 @@ def degree_moments(
     join = (graph.nonneighbors - spent[1]).double().clamp(min=0) * rates.q
     beside = zip(*degree_tables(distribution, counted, higher, torch.double))
     return [(stay * edge + join * nonedge).to(dtype) for edge, nonedge in beside]
-
-
-def one_more(
-    distribution: Distribution, c: float, spent: tuple[int, int], power: float, present: float | Tensor
-) -> Tensor:
-    """Relative change of E[X^−s] by one more neighbor, [n]: (f₁ − f₀)/(π f₁ + (1−π) f₀), f_k = E[(X + k)^−s].
-
-    ``present`` is the probability π of that neighbor, which ``spent`` takes out of X.
-    """
-    without, including = (degree_moments(distribution, c + k, spent, (power,), torch.double)[0] for k in (0, 1))
-    return (including - without) / (present * including + (1.0 - present) * without)
