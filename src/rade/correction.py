@@ -26,12 +26,6 @@ class Factors:
     mean: Moments  # E[α']
     edges: Tensor  # factor α/E[α'] on edges, at most the cap; 1 without correction
     loop: Tensor  # the same on loops
-    uncut: Tensor  # the factor on edges before
-
-    @property
-    def clipped(self) -> Tensor:
-        """Which edge factors were cut at the cap, [E] or [E, H]."""
-        return self.uncut.detach() > self.edges.detach()
 
     @cached_property
     def total(self) -> Tensor:
@@ -55,13 +49,12 @@ def factors(coefficients: Coefficients, distribution: Distribution) -> Factors:
 def _factors(coefficients: Coefficients, distribution: Distribution) -> Factors:
     graph, mean = distribution.graph, coefficients.expected(distribution)
     if not distribution.variant.corrects:
-        edges = torch.ones_like(mean.edges)
-        return Factors(graph, mean, edges, torch.ones_like(mean.loop), edges)
+        return Factors(graph, mean, torch.ones_like(mean.edges), torch.ones_like(mean.loop))
     edges, loop = coefficients.ratio(distribution)
     cap = coefficients.cap(distribution)
-    if cap == math.inf:
-        return Factors(graph, mean, edges, loop, edges)
-    return Factors(graph, mean, edges.clamp(max=cap), loop.clamp(max=cap), edges)
+    if cap != math.inf:
+        edges, loop = edges.clamp(max=cap), loop.clamp(max=cap)
+    return Factors(graph, mean, edges, loop)
 
 
 def clean_sums(coefficients: Coefficients) -> Sums:

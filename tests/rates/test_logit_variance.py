@@ -9,7 +9,7 @@ from rade.correction import Adjacency
 from rade.distribution import Distribution, Rates, Variant, Views
 from rade.moments import Coefficients, Moments, Normalised, Weights
 from rade.nn.trace import Aggregated
-from rade.rates.all_layers import AllLayers
+from rade.rates.all_layers import variance_of_all_layers
 from rade.rates.variance import LogitMessages, pooled_variance, variance
 from rade.sums import Sums
 from rade.testing import GRAPHS, AllViews
@@ -93,9 +93,9 @@ def test_all_layers_of_a_sum_are_exact_on_average_over_views(name, variant, shar
 
     mean, training = done(Adjacency(graph, distribution)), done(Adjacency(graph, distribution, views.view))
     weighted = (views.weight.sqrt()[:, None, None] * form).flatten(0, 1)
-    found = sum(AllLayers(outputs[0] + outputs[1], mean, training).variance(distribution, weighted))
+    found = sum(variance_of_all_layers(outputs[0] + outputs[1], mean, training, distribution, weighted))
     values = views.aggregate(lambda graph, _, dtype: Normalised.sum(graph, dtype), m)
     expected = views.variance((values * form).sum((1, 2)))
     torch.testing.assert_close(found, (4 if shared else 2) * expected, **close)
     with pytest.raises(ValueError, match=r"aggregated 1 times and the mean pass 2 times"):
-        AllLayers(outputs[0], mean, mean[:1])
+        variance_of_all_layers(outputs[0], mean, mean[:1], distribution, weighted)

@@ -141,7 +141,7 @@ class Coefficients(ABC):
         return Moments(p / (1.0 - p) * mean * back, self.no_loop(), Sums(self.graph))
 
     def response(self, view: View, slopes: Slopes) -> tuple[Tensor, Tensor]:
-        """How a linear form answers to a pair being present, E[s | present] − E[s | absent]; for `NoiseRatio` alone.
+        """How a linear form answers to a pair being present, E[s | present] − E[s | absent]; for `noise_report` alone.
 
         To first order. Directed parts on the clean edges [E] and on the view's additions [A]; both directions of a
         pair add up. Here: what a pair's own message brings. Where coefficients share a normalisation, others change

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -35,44 +34,32 @@ def expansion(mean: Tensor, variance: Tensor, power: float) -> Tensor:
     return inverse.pow(power) * (1.0 + 0.5 * power * (power + 1.0) * variance * inverse.square())
 
 
-@dataclass(frozen=True, eq=False)
-class RandomDegree:
-    """X = c + Bin(a, 1−p) + Bin(b, q): rows of numbers counted, [G, 1], and classes of nodes, [G, U]; all double."""
+def random_degree(
+    c: Tensor, a: Tensor, b: Tensor, how: MomentsName, p: float | Tensor, q: float | Tensor, powers: tuple[float, ...]
+) -> list[Tensor]:
+    """E[X^−s] of X = c + Bin(a, 1−p) + Bin(b, q) for each power; differentiable in the rates.
 
-    c: Tensor
-    a: Tensor
-    b: Tensor
+    By the paper's expansion, or exactly as 1/Γ(s) ∫₀^∞ t^(s−1) E[e^(−tX)] dt by the trapezoid rule in v, where
+    log E[e^(−tX)] = a log(p + (1−p)e^(−t)) + b log(1−q + q e^(−t)) − ct.
 
-    @staticmethod
-    def of(degrees: Tensor, sizes: Tensor, counted: tuple[Counted, ...]) -> RandomDegree:
-        """A row for each c; X depends on degree and graph size only, hence a column for each class of these, [U]."""
-        c = degrees.new_tensor([c for c, _ in counted], dtype=torch.double)
-        spent = degrees.new_tensor([spent for _, spent in counted])  # [G, 2]
-        # Isolated and fully connected nodes have no neighbor or non-neighbor to spend; their value is never used.
-        a = (degrees - spent[:, :1]).clamp(min=0).double()
-        b = (sizes - 1 - degrees - spent[:, 1:]).clamp(min=0).double()
-        return RandomDegree(c[:, None], a, b)
-
-    def moments(
-        self, how: MomentsName, p: float | Tensor, q: float | Tensor, powers: tuple[float, ...]
-    ) -> list[Tensor]:
-        """E[X^−s] for each power; differentiable in the rates.
-
-        By the paper's expansion, or exactly as 1/Γ(s) ∫₀^∞ t^(s−1) E[e^(−tX)] dt by the trapezoid rule in v, where
-        log E[e^(−tX)] = a log(p + (1−p)e^(−t)) + b log(1−q + q e^(−t)) − ct.
-        """
-        p = torch.as_tensor(p, dtype=torch.double, device=self.a.device)
-        q = torch.as_tensor(q, dtype=torch.double, device=self.a.device)
-        mean = self.c + self.a * (1.0 - p) + self.b * q
-        if how == "delta":
-            variance = self.a * p * (1.0 - p) + self.b * q * (1.0 - q)
-            return [expansion(mean, variance, s) for s in powers]
-        t, steps = points(mean.amax(0))  # the same for all rows, which share what depends on it alone
-        # It may round to 1, and 0·log 0 is no number: stop one ulp short, where the value is below e^(−36).
-        gone = (-torch.expm1(-t)).clamp(max=1.0 - 2.0**-53)
-        kept, added = torch.log1p((p - 1.0) * gone), torch.log1p(-q * gone)
-        density = (self.a[..., None] * kept + self.b[..., None] * added - self.c[..., None] * t).exp() * steps
-        return [(density * (t.pow(s) / math.gamma(s))).sum(-1) for s in powers]
+    Args:
+        c, a, b: rows of numbers counted, [G, 1], and classes of nodes, [G, U]; all double.
+        how: exactly, or by the expansion.
+        p, q: the rates.
+        powers: the s.
+    """
+    p = torch.as_tensor(p, dtype=torch.double, device=a.device)
+    q = torch.as_tensor(q, dtype=torch.double, device=a.device)
+    mean = c + a * (1.0 - p) + b * q
+    if how == "delta":
+        variance = a * p * (1.0 - p) + b * q * (1.0 - q)
+        return [expansion(mean, variance, s) for s in powers]
+    t, steps = points(mean.amax(0))  # the same for all rows, which share what depends on it alone
+    # It may round to 1, and 0·log 0 is no number: stop one ulp short, where the value is below e^(−36).
+    gone = (-torch.expm1(-t)).clamp(max=1.0 - 2.0**-53)
+    kept, added = torch.log1p((p - 1.0) * gone), torch.log1p(-q * gone)
+    density = (a[..., None] * kept + b[..., None] * added - c[..., None] * t).exp() * steps
+    return [(density * (t.pow(s) / math.gamma(s))).sum(-1) for s in powers]
 
 
 def degree_tables(
@@ -83,8 +70,12 @@ def degree_tables(
     degrees, sizes, of_node = graph.degree_classes
 
     def found(degrees: Tensor, sizes: Tensor) -> Tensor:
-        moments = RandomDegree.of(degrees, sizes, counted).moments(how, rates.p, rates.q, powers)
-        return torch.stack(moments, 1).to(dtype)  # [G, powers, U]
+        c = degrees.new_tensor([c for c, _ in counted], dtype=torch.double)[:, None]
+        spent = degrees.new_tensor([spent for _, spent in counted])  # [G, 2]
+        # Isolated and fully connected nodes have no neighbor or non-neighbor to spend; their value is never used.
+        a = (degrees - spent[:, :1]).clamp(min=0).double()
+        b = (sizes - 1 - degrees - spent[:, 1:]).clamp(min=0).double()
+        return torch.stack(random_degree(c, a, b, how, rates.p, rates.q, powers), 1).to(dtype)  # [G, powers, U]
 
     if graph.num_graphs == 1 or isinstance(rates.p, Tensor) or isinstance(rates.q, Tensor):
         tables = found(degrees, sizes)
@@ -128,14 +119,3 @@ def degree_moments(
     join = (graph.nonneighbors - spent[1]).double().clamp(min=0) * rates.q
     beside = zip(*degree_tables(distribution, counted, higher, torch.double))
     return [(stay * edge + join * nonedge).to(dtype) for edge, nonedge in beside]
-
-
-def one_more(
-    distribution: Distribution, c: float, spent: tuple[int, int], power: float, present: float | Tensor
-) -> Tensor:
-    """Relative change of E[X^−s] by one more neighbor, [n]: (f₁ − f₀)/(π f₁ + (1−π) f₀), f_k = E[(X + k)^−s].
-
-    ``present`` is the probability π of that neighbor, which ``spent`` takes out of X.
-    """
-    without, including = (degree_moments(distribution, c + k, spent, (power,), torch.double)[0] for k in (0, 1))
-    return (including - without) / (present * including + (1.0 - present) * without)

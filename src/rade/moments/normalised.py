@@ -12,7 +12,7 @@ from torch import Tensor
 from rade.distribution import Distribution
 from rade.graph.graph import Graph
 from rade.moments.base import Coefficients, Moments, RateFactors, Slopes, Weights
-from rade.moments.degrees import EDGE, LOOP, NONEDGE, degree_moments, degree_tables, one_more
+from rade.moments.degrees import EDGE, LOOP, NONEDGE, degree_moments, degree_tables
 from rade.moments.denoise import Observed, signed_pairs
 from rade.sums import LowRank, Sums, over_nonedges
 from rade.views import View
@@ -205,21 +205,24 @@ class Normalised(Coefficients):
         """Relative changes of d'^−a and d'^−b by one more neighbor, and change of the loop, [n] each.
 
         First of a message that is received, whose own pair is present and counted; then of one that is sent, whose
-        pair counts here only if both directions are one.
+        pair counts here only if both directions are one. ``present`` is the probability π of that neighbor, which
+        ``spent`` takes out of the degree: (f₁ − f₀)/(π f₁ + (1−π) f₀).
         """
+
+        def moments(counted: int, power: float, more: int) -> Tensor:
+            given = (spent[0] + counted, spent[1])
+            return degree_moments(distribution, self.loop + counted + more, given, (power,), torch.double)[0]
 
         def change(counted: int, power: float) -> Tensor:
             if power == 0.0:
                 return self.no_loop()
-            given = (spent[0] + counted, spent[1])
-            return one_more(distribution, self.loop + counted, given, power, present).to(self.dtype)
+            without, including = (moments(counted, power, more) for more in (0, 1))
+            return ((including - without) / (present * including + (1.0 - present) * without)).to(self.dtype)
 
-        to, by = change(1, self.a), change(self.graph.ends - 1, self.b)
-        if self.loop == 0.0:
-            return to, by, self.no_loop()
-        power = (self.a + self.b,)
-        without, including = (degree_moments(distribution, self.loop + k, spent, power, self.dtype)[0] for k in (0, 1))
-        return to, by, self.gain * self.loop * (including - without)
+        loop, both = self.no_loop(), self.a + self.b
+        if self.loop > 0.0:
+            loop = self.gain * self.loop * (moments(0, both, 1) - moments(0, both, 0)).to(self.dtype)
+        return change(1, self.a), change(self.graph.ends - 1, self.b), loop
 
     @cached_property
     def _at_nodes(self) -> tuple[Tensor, Tensor, Tensor]:

@@ -178,7 +178,10 @@ class WeightedSymmetric(Coefficients):
 
     @cached_property
     def _degrees(self) -> WeightedDegrees:
-        return WeightedDegrees.of(self.graph, self.weight.double(), self.added.double())
+        graph = self.graph
+        return WeightedDegrees(
+            graph.pattern.target, self.weight.double(), self.added.double(), graph.nonneighbors.double()
+        )
 
     def _back(self, values: Tensor) -> Tensor:
         """Values of the opposite entries, [E]."""

@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from rade.distribution import Distribution
-from rade.graph.graph import Graph
 from rade.moments.degrees import TO, expansion, points
 
 BUDGET = 2**20  # numbers per temporary; where derivatives are recorded more are computed again in the backward pass
@@ -46,11 +45,6 @@ class WeightedDegrees:
     weight: Tensor
     added: Tensor
     nonneighbors: Tensor  # [n]
-
-    @staticmethod
-    def of(graph: Graph, weight: Tensor, added: Tensor) -> WeightedDegrees:
-        """Of all nodes of a graph."""
-        return WeightedDegrees(graph.pattern.target, weight, added, graph.nonneighbors.double())
 
     def over(self, condition: Condition, of_edges: Tensor, of_others: Tensor) -> Tensor:
         """Σ over the random edges of every row: of_edges [E, ...] of edges, of_others [n, ...] of each non-neighbor."""

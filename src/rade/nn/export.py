@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from rade.moments.base import Coefficients
-from rade.moments.degrees import EDGE, LOOP, NONEDGE, RandomDegree
+from rade.moments.degrees import EDGE, LOOP, NONEDGE, random_degree
 from rade.moments.normalised import Normalised
 from rade.nn.context import Arguments, Context, Mode
 from rade.sums import Messages
@@ -175,8 +175,8 @@ class PlainGraph:
         if c == 0.0:
             stays, joins = (self._inverse(1.0, one, power + 1.0) for one in (EDGE, NONEDGE))
             return a * (1.0 - p) * stays + b * q * joins
-        degree = RandomDegree(torch.full_like(a[None], c), a[None], b[None])
-        return degree.moments(self.context.setting.correction.moments, p, q, (power,))[0][0]
+        how = self.context.setting.correction.moments
+        return random_degree(torch.full_like(a[None], c), a[None], b[None], how, p, q, (power,))[0][0]
 
     def _neighbors(self, x: Tensor) -> Tensor:
         sent = x.index_select(0, self.source) * self._is_edge[:, None].to(x.dtype)

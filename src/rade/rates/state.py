@@ -11,7 +11,7 @@ from torch.nn import Module
 
 from rade.distribution import Rates
 from rade.graph.graph import Graph
-from rade.rates.rules import Rule, double
+from rade.rates.rules import Rule, State, double
 from rade.runtime import average
 
 
@@ -29,26 +29,23 @@ class RateState(Module):
         super().__init__()
         if density is not None and not 0.0 <= density <= 1.0:
             raise ValueError(f"density must lie in [0, 1], got {density}; it is edges over pairs of nodes")
-        self.rule = rule
-        first = rule.init()
-        missing = {"p", "rho"} - set(first)
+        self.rule, self.given, self.names = rule, density, tuple(rule.init())
+        missing = {"p", "rho"} - set(self.names)
         if missing:
             raise ValueError(f"{type(rule).__name__}.init must return p and rho, but {min(missing)} is missing")
-        self.names, self.given = tuple(first), density
-        for name, value in first.items():
+        for name, value in self._first().items():
             self.register_buffer(name, value)
-        self.register_buffer("density", double(math.nan if density is None else density))
-        self.register_buffer("nodes", double(math.nan))
-        self.register_buffer("calls", double(0.0))
         self._known: tuple[tuple[Tensor, ...], tuple[int, ...], tuple[float, float, float]] | None = None
         self._latest: Rates | None = None
 
     def reset(self) -> None:
         """The first rates, and no graph seen yet; buffers stay where they are."""
+        for name, value in self._first().items():
+            self.get_buffer(name).copy_(value)
+
+    def _first(self) -> State:
         density = math.nan if self.given is None else self.given
-        first = {**self.rule.init(), "density": density, "nodes": math.nan, "calls": 0.0}
-        for name, value in first.items():
-            self.get_buffer(name).copy_(torch.as_tensor(value, dtype=torch.double))
+        return {**self.rule.init(), "density": double(density), "nodes": double(math.nan), "calls": double(0.0)}
 
     @property
     def rates(self) -> Rates:

@@ -12,7 +12,7 @@ from rade.correction import factors
 from rade.distribution import Distribution, Rates
 from rade.nn.base import convolutions
 from rade.nn.trace import Aggregated, Trace, logits_of
-from rade.rates.all_layers import AllLayers
+from rade.rates.all_layers import variance_of_all_layers
 from rade.rates.rate_step import Repeated
 from rade.rates.readout import Labelled, Readout
 from rade.rates.regulariser import regulariser
@@ -40,11 +40,7 @@ def _short(value: object) -> str:
 
 @dataclass(frozen=True, repr=False)
 class LayerReport(Rounded):
-    """One convolution under the current rates.
-
-    ``interchange`` is the variation over nodes, std/mean, of Σ_nonedges m̃² / Σ_edges m² (Prop. 4): 0 would mean that
-    one add rate can do exactly what one drop rate does.
-    """
+    """One convolution under the current rates."""
 
     path: str
     layer: str
@@ -53,11 +49,10 @@ class LayerReport(Rounded):
     expected_kept: float  # undirected edges
     expected_added: float
     factor_quantiles: tuple[float, ...]  # of α/E[α'] at 0, 25, 50, 75, 100 %
-    clipped_share: float
+    clipped_share: float  # of factors at the cap
     exact: bool  # whether α/E[α'] is that of the distribution, and no expansion of it
     drop_variance_share: float
     add_variance_share: float
-    interchange: float
 
 
 def explain_layers(call: Repeated) -> list[LayerReport]:
@@ -77,11 +72,9 @@ def _layer_report(path: str, layer: Module, last: Aggregated, distribution: Dist
     graph = distribution.graph
     sent = LogitMessages(last.coefficients, last.pushed(None))
     corrected, found = factors(last.coefficients, distribution), variance(sent, distribution)
+    clipped = corrected.edges >= last.coefficients.cap(distribution)
     drop, add = float(found.drop.sum()), float(found.add.sum())
     p, q = float(distribution.rates.p), float(distribution.rates.q)
-    # A rate of 0 has no variance to compare with: the ratio is then taken at the paper's first rates.
-    both = Rates(p if p > 0.0 else 0.5, q if q > 0.0 else 0.5 * graph.density)
-    compared = found if p > 0.0 and q > 0.0 else variance(sent, distribution.at(both))
     return LayerReport(
         path=path,
         layer=type(layer).__name__,
@@ -90,11 +83,10 @@ def _layer_report(path: str, layer: Module, last: Aggregated, distribution: Dist
         expected_kept=(1.0 - p) * graph.num_edges,
         expected_added=q * graph.num_nonedges,
         factor_quantiles=_quantiles(corrected.edges),
-        clipped_share=float(corrected.clipped.double().mean()) if corrected.clipped.numel() else 0.0,
+        clipped_share=float(clipped.double().mean()) if clipped.numel() else 0.0,
         exact=distribution.correction.moments == "exact",
         drop_variance_share=drop / (drop + add) if drop + add > 0 else 0.0,
         add_variance_share=add / (drop + add) if drop + add > 0 else 0.0,
-        interchange=_interchange(compared.drop.sum(-1), compared.add.sum(-1)),
     )
 
 
@@ -103,12 +95,6 @@ def _quantiles(values: Tensor) -> tuple[float, ...]:
         return ()
     ordered = values.flatten().sort().values  # torch.quantile refuses more than 16 million values
     return tuple(float(ordered[round(quantile * (ordered.numel() - 1))]) for quantile in QUANTILES)
-
-
-def _interchange(drop: Tensor, add: Tensor) -> float:
-    """std/mean over nodes of the add-to-drop ratio; the rates scale it, and so cancel."""
-    ratio = (add / drop)[drop > 0]
-    return float(ratio.std() / ratio.mean()) if ratio.numel() > 1 and bool(torch.isfinite(ratio).all()) else 0.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -137,14 +123,14 @@ def noise_report(call: Repeated, labelled: Labelled, views: int, signs: int) -> 
         distribution = context.distribution(mean.graph, training=True)
         scores = readout.scores(logits, distribution.graph)
         rows = labelled.chosen(scores.shape[0], scores.device)
-        weight = labelled.masked(readout.curvature(scores[rows], rows)).detach()
+        weight = labelled.masked(readout.curvature(scores[rows])).detach()
         modelled = []
         for _ in range(signs):
             training = Trace()  # with gradients, as the mean: whether a layer maps before it sums depends on them
             sampled(context, call.run, trace=training)
             coin = torch.randint(2, weight.shape, generator=context.generator, device=weight.device)
             form = weight.sqrt() * (2 * coin - 1)
-            drop, add = AllLayers(scores[rows], mean.sums, training.sums).variance(distribution, form)
+            drop, add = variance_of_all_layers(scores[rows], mean.sums, training.sums, distribution, form)
             modelled.append(float(drop + add) / (2 * len(rows)))
         with torch.no_grad():
             drawn = [_matrix(logits_of(sampled(context, call.run)))[rows] for _ in range(views)]
@@ -190,13 +176,6 @@ class Uncertainty:
     flips: Tensor
     views: int
     note: str = ""
-
-    @property
-    def fragile(self) -> Tensor:
-        """[k] rows in the order in which they depend on single edges: most often changed first, ties by deviation."""
-        share = torch.where(self.flips.isnan(), torch.zeros_like(self.flips), self.flips)
-        by_deviation = self.sampled_std.amax(1).argsort(descending=True, stable=True)
-        return by_deviation[share[by_deviation].argsort(descending=True, stable=True)]
 
     def __str__(self) -> str:
         often = int((self.flips > OFTEN).sum())
