@@ -1,7 +1,7 @@
 """Link prediction: the model returns embeddings, a dot product decides, and the loss is taken over pairs.
 
-Embeddings are no class scores, so rates adapt by `rade.NoiseRatio`, which looks at outputs alone and takes them as they
-are with `task="regression"`. `rule=rade.Constant(0.2, 0.1)` needs none of that.
+Embeddings are no class scores, so rates that adapt must be told the loss: `Readout(loss=...)` gets the embeddings of
+some rows and their ids, and returns the sum over pairs. `rule=rade.Constant(0.2, 0.1)` needs none of that.
 """
 
 import torch
@@ -47,9 +47,16 @@ def graph(seed: int) -> tuple[Tensor, Tensor, Tensor]:
 def train(seed: int, wrap: bool) -> float:
     """Area under the ROC curve on hidden edges against pairs that are none."""
     x, known, hidden = graph(seed)
+    pairs, truth = known, torch.ones(known.shape[1])
+
+    def loss(z: Tensor, rows: Tensor) -> Tensor:
+        """Of the pairs in use; ``z`` holds the rows that the last step's loss has reached."""
+        everybody = z.new_zeros(NODES, z.shape[1]).index_copy(0, rows, z)
+        return binary_cross_entropy_with_logits(decode(everybody, pairs), truth, reduction="sum")
+
     net = Encoder()
     optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
-    rates = {"rule": rade.NoiseRatio(0.2, 0.2), "readout": rade.Readout(task="regression")}
+    rates = {"rule": rade.GradNorm(), "readout": rade.Readout(loss=loss)}
     model = rade.RADE(net, **rates).follow(optimizer) if wrap else net  # the one line
     for _ in range(EPOCHS):
         model.train()
@@ -66,7 +73,7 @@ def train(seed: int, wrap: bool) -> float:
     scores = torch.cat([decode(z, hidden), decode(z, false)])
     if isinstance(model, rade.RADE):
         rho = model.rate_state.rho_now
-        print(f"  seed {seed}: p from 0.2 to {model.rates.p:.3f}, ρ = q/density from 0.2 to {rho:.3f}")
+        print(f"  seed {seed}: p from 0.5 to {model.rates.p:.3f}, ρ = q/density from 0.5 to {rho:.3f}")
     return float(roc_auc_score(torch.cat([torch.ones(hidden.shape[1]), torch.zeros(false.shape[1])]), scores))
 
 

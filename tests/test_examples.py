@@ -18,7 +18,7 @@ PROMISED = {
     "graph_classification": [(r"epoch 20: test ([\d.]+)%", 1, 75, 100), (r"^conv(\d): keeps", 2, 1, 2)],
     "heterogeneous": [(ACCURACY, 2, 60, 100)],  # chance is 33
     "lightning_module": [(r"p from 0.5 to ([\d.]+) in 120 steps", 1, 0, 0.499), (ACCURACY, 1, 80, 100)],
-    "link_prediction": [(ACCURACY, 2, 70, 100), (r"p from 0.2 to ([\d.]+)", 3, 0, 0.199)],  # chance is 50
+    "link_prediction": [(ACCURACY, 2, 70, 100), (r"p from 0.5 to ([\d.]+)", 3, 0.501, 1)],  # chance is 50
     "long_range": [(r"RADE-OFS.*?([\d.]+)%", 1, 90, 100), (r"^(?!RADE-OFS).*?([\d.]+)%", 3, 0, 35)],  # chance is 20
     "minibatch_sage": [(r"epoch 8: test ([\d.]+)%", 1, 75, 100)],
     "molecules_with_bonds": [(ACCURACY, 2, 75, 100), (r"differ by (\S+)$", 2, 0, 1e-4)],

@@ -79,6 +79,20 @@ class TestNothingStopsALateStep:
             optimizer.step()
 
     @pytest.mark.filterwarnings("ignore")
+    def test_a_loss_of_ones_own_that_has_vanished(self):
+        """Its curvature is 0 wherever one looks, and so is its slope: that is no squared error."""
+
+        def loss(logits: Tensor, rows: Tensor) -> Tensor:
+            return cross_entropy(logits, LABELS[rows], reduction="sum")
+
+        model = adapting(Lifted(), readout=rade.Readout(loss=loss))
+        cross_entropy(model.train()(X, EDGES), LABELS).backward()
+        model.adapt()
+        model.lift = 200.0
+        model.train()(X, EDGES).sum().backward()
+        model.adapt()
+
+    @pytest.mark.filterwarnings("ignore")
     def test_a_rule_of_ones_own_that_leaves_the_range(self):
         class Doubling(rade.Rule):
             def step(self, state, density, seen):

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from rates_problem import DATA_NORM, DENSITY, PENALTY, Problem
+from rates_problem import DATA_NORM, DENSITY, PENALTY, C, Problem
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from rade.distribution import Rates, Variant
 from rade.rates.readout import Labelled
@@ -53,3 +54,19 @@ def test_rows_and_known_labels_are_those_of_the_loss():
     problem.clean = CleanPass(some, problem.graph, problem.clean.messages, nodes)
     again = problem.regulariser(Labelled(torch.tensor([1, 2]), known, weight=3.0))
     torch.testing.assert_close(again(Rates(0.3, 0.1)), found)
+
+
+def test_a_loss_of_ones_own_has_the_curvature_of_its_task():
+    """Cross-entropy by automatic differentiation is the softmax's closed form, in R and in the slopes of its norm."""
+    said = Problem("mean", "path", loss=lambda z, rows: cross_entropy(z, rows % C, reduction="sum"))
+    known = Problem("mean", "path")
+    at = Rates(*(torch.tensor(rate, dtype=torch.double, requires_grad=True) for rate in (0.3, 0.1)))
+    for one, other in zip(said.regulariser().norm(at), known.regulariser().norm(at)):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("each", [torch.square, torch.abs])
+def test_a_loss_without_a_curvature_of_its_own_is_refused(each):
+    sentence = r"curvature of this loss does not depend on the model .*Readout\(task='regr"
+    with pytest.raises(ValueError, match=sentence):
+        Problem("symmetric", "path", loss=lambda z, rows: each(z).sum()).regulariser()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, margin_ranking_loss, mse_loss
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, margin_ranking_loss, mse_loss, softplus
 from torch_geometric.nn import GCN
 
 import rade
@@ -20,9 +20,19 @@ TRUTH = torch.cat([torch.ones(EDGES.shape[1]), torch.zeros(EDGES.shape[1])])
 Loss = Callable[[Tensor], Tensor]
 
 
+def whole(logits: Tensor, rows: Tensor) -> Tensor:
+    """Some rows in their places among all."""
+    return logits.new_zeros(NODES, logits.shape[1]).index_copy(0, rows, logits)
+
+
 def links(z: Tensor) -> Tensor:
     """A dot-product decoder on true and false pairs."""
     return binary_cross_entropy_with_logits((z[PAIRS[0]] * z[PAIRS[1]]).sum(1), TRUTH, reduction="sum")
+
+
+def ranking(z: Tensor) -> Tensor:
+    """The first half above the second, softly."""
+    return softplus(z[NODES // 2 :, 0] - z[: NODES // 2, 0]).sum()
 
 
 def rates_after(loss: Loss, outputs: int = 3, **options: Any) -> list[rade.Rates]:
@@ -40,11 +50,16 @@ def rates_after(loss: Loss, outputs: int = 3, **options: Any) -> list[rade.Rates
     return found
 
 
+LINKS = rade.Readout(loss=lambda z, rows: links(whole(z, rows)))
+SAID = rade.Readout(loss=lambda z, rows: cross_entropy(z, LABELS[rows], WEIGHT, reduction="sum"))
 SQUARED = rade.Readout(task="regression")
 ADAPTS: dict[str, tuple[Loss, int, dict[str, Any]]] = {
     "weighted": (lambda z: cross_entropy(z, LABELS, WEIGHT), 3, {}),
     "smoothed": (lambda z: cross_entropy(z, LABELS, label_smoothing=0.1), 3, {}),
-    "links by noise ratio": (links, 3, {"readout": SQUARED, "rule": rade.NoiseRatio()}),
+    "weighted, said": (lambda z: cross_entropy(z, LABELS, WEIGHT), 3, {"readout": SAID}),
+    "links": (links, 3, {"readout": LINKS}),
+    "links by noise ratio": (links, 3, {"readout": LINKS, "rule": rade.NoiseRatio()}),
+    "ranking": (ranking, 1, {"readout": rade.Readout(loss=lambda z, rows: ranking(whole(z, rows)))}),
     "regression": (lambda z: mse_loss(z, X[:, :1]), 1, {"readout": SQUARED}),
     "regression by noise ratio": (lambda z: mse_loss(z, X[:, :1]), 1, {"readout": SQUARED, "rule": rade.NoiseRatio()}),
 }

@@ -26,4 +26,4 @@ __all__ = [
     "Weights",
     "degree_moments",
     "over_nonedges",
-]  # fmt: skip
+]

@@ -49,7 +49,7 @@ def rate_step(state: RateState, call: Repeated, labelled: Labelled, last: Pass |
             if distribution is None:
                 state.see(clean.graph)
                 distribution = context.distribution(clean.graph, training=True)
-            balance = regulariser(clean, readout, labelled, distribution, learning)
+            balance = regulariser(clean, readout, labelled, distribution, learning, context.generator)
         if on_clean:
             norm = clean_gradient_norm(clean.logits, labelled, learning)
     else:

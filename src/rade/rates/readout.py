@@ -20,6 +20,7 @@ from rade.runtime import Recall
 TaskName = Literal["auto", "multiclass", "binary", "multilabel", "regression"]
 Pool = Literal["sum", "mean"]
 PoolingRule = Literal["exact", "paper"]
+Loss = Callable[[Tensor, Tensor], Tensor]  # from logits [k, C] and row ids [k] to the sum of the rows' losses
 SOFTMAX = ("auto", "multiclass")
 SHIFT_FREE = 1e-3  # a softmax's gradient sums to 0 over classes, up to rounding
 FIRST_STEPS = 5  # rate steps: later on the gradients of a loss may be all rounding
@@ -59,12 +60,15 @@ class Readout:
         pooling_rule: ``"exact"`` variance of a pooled logit, or the ``"paper"``'s sum of node variances.
         head: the linear layer(s) from the last (pooled) convolution to the logits, or their path in the model, where
             they cannot be told.
+        loss: any other loss, from logits [k, C] and their row ids [k] to the sum over rows; its second derivative is
+            then taken by automatic differentiation, in place of what ``task`` says.
     """
 
     task: TaskName = "auto"
     pool: Pool | None = None
     pooling_rule: PoolingRule = "exact"
     head: str | Module | None = None
+    loss: Loss | None = None
 
     def __post_init__(self) -> None:
         choose("task", self.task, get_args(TaskName))
@@ -75,12 +79,12 @@ class Readout:
     @cached_property
     def is_softmax(self) -> bool:
         """Whether logits are taken for those of one class among several."""
-        return self.task in SOFTMAX
+        return self.task in SOFTMAX and self.loss is None
 
     @cached_property
     def is_flat(self) -> bool:
         """Whether the curvature is constant, so that R has a gradient in the parameters by way of Var(δ) alone."""
-        return self.task == "regression"
+        return self.task == "regression" and self.loss is None
 
     def scores(self, logits: Tensor, graph: Graph, nodes: Tensor | None = None) -> Tensor:
         """The logits as a matrix, one row per node (of ``nodes``) or per graph; refuses what it cannot mean."""
@@ -100,8 +104,13 @@ class Readout:
         """Logits without what changes no prediction: for a softmax, their mean over classes."""
         return scores - scores.mean(1, keepdim=True) if self.is_softmax else scores
 
-    def curvature(self, logits: Tensor) -> Tensor:
-        """The diagonal of the loss's second derivative, such as w = prob(1−prob), [k, C] like the logits."""
+    def curvature(self, logits: Tensor, rows: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """w = prob(1−prob), or what ``loss`` has, [k, C] like the logits of these rows.
+
+        generator: for the random signs that a ``loss`` is differentiated with; it is not advanced.
+        """
+        if self.loss is not None:
+            return loss_curvature(self.loss, logits, rows, generator)
         return CURVATURES[self.task](logits)
 
     def variance(self, sent: LogitMessages, distribution: Distribution, rows: Tensor) -> LogitVariance:
@@ -112,13 +121,13 @@ class Readout:
 
     def doubt(self, logits: Tensor, gradient: Tensor | None, step: int) -> str:
         """What to warn of in a rate step, by the training's logits and its loss's gradient in them; "" for nothing."""
-        guessed = self.task == "auto" and step < FIRST_STEPS
+        guessed = self.task == "auto" and self.loss is None and step < FIRST_STEPS
         if guessed and gradient is not None and _is_no_softmax(logits, gradient):
             return (
                 "the loss does not treat the model's outputs as class logits (its gradient changes under a common "
                 "shift), and the rates adapt as if it did: say what they are, readout=rade.Readout("
-                "task='multiclass'|'binary'|'multilabel'|'regression'); for any other loss task='regression' with "
-                "rule=rade.NoiseRatio(), which looks at outputs alone, or keep the rates, rule=rade.Constant()"
+                "task='multiclass'|'binary'|'multilabel'|'regression') or Readout(loss=...), or keep the rates, "
+                "rule=rade.Constant()"
             )
         # Outputs of a sigmoid stay between 0 and 1, where logits may all lie before training.
         sigmoid = self.task in ("binary", "multilabel") and step == FIRST_STEPS and logits.numel() >= 32
@@ -161,6 +170,36 @@ def _refuse_no_classes(scores: Tensor) -> None:
             "the model's outputs are probabilities (each row sums to 1), but rate control needs logits or their "
             "logarithm: leave the softmax out, or return log_softmax"
         )
+
+
+def loss_curvature(loss: Loss, logits: Tensor, rows: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """∂²loss/∂logit² by automatic differentiation, one pass for each column, [k, C].
+
+    With random signs v, v ∘ Hv is the diagonal of H where rows do not share terms, and has it as its mean where they
+    do (ranking, pairs): E[v_i Σ_j H_ij v_j] = H_ii. The signs come from a copy of the generator, so that views go on as
+    if nothing had been drawn.
+    """
+    with torch.enable_grad():
+        x = logits if logits.requires_grad else logits.detach().requires_grad_()
+        (slope,) = torch.autograd.grad(loss(x, rows), x, create_graph=True, materialize_grads=True)
+        if not slope.requires_grad:
+            return torch.zeros_like(logits)  # piecewise linear
+        signs = _signs(x.shape[0], generator, x)
+        columns = [_second(slope[:, c], signs, x)[:, c] for c in range(x.shape[1])]
+        return torch.stack(columns, 1)
+
+
+def _second(slope: Tensor, signs: Tensor, x: Tensor) -> Tensor:
+    """v ∘ ∂⟨v, slope⟩/∂x, [k, C]."""
+    (found,) = torch.autograd.grad(slope @ signs, x, create_graph=True, materialize_grads=True)
+    return signs[:, None] * found
+
+
+def _signs(count: int, generator: torch.Generator | None, like: Tensor) -> Tensor:
+    source = torch.default_generator if generator is None else generator
+    copy = torch.Generator(source.device)
+    copy.set_state(source.get_state())
+    return 2 * torch.randint(2, (count,), generator=copy, device=source.device).to(like) - 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -93,18 +93,40 @@ def regulariser(
     labelled: Labelled,
     distribution: Distribution,
     parameters: Sequence[Parameter],
+    generator: torch.Generator | None = None,
 ) -> Regulariser:
-    """R of a clean pass over its labelled rows, as a function of the rates."""
+    """R of a clean pass over its labelled rows, as a function of the rates.
+
+    generator: for the random signs that `Readout(loss=...)` is differentiated with; it is not advanced.
+    """
     scores = readout.scores(clean.logits, clean.graph, clean.nodes)
     chosen = labelled.chosen(scores.shape[0], scores.device)
+    at = scores.index_select(0, chosen)
+    curvature = readout.curvature(at, chosen, generator)
+    if scores.requires_grad and not readout.is_flat and _is_constant(curvature, at, readout, chosen, generator):
+        raise ValueError(
+            "the curvature of this loss does not depend on the model (a squared, absolute or hinge loss), so its "
+            "regulariser has no gradient through it, and rates would run away; say "
+            "Readout(task='regression') for a squared error, or use rule=rade.NoiseRatio() or rade.Constant()"
+        )
     rows = chosen if clean.nodes is None else picked(clean.nodes, chosen)
     return Regulariser(
-        labelled.masked(readout.curvature(scores.index_select(0, chosen))),
+        labelled.masked(curvature),
         partial(readout.variance, clean.messages, rows=rows),
         distribution,
         parameters,
         clean.messages.coefficients.rate_factors(distribution),
     )
+
+
+def _is_constant(
+    curvature: Tensor, at: Tensor, readout: Readout, rows: Tensor, generator: torch.Generator | None
+) -> bool:
+    """Whether a curvature does not depend on the logits; autograd may think that one of a loss of a user's own does."""
+    if not curvature.requires_grad or readout.loss is None:
+        return not curvature.requires_grad
+    elsewhere = at.detach() + torch.linspace(0.0, 1.0, at.numel()).to(at).view_as(at)
+    return torch.allclose(readout.curvature(elsewhere, rows, generator), curvature)
 
 
 _picked: Recall[Tensor] = Recall()

@@ -123,7 +123,7 @@ def noise_report(call: Repeated, labelled: Labelled, views: int, signs: int) -> 
         distribution = context.distribution(mean.graph, training=True)
         scores = readout.scores(logits, distribution.graph)
         rows = labelled.chosen(scores.shape[0], scores.device)
-        weight = labelled.masked(readout.curvature(scores[rows])).detach()
+        weight = labelled.masked(readout.curvature(scores[rows], rows)).detach()
         modelled = []
         for _ in range(signs):
             training = Trace()  # with gradients, as the mean: whether a layer maps before it sums depends on them
