@@ -37,6 +37,7 @@ class TestExplain:
             assert report.layer == name.split("-")[0]
             assert report.drop_variance_share + report.add_variance_share == pytest.approx(1.0)
             assert list(report.factor_quantiles) == sorted(report.factor_quantiles)
+            assert report.interchange > 0.0
             json.dumps(asdict(report), allow_nan=False)
 
     def test_expected_edges_and_correction_factors(self):
@@ -52,13 +53,33 @@ class TestExplain:
         assert capped.factor_quantiles[4] == pytest.approx(1.5)
         assert explained("GATConv", correction=rade.Correction(cap="none"))[0].clipped_share == 0.0
 
+<<<<<<< HEAD
+=======
+    @pytest.mark.parametrize("variant", ["of", "ofs"])
+    def test_variance_shares_of_a_sum(self, variant):
+        """Closed form: p/(1−p) Σ_edges m² against q(1−q) Σ_nonedges (m − μ)², m the layer's messages."""
+        net = seeded(lambda: Net(LAYERS["GINConv"], layers=1))
+        report = rade.RADE(net, variant, rule=rade.GradNorm(p=0.3, rho=0.8)).explain(X, EDGES)[0]
+        m = (X @ net.convs[0].nn.weight.t()).detach()
+        edges = torch.zeros(NODES, NODES)
+        edges[EDGES[1], EDGES[0]] = 1.0
+        others = 1.0 - edges - torch.eye(NODES)
+        centre = others @ m / others.sum(1, keepdim=True) if variant == "of" else torch.zeros_like(m)
+        apart = (others[..., None] * (m - centre[:, None]).square()).sum((1, 2))
+        along = (edges @ m.square()).sum(1)
+        drop, add = 0.3 / 0.7 * along.sum(), report.q * (1 - report.q) * apart.sum()
+        assert report.add_variance_share == pytest.approx(float(add / (drop + add)), rel=1e-4)
+        ratio = (apart / along)[along > 0]
+        assert report.interchange == pytest.approx(float(ratio.std() / ratio.mean()), rel=1e-3)
+
+>>>>>>> parent of 4598985a (Drop the variation of Prop. 4's ratio from the report of a layer)
     def test_rates_of_zero_and_graphs_without_edges(self):
         assert explained(rule=rade.GradNorm(p=0.0))[0].add_variance_share == 1.0
         assert explained(rule=rade.GradNorm(rho=0.0))[0].drop_variance_share == 1.0
         still = explained(rule=rade.Constant(p=0.0, rho=0.0))[0]
         assert (still.drop_variance_share, still.add_variance_share) == (0.0, 0.0)
         none = adapting().explain(X, EDGES[:, :0])[0]
-        assert (none.expected_kept, none.factor_quantiles) == (0.0, ())
+        assert (none.expected_kept, none.factor_quantiles, none.interchange) == (0.0, (), 0.0)
 
     def test_explaining_changes_nothing(self):
         """Mode, rates, density and generator stay; training continues as if it had not happened."""

@@ -40,7 +40,11 @@ def _short(value: object) -> str:
 
 @dataclass(frozen=True, repr=False)
 class LayerReport(Rounded):
-    """One convolution under the current rates."""
+    """One convolution under the current rates.
+
+    ``interchange`` is the variation over nodes, std/mean, of Σ_nonedges m̃² / Σ_edges m² (Prop. 4): 0 would mean that
+    one add rate can do exactly what one drop rate does.
+    """
 
     path: str
     layer: str
@@ -53,6 +57,7 @@ class LayerReport(Rounded):
     exact: bool  # whether α/E[α'] is that of the distribution, and no expansion of it
     drop_variance_share: float
     add_variance_share: float
+    interchange: float
 
 
 def explain_layers(call: Repeated) -> list[LayerReport]:
@@ -75,6 +80,9 @@ def _layer_report(path: str, layer: Module, last: Aggregated, distribution: Dist
     clipped = corrected.edges >= last.coefficients.cap(distribution)
     drop, add = float(found.drop.sum()), float(found.add.sum())
     p, q = float(distribution.rates.p), float(distribution.rates.q)
+    # A rate of 0 has no variance to compare with: the ratio is then taken at the paper's first rates.
+    both = Rates(p if p > 0.0 else 0.5, q if q > 0.0 else 0.5 * graph.density)
+    compared = found if p > 0.0 and q > 0.0 else variance(sent, distribution.at(both))
     return LayerReport(
         path=path,
         layer=type(layer).__name__,
@@ -87,6 +95,7 @@ def _layer_report(path: str, layer: Module, last: Aggregated, distribution: Dist
         exact=distribution.correction.moments == "exact",
         drop_variance_share=drop / (drop + add) if drop + add > 0 else 0.0,
         add_variance_share=add / (drop + add) if drop + add > 0 else 0.0,
+        interchange=_interchange(compared.drop.sum(-1), compared.add.sum(-1)),
     )
 
 
@@ -95,6 +104,12 @@ def _quantiles(values: Tensor) -> tuple[float, ...]:
         return ()
     ordered = values.flatten().sort().values  # torch.quantile refuses more than 16 million values
     return tuple(float(ordered[round(quantile * (ordered.numel() - 1))]) for quantile in QUANTILES)
+
+
+def _interchange(drop: Tensor, add: Tensor) -> float:
+    """std/mean over nodes of the add-to-drop ratio; the rates scale it, and so cancel."""
+    ratio = (add / drop)[drop > 0]
+    return float(ratio.std() / ratio.mean()) if ratio.numel() > 1 and bool(torch.isfinite(ratio).all()) else 0.0
 
 
 @dataclass(frozen=True, repr=False)
