@@ -192,6 +192,13 @@ class Uncertainty:
     views: int
     note: str = ""
 
+    @property
+    def fragile(self) -> Tensor:
+        """[k] rows in the order in which they depend on single edges: most often changed first, ties by deviation."""
+        share = torch.where(self.flips.isnan(), torch.zeros_like(self.flips), self.flips)
+        by_deviation = self.sampled_std.amax(1).argsort(descending=True, stable=True)
+        return by_deviation[share[by_deviation].argsort(descending=True, stable=True)]
+
     def __str__(self) -> str:
         often = int((self.flips > OFTEN).sum())
         share = f"{100 * float(self.flips.mean()):.1f} % of views change a prediction"
