@@ -3,12 +3,12 @@
 import pytest
 
 from rade.data import DataError
-from rade.experiment.plan import Facts, Wish, plan, select
+from rade.experiment.plan import Wish, plan, select
 from rade.experiment.table import cells, read
 
 
 def facts(name):
-    return Facts({"name": name, "files": {}, "options": {}}, folds=0)
+    return {"name": name, "files": {}, "options": {}}, 0
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from rade.experiment.grid import Outcome
-    from rade.experiment.plan import Job, Wish
+    from rade.experiment.plan import Facts, Job, Wish
     from rade.experiment.store import Store
     from rade.experiment.table import Cell
     from rade.train.record import RunRecord
@@ -118,7 +118,7 @@ def _tasks(
     from functools import cache
 
     from rade.data import DataError, load
-    from rade.experiment.plan import Facts, plan, select
+    from rade.experiment.plan import plan, select
     from rade.experiment.table import cells
     from rade.experiment.table import load as load_table
     from rade.train.record import origin
@@ -126,7 +126,7 @@ def _tasks(
     @cache
     def facts(name: str) -> Facts:
         dataset = load(name, data_root, download=download)
-        return Facts(origin(dataset), dataset.folds)
+        return origin(dataset), dataset.folds
 
     found = [load_table(name) for name in dict.fromkeys(tables)]
     tasks, problems = plan(select((cell for table in found for cell in cells(table)), wish), wish, facts)

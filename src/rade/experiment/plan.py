@@ -36,12 +36,7 @@ class Job:
         return f"{settings.dataset} {settings.backbone} {settings.method}, run {self.run}{seed}"
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What the plan must know of a data set: its origin as rows record it, and its folds."""
-
-    origin: Mapping[str, Any]
-    folds: int
+Facts = tuple[Mapping[str, Any], int]  # what the plan must know of a data set: its origin as rows record it, its folds
 
 
 @dataclass(frozen=True)
@@ -113,17 +108,12 @@ def _jobs(cell: Cell, candidate: Mapping[str, Any], wish: Wish, facts: Facts) ->
         if wish.overrides:  # as likely theirs
             raise
         raise SettingsError(f"table {cell.experiment.name}, row {cell.row.name!r}: {error}") from None
-    origin = _origin(facts, base)
-    for seed, run in numbers(facts.folds, wish.seeds, cell.experiment.seeds):
+    origin, folds = facts
+    if base.corrupt:  # what the settings do to its graphs is a part of it
+        origin = {**origin, "options": Corruption.parse(base.corrupt).told(origin["options"])}
+    for seed, run in numbers(folds, wish.seeds, cell.experiment.seeds):
         settings = base.model_copy(update={"seed": seed})
         yield Job(run_key(settings, run, origin), settings, run)
-
-
-def _origin(facts: Facts, settings: Settings) -> dict[str, Any]:
-    """The data set's origin as a row will record it, with what the settings do to its graphs."""
-    if not settings.corrupt:
-        return dict(facts.origin)
-    return {**facts.origin, "options": Corruption.parse(settings.corrupt).told(facts.origin["options"])}
 
 
 def numbers(folds: int, asked: int | None, usual: int) -> list[tuple[int, int]]:
