@@ -119,7 +119,7 @@ def refused(rade, tmp_path, monkeypatch):
         ("reproduce demo --set threads=2", "--set threads has no effect here; --threads decides it"),
         ("reproduce demo --seeds 0", "seeds must be at least 1, got 0"),
         ("reproduce demo --store file/store", "cannot write to file/store.work: Not a directory; choose another"),
-        ("reproduce demo --store file", "file is damaged or no store of rade"),
+        ("reproduce demo --store file", "file is damaged or was not written by rade"),
         ("reproduce demo --store empty", "empty is a folder without runs.csv"),
         ("reproduce demo --store text", "text is the text form of a store, which is not written to"),
         ("reproduce demo --scheduler tcp://127.0.0.1:9", "no Dask scheduler answers at tcp://127.0.0.1:9"),

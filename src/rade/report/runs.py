@@ -14,8 +14,6 @@ from rade.experiment.store import existing
 from rade.statistics import Pair, best_common_epoch
 from rade.train.record import LATER, NEUTRAL, SCORE, RunRecord
 
-_DIAGNOSIS = frozenset({*("dataset", "model", "notes", "p", "q", "layers", "nodes", "edges", "graphs"), "operators"})
-
 
 @dataclass(frozen=True)
 class Stored:
@@ -28,8 +26,13 @@ class Stored:
 def read_store(path: Path) -> Stored:
     """A store, ordered so that a report does not depend on the order of files."""
     found = read_records(existing(path).records())
-    diagnoses = tuple(_diagnosis(file) for file in sorted((path / "studies" / "diagnoses").glob("*.json")))
-    return Stored(found.runs, diagnoses)
+    diagnoses = []
+    for file in sorted((path / "studies" / "diagnoses").glob("*.json")):
+        try:
+            diagnoses.append(json.loads(file.read_text("utf-8")))
+        except (OSError, ValueError):
+            raise RunError(f"{file} was not written by rade diagnose; delete it or diagnose again") from None
+    return Stored(found.runs, tuple(diagnoses))
 
 
 def read_records(records: Iterable[RunRecord]) -> Stored:
@@ -40,16 +43,6 @@ def read_records(records: Iterable[RunRecord]) -> Stored:
         if run.folds and not run.history.get("val"):
             raise RunError(f"run {run.key} lacks the curve of validation scores: folds are scored at a common epoch")
     return Stored(runs)
-
-
-def _diagnosis(path: Path) -> Mapping[str, Any]:
-    try:
-        record = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        record = None
-    if not isinstance(record, dict) or not record.keys() >= _DIAGNOSIS:
-        raise RunError(f"{path} is incomplete or was not written by rade diagnose; delete it or diagnose again")
-    return record
 
 
 @dataclass(frozen=True)
