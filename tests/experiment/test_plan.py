@@ -30,7 +30,7 @@ def test_what_the_user_wants_wins(tiny):
     assert {job.settings.options["rate"] for job in tuned} == {0.7}
     assert plain[0].settings.protocol == "paper"
     assert [cell.row.method for cell in select(tiny, Wish(methods=("none",)))] == ["none"]
-    assert [cell.row.method for cell in select(tiny, Wish(methods=("dropedge,-tuned",)))] == ["drop-edge"]
+    assert [cell.row.method for cell in select(tiny, Wish(methods=("DropEdge, tuned",)))] == ["drop-edge"]
     assert len(select(tiny, Wish(datasets=("CSBM",), backbones=("gcn",)))) == 2
 
     def absent(name):

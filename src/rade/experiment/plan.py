@@ -67,7 +67,7 @@ def select(cells: Iterable[Cell], wish: Wish) -> list[Cell]:
     datasets = {resolve_dataset(name).name for name in wish.datasets}
     filters: dict[str, tuple[set[str], Callable[[Cell], set[str]]]] = {
         "data set": (datasets, lambda cell: {resolve_dataset(cell.dataset).name}),
-        "method": ({_plain(name) for name in wish.methods}, lambda cell: {cell.row.method, _plain(cell.row.name)}),
+        "method": (set(wish.methods), lambda cell: {cell.row.method, cell.row.name}),
         "backbone": (set(wish.backbones), lambda cell: {cell.backbone}),
     }
     for what, (wanted, names) in filters.items():
@@ -125,7 +125,3 @@ def numbers(folds: int, asked: int | None, usual: int) -> list[tuple[int, int]]:
     if folds == 0:
         return [(0, run) for run in range(asked or usual)]
     return [(REPETITION * repetition, fold) for repetition in range(asked or 1) for fold in range(folds)]
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace(" ", "-")
