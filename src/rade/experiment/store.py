@@ -210,7 +210,8 @@ def export(store: Store, folder: Path) -> int:
     for dataset, lines in curves.items():
         packed = gzip.compress("\n".join([*lines, ""]).encode(), mtime=0)
         save_bytes(folder / "curves" / f"{dataset}.jsonl.gz", packed)
-    save_bytes(folder / "provenance.json", _indented(known))
+    shared = json.dumps(known, indent=1, sort_keys=True, ensure_ascii=False)
+    save_bytes(folder / "provenance.json", f"{shared}\n".encode())
     save_bytes(folder / "runs.csv", table.getvalue().encode())
     return len(records)
 
@@ -222,8 +223,9 @@ def _line(record: RunRecord, known: dict[str, dict[str, Any]]) -> dict[str, Any]
     cell = {name: settings.pop(name) for name in _NAMES}
     shared = {"made": {name: values[name] for name in _MADE}, "data": values["data"], "settings": settings}
     words = {"made": record.commit, "data": record.data.name, "settings": cell["method"]}
-    names = {what: f"{words[what]}-{_digest(value)}" for what, value in shared.items()}
+    names = {}
     for what, value in shared.items():
+        names[what] = f"{words[what]}-{hashlib.sha256(_plain(value).encode()).hexdigest()[:8]}"
         known[what][names[what]] = value
     line = {name: values[name] for name in ("key", *_PLAIN, "numerics", "threads", "command")}
     line |= cell | {name: values["timing"][name] for name in _TIMING}
@@ -238,14 +240,6 @@ def _record_values(line: dict[str, str], known: dict[str, Any]) -> dict[str, Any
     settings = {**settings, **{name: values.pop(name) for name in _NAMES}}
     values["timing"] = {name: values.pop(name) for name in _TIMING}
     return {**values, **made, "data": data, "settings": settings}
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(_plain(value).encode()).hexdigest()[:8]
-
-
-def _indented(value: Any) -> bytes:
-    return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
 def _plain(value: Any) -> str:
