@@ -14,12 +14,8 @@ from rade.train.stages import Corruption
 
 # Repetition k of a cross-validation uses the seeds from 1000·k on: apart from the folds' own 0 … 9, and told at sight.
 REPETITION = 1000
-# Settings that the grid itself decides, and by what.
-_OURS = {"seed": "--seeds", "runs": "--seeds", "run": "--seeds", "threads": "--threads", "dataset": "--datasets"} | {
-    "method": "--methods",
-    "backbone": "--backbones",
-    "protocol": "--protocol",
-}
+# Settings that tables and options of the command decide.
+_OURS = ("seed", "runs", "run", "threads", "dataset", "method", "backbone", "protocol")
 
 
 @dataclass(frozen=True)
@@ -58,7 +54,7 @@ class Wish:
             raise SettingsError(f"seeds must be at least 1, got {self.seeds}")
         for name in self.overrides:
             if name in _OURS:
-                raise SettingsError(f"--set {name} has no effect here; {_OURS[name]} decides it")
+                raise SettingsError(f"--set {name} has no effect here; the table or an option of its own decides it")
 
 
 def select(cells: Iterable[Cell], wish: Wish) -> list[Cell]:
