@@ -117,7 +117,7 @@ def refused(rade, tmp_path, monkeypatch):
         ("reproduce demo --methods rade", "unknown method of these tables 'rade'"),
         ("reproduce demo --set epochs=0", "epochs must be greater than or equal to 1, got 0"),
         ("reproduce demo --set threads=2", "--set threads has no effect here; the table or an option"),
-        ("reproduce demo --seeds 0", "seeds must be at least 1, got 0"),
+        ("reproduce demo --seeds 0", "Invalid value for '--seeds'"),
         ("reproduce demo --store file/store", "cannot write to file/store.work: Not a directory; choose another"),
         ("reproduce demo --store file", "file is damaged or was not written by rade"),
         ("reproduce demo --store empty", "empty is a folder without runs.csv"),
