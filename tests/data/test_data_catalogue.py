@@ -52,6 +52,7 @@ def test_import_reports_what_is_missing_and_every_data_set_is_listed_with_its_st
     assert str(tmp_path / "Cora") in lines["cora"]
     assert "missing feats.npy" in lines["flickr"]
     found = {one["name"]: one for one in json.loads(rade("datasets", "--json", "--data-root", tmp_path)[1])}
-    assert [found[name]["state"] for name in ("cora", "flickr", "csbm")] == ["ready", "incomplete", "embedded"]
+    files = [str(tmp_path / "Cora"), "missing feats.npy", "generated"]
+    assert [found[name]["files"] for name in ("cora", "flickr", "csbm")] == files
     assert found["flickr"]["missing"] == ["Flickr/raw/feats.npy"]
     assert {"level", "metric", "split", "nodes", "edges", "licence", "source"} <= set(found["cora"])

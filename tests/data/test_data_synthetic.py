@@ -18,15 +18,15 @@ def test_the_default_csbm_is_the_one_that_was_fixed_before_looking():
 
 def test_csbm_follows_its_arguments():
     """Rates within five standard deviations: false alarm below 1e-6 each at a fresh seed."""
-    dataset = rade.data.csbm(nodes=4000, classes=4, degree=8, homophily=0.7, content=rade.data.Clouds(20, 3.0))
+    dataset = rade.data.csbm(nodes=16000, classes=4, degree=8, homophily=0.7)
     data = dataset.graphs[0]
     source, target = data.edge_index
     inside = float((data.y[source] == data.y[target]).float().mean())
     assert abs(inside - 0.7) < 5 * math.sqrt(0.7 * 0.3 / (source.numel() / 2))
-    assert source.numel() / 4000 == pytest.approx(8, rel=0.01)  # a few duplicates and loops are merged
+    assert source.numel() / 16000 == pytest.approx(8, rel=0.01)  # a few duplicates and loops are merged
     centres = torch.stack([data.x[data.y == label].mean(dim=0) for label in range(4)])
-    # The mean of 1000 points misses its centre by less than 0.25 in 20 dimensions.
-    assert float((centres.norm(dim=1) - 3.0).abs().max()) < 0.25
+    # The mean of 4000 points misses its centre by less than 0.2 in 64 dimensions.
+    assert float((centres.norm(dim=1) - 1.0).abs().max()) < 0.2
     assert torch.bincount(data.y[dataset.split(0).train]).tolist() == [20] * 4
 
 

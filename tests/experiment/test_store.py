@@ -76,11 +76,11 @@ def test_an_export_loses_nothing_and_what_rade_train_left_is_merged(text, record
 @pytest.mark.parametrize(
     ("name", "change", "sentence"),
     [
-        ("runs.csv", lambda content: content.replace(b",0.5,", b",nan,", 1), "runs.csv, line 2, is incomplete"),
-        ("runs.csv", lambda content: content[:-60], "runs.csv, line 4, is incomplete"),
-        ("curves/cora.jsonl.gz", lambda content: content[:-9], "cora.jsonl.gz is incomplete"),
-        ("curves/cora.jsonl.gz", lambda content: gzip.compress(b""), "line 2, is incomplete"),
-        ("provenance.json", lambda content: b"[", "provenance.json is incomplete"),
+        ("runs.csv", lambda content: content.replace(b",0.5,", b",nan,", 1), "runs.csv, line 2, is damaged"),
+        ("runs.csv", lambda content: content[:-60], "runs.csv, line 4, is damaged"),
+        ("curves/cora.jsonl.gz", lambda content: content[:-9], "cora.jsonl.gz is damaged"),
+        ("curves/cora.jsonl.gz", lambda content: gzip.compress(b""), "line 2, is damaged"),
+        ("provenance.json", lambda content: b"[", "provenance.json is damaged"),
     ],
 )
 def test_damage_to_the_text_form_is_a_sentence(name, change, sentence, text):
@@ -93,11 +93,11 @@ def test_what_is_no_store_is_a_sentence(store, record):
     store.put(record(1))
     with sqlite3.connect(store.path) as base:
         base.execute("UPDATE runs SET record = ?", (json.dumps({"format": 2}),))
-    with pytest.raises(RunError, match="is damaged or no store of rade"):
+    with pytest.raises(RunError, match=r"runs.sqlite is not a run of rade: it has no versions"):
         store.records()
     store.path.write_bytes(b"")
     assert store.records() == []  # its first writer was killed at once
     with closing(sqlite3.connect(store.path)) as base:
         base.execute("CREATE TABLE mine (x)")
-    with pytest.raises(RunError, match="is damaged or no store of rade"):
+    with pytest.raises(RunError, match="is damaged or was not written by rade"):
         store.writing().__enter__()

@@ -99,7 +99,7 @@ def _counted(name: str, states: Mapping[str, str]) -> str:
 
 
 def describe(data_root: Path | None) -> list[dict[str, Any]]:
-    """One record per data set: the catalogue's facts and the state of its files."""
+    """One record per data set: the catalogue's facts, where its files are, and which are missing."""
     from rade.data.catalogue import catalogue
     from rade.data.files import data_root as resolve_root
     from rade.data.files import missing_files, raw_files
@@ -107,12 +107,14 @@ def describe(data_root: Path | None) -> list[dict[str, Any]]:
     root = resolve_root(data_root)
     rows = []
     for entry in catalogue().values():
-        missing = missing_files(entry.name, root)
-        absent = len(missing) == len(raw_files(entry.name))
-        state = "embedded" if entry.embedded else "ready" if not missing else "absent" if absent else "incomplete"
+        missing, files = [file.path for file in missing_files(entry.name, root)], str(root / entry.folder)
+        if entry.embedded:
+            files = "generated"
+        elif missing:
+            absent = len(missing) == len(raw_files(entry.name))
+            files = "not here" if absent else "missing " + ", ".join(Path(path).name for path in missing)
         facts = {key: value for key, value in vars(entry).items() if key not in ("family", "folder", "url")}
-        folder = None if entry.embedded else str(root / entry.folder)
-        rows.append(facts | {"state": state, "files": folder, "missing": [file.path for file in missing]})
+        rows.append(facts | {"files": files, "missing": missing})
     return rows
 
 
@@ -125,12 +127,5 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     lines = []
     for row in rows:
         sizes = (f"{row[name]:,}" for name in ("graphs", "nodes", "edges"))
-        lines.append((row["name"], row["level"], row["metric"], *sizes, _files(row)))
+        lines.append((row["name"], row["level"], row["metric"], *sizes, row["files"]))
     printable(Console()).print(lined_up(columns, lines, {"name", "level", "metric", "files"}))
-
-
-def _files(row: dict[str, Any]) -> str:
-    """Where the files are, or which are missing."""
-    if row["state"] == "incomplete":
-        return "missing " + ", ".join(Path(path).name for path in row["missing"])
-    return {"embedded": "generated", "absent": "not here", "ready": row["files"]}[str(row["state"])] or ""

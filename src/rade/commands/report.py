@@ -42,7 +42,8 @@ def report(
     from rade.report.words import summary
 
     store = usual() if store is None else store
-    formats = check_formats(names([format]))
+    formats = names([format])
+    check_formats(formats)
     asked = names([tables or ""])
     experiments = [table.load(name) for name in asked or table.names()]
     stored = read_store(store)

@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from rade.experiment.grid import Outcome
-    from rade.experiment.plan import Job, Wish
+    from rade.experiment.plan import Job, Planned
     from rade.experiment.store import Store
-    from rade.experiment.table import Cell
     from rade.train.record import RunRecord
 
 
@@ -28,7 +27,7 @@ def reproduce(
     backbones: Annotated[list[str] | None, typer.Option(help="Only these backbones.")] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(help="Runs of a cell, instead of the table's number; folds are repeated that often, else once."),
+        typer.Option(min=1, help="Runs of a cell, not the table's number; folds are repeated that often, else once."),
     ] = None,
     protocol: Annotated[
         str | None, typer.Option(help="released or paper, instead of the table's; see rade train --help.")
@@ -65,15 +64,21 @@ def reproduce(
     from rich.console import Console
 
     from rade.commands.display import many
+    from rade.data import DataError, load
+    from rade.experiment import table
     from rade.experiment.grid import perform, run_all
-    from rade.experiment.plan import Wish
+    from rade.experiment.plan import plan, select
     from rade.experiment.store import open_store
     from rade.train.process import stop_on_signal
     from rade.train.settings import parse_assignment
 
     overrides = {name: value for text in set_ or () for name, value in parse_assignment(text).items()}
-    wish = Wish(names(datasets), names(methods), names(backbones), seeds, protocol or "", overrides)
-    tasks, problems = _tasks(tables, wish, data_root, download=not dry_run)
+    every = [cell for name in dict.fromkeys(tables) for cell in table.cells(table.load(name))]
+    chosen = select(every, names(datasets), names(methods), names(backbones))
+    data = partial(load, root=data_root, download=not dry_run)
+    tasks, problems = plan(chosen, data, seeds, protocol or "", overrides)
+    if not tasks:
+        raise DataError(problems[0])
     runs = open_store(store)
     there = runs.keys()
     jobs = {job.key: job for _, found in tasks for job in found}  # cells of several tables may share some
@@ -111,31 +116,7 @@ def names(given: list[str] | None) -> tuple[str, ...]:
     return tuple(part.strip() for text in given or () for part in text.split(",") if part.strip())
 
 
-def _tasks(
-    tables: list[str], wish: Wish, data_root: Path | None, download: bool
-) -> tuple[list[tuple[Cell, list[Job]]], list[str]]:
-    """The cells with their runs, and what cannot be run for want of data."""
-    from functools import cache
-
-    from rade.data import DataError, load
-    from rade.experiment.plan import Facts, plan, select
-    from rade.experiment.table import cells
-    from rade.experiment.table import load as load_table
-    from rade.train.record import origin
-
-    @cache
-    def facts(name: str) -> Facts:
-        dataset = load(name, data_root, download=download)
-        return Facts(origin(dataset), dataset.folds)
-
-    found = [load_table(name) for name in dict.fromkeys(tables)]
-    tasks, problems = plan(select((cell for table in found for cell in cells(table)), wish), wish, facts)
-    if not tasks:
-        raise DataError(problems[0])
-    return tasks, problems
-
-
-def _show_plan(tasks: list[tuple[Cell, list[Job]]], there: set[str], console: Console) -> None:
+def _show_plan(tasks: Planned, there: set[str], console: Console) -> None:
     """A line per cell: how many runs, and how many of them the store has."""
     from rade.commands.display import lined_up, printable
 

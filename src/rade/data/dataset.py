@@ -1,10 +1,9 @@
 """The one return type of all data sets: graphs as PyG data, one at a time or as a batch at once, and their splits."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 import torch
 from torch import Tensor
@@ -26,18 +25,8 @@ class Split:
     test: Tensor
 
 
-class Splits(ABC):
-    """How a data set is split. Without cross-validation ``folds`` is 0."""
-
-    folds: int = 0
-
-    @abstractmethod
-    def split(self, run: int, seed: int = 0) -> Split:
-        """The split of one run."""
-
-
 @dataclass(frozen=True)
-class FixedSplit(Splits):
+class FixedSplit:
     """A public or official split, the same in every run; of several, run r takes number r, and then they begin again.
 
     Their validation parts are not their test parts, so they are no folds.
@@ -45,6 +34,7 @@ class FixedSplit(Splits):
 
     fixed: Split
     others: tuple[Split, ...] = ()
+    folds: ClassVar[int] = 0
 
     def split(self, run: int, seed: int = 0) -> Split:
         """Split number run; the seed plays no part."""
@@ -52,10 +42,11 @@ class FixedSplit(Splits):
 
 
 @dataclass(frozen=True)
-class RandomSplit(Splits):
+class RandomSplit:
     """60/20/20 % at random, a new permutation per run, seeded by seed + run."""
 
     count: int
+    folds: ClassVar[int] = 0
 
     def split(self, run: int, seed: int = 0) -> Split:
         """Sizes ⌊0.6 n⌋, ⌊0.2 n⌋ and the rest."""
@@ -63,11 +54,11 @@ class RandomSplit(Splits):
 
 
 @dataclass(frozen=True)
-class StratifiedFolds(Splits):
+class StratifiedFolds:
     """Ten stratified folds with seed 0, the protocol of the TU sets; val and test are the held-out fold."""
 
     y: Tensor
-    folds: int = 10
+    folds: ClassVar[int] = 10
 
     def split(self, run: int, seed: int = 0) -> Split:
         """Run r holds out fold r mod 10 and trains on the others; the folds never depend on the seed."""
@@ -80,6 +71,9 @@ class StratifiedFolds(Splits):
         folds = StratifiedKFold(self.folds, shuffle=True, random_state=0).split(self.y, self.y)
         parts = [(torch.from_numpy(train), torch.from_numpy(held_out)) for train, held_out in folds]
         return [Split(train, held_out, held_out) for train, held_out in parts]
+
+
+Splits = FixedSplit | RandomSplit | StratifiedFolds
 
 
 def shares(order: Tensor) -> Split:

@@ -12,20 +12,7 @@ from rade.data.catalogue import DataError, catalogue
 from rade.data.dataset import Dataset, FixedSplit, Provenance, Split, assemble, shares
 from rade.data.tensors import Tables, choose_layout, clean_edges, edge_slices, one_graph
 
-
-@dataclass(frozen=True)
-class Clouds:
-    """Features that are normal with unit variance around a random point of norm ``signal`` per class."""
-
-    features: int = 64
-    signal: float = 1.0
-
-    def draw(self, y: Tensor, classes: int, generator: torch.Generator) -> Tensor:
-        """Features [n, F] of nodes of the classes y."""
-        centre = torch.randn(classes, self.features, generator=generator)
-        centre = self.signal * centre / centre.norm(dim=1, keepdim=True)
-        x: Tensor = centre[y] + torch.randn(y.numel(), self.features, generator=generator)
-        return x
+FEATURES = 64  # of csbm without words
 
 
 @dataclass(frozen=True)
@@ -54,7 +41,7 @@ def csbm(
     labelled: int = 20,
     validation: float = 0.3,
     seed: int = 0,
-    content: Clouds | Words = Clouds(),  # noqa: B008 - a frozen value
+    content: Words | None = None,
 ) -> Dataset:
     """Contextual stochastic block model (Deshpande et al. 2018): communities, and features that are normal around them.
 
@@ -65,15 +52,16 @@ def csbm(
     - ``degree`` = 5: citation graphs have about 4 (Cora 3.9, CiteSeer 2.7, PubMed 4.5); rounded up.
     - ``homophily`` = 0.75: the share of edges inside a class, between CiteSeer's 0.74 and Cora's 0.81. The others go to
       another class at random.
-    - ``content`` = `Clouds`, 64 features, signal 1: normal with unit variance around a random point per class. Weak:
-      two classes are √2 apart, so that nobody tells them by features alone more often than Φ(√2/2) = 76 %.
+    - 64 features, normal with unit variance around a random point of norm 1 per class. Weak: two classes are √2 apart,
+      so that nobody tells them by features alone more often than Φ(√2/2) = 76 %.
     - ``labelled`` = 20 per class for training, as in the public splits of the citation graphs; ``validation`` = 0.3: of
       the others about one in three is for early stopping, as there, the rest for the test.
 
     With ``content`` = `Words(300)` the features are bags of that many words instead.
     """
     own = {name: value for name, value in locals().items() if name != "content"}
-    options = own | {"features": 64, "signal": 1.0, "words": 0, "topic": 0.1, "background": 0.02} | asdict(content)
+    options = own | {"features": FEATURES, "signal": 1.0, "words": 0, "topic": 0.1, "background": 0.02}
+    options |= {} if content is None else asdict(content)
     held_out = round(nodes * validation)
     needed = classes * (labelled + 1) + held_out
     if classes < 2 or labelled < 1 or nodes < needed or not 0 <= homophily <= 1:
@@ -84,9 +72,15 @@ def csbm(
     generator = torch.Generator().manual_seed(seed)
     y = torch.arange(nodes) % classes
     edge_index = _edges(y, classes, round(nodes * degree / 2), homophily, generator)
-    x = content.draw(y, classes, generator)
+    x = _clouds(y, classes, generator) if content is None else content.draw(y, classes, generator)
     split = _split(y, classes, labelled, held_out, generator)
     return _dataset("csbm", one_graph(x, edge_index, y), split, classes, options)
+
+
+def _clouds(y: Tensor, classes: int, generator: torch.Generator) -> Tensor:
+    centre = torch.randn(classes, FEATURES, generator=generator)
+    x: Tensor = (centre / centre.norm(dim=1, keepdim=True))[y] + torch.randn(y.numel(), FEATURES, generator=generator)
+    return x
 
 
 def _edges(y: Tensor, classes: int, count: int, homophily: float, generator: torch.Generator) -> Tensor:

@@ -1,25 +1,23 @@
 """From the cells of tables to runs with names: which settings, which seeds, which folds."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
-from rade.data import DataError
+from rade.data import DataError, Dataset
 from rade.data.catalogue import resolve as resolve_dataset
 from rade.errors import SettingsError, unknown
 from rade.experiment.table import Cell
+from rade.train.record import origin
 from rade.train.run import run_key
 from rade.train.settings import Settings, check_options, meant_for, resolve
 from rade.train.stages import Corruption
 
 # Repetition k of a cross-validation uses the seeds from 1000·k on: apart from the folds' own 0 … 9, and told at sight.
 REPETITION = 1000
-# Settings that the grid itself decides, and by what.
-_OURS = {"seed": "--seeds", "runs": "--seeds", "run": "--seeds", "threads": "--threads", "dataset": "--datasets"} | {
-    "method": "--methods",
-    "backbone": "--backbones",
-    "protocol": "--protocol",
-}
+# Settings that tables and options of the command decide.
+_OURS = ("seed", "runs", "run", "threads", "dataset", "method", "backbone", "protocol")
 
 
 @dataclass(frozen=True)
@@ -36,44 +34,21 @@ class Job:
         return f"{settings.dataset} {settings.backbone} {settings.method}, run {self.run}{seed}"
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What the plan must know of a data set: its origin as rows record it, and its folds."""
-
-    origin: Mapping[str, Any]
-    folds: int
+Planned = list[tuple[Cell, list[Job]]]  # each cell with the runs that fill it
 
 
-@dataclass(frozen=True)
-class Wish:
-    """What the user wants of the tables; empty means all, and the table's own choice.
+def select(
+    cells: Iterable[Cell], datasets: Iterable[str] = (), methods: Iterable[str] = (), backbones: Iterable[str] = ()
+) -> list[Cell]:
+    """The cells that are wanted, all of a kind that is not named; a row goes by its name or its method's.
 
-    seeds: runs of a cell; data sets with folds run all of them that many times (default: once).
+    A name that no cell has is an error.
     """
-
-    datasets: tuple[str, ...] = ()
-    methods: tuple[str, ...] = ()
-    backbones: tuple[str, ...] = ()
-    seeds: int | None = None
-    protocol: str = ""
-    overrides: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.seeds is not None and self.seeds < 1:
-            raise SettingsError(f"seeds must be at least 1, got {self.seeds}")
-        for name in self.overrides:
-            if name in _OURS:
-                raise SettingsError(f"--set {name} has no effect here; {_OURS[name]} decides it")
-
-
-def select(cells: Iterable[Cell], wish: Wish) -> list[Cell]:
-    """The cells that are wanted; a name that no cell has is an error. A row goes by its name or its method's."""
     found = list(cells)
-    datasets = {resolve_dataset(name).name for name in wish.datasets}
     filters: dict[str, tuple[set[str], Callable[[Cell], set[str]]]] = {
-        "data set": (datasets, lambda cell: {resolve_dataset(cell.dataset).name}),
-        "method": ({_plain(name) for name in wish.methods}, lambda cell: {cell.row.method, _plain(cell.row.name)}),
-        "backbone": (set(wish.backbones), lambda cell: {cell.backbone}),
+        "data set": ({resolve_dataset(name).name for name in datasets}, lambda cell: {_dataset(cell)}),
+        "method": (set(methods), lambda cell: {cell.row.method, cell.row.name}),
+        "backbone": (set(backbones), lambda cell: {cell.backbone}),
     }
     for what, (wanted, names) in filters.items():
         known = {name for cell in found for name in names(cell)}
@@ -84,46 +59,59 @@ def select(cells: Iterable[Cell], wish: Wish) -> list[Cell]:
 
 
 def plan(
-    cells: Iterable[Cell], wish: Wish, facts: Callable[[str], Facts]
-) -> tuple[list[tuple[Cell, list[Job]]], list[str]]:
-    """Each cell with the runs that fill it, those of all candidates where it is searched for.
+    cells: Sequence[Cell],
+    load: Callable[[str], Dataset],
+    seeds: int | None = None,
+    protocol: str = "",
+    overrides: Mapping[str, Any] = MappingProxyType({}),
+) -> tuple[Planned, list[str]]:
+    """Each cell with its runs, those of all candidates where it is searched for; and a sentence per data set that
+    cannot be had, whose cells are left out.
 
-    And a sentence per data set that cannot be had, whose cells are left out.
+    seeds: runs of a cell in place of the table's; data sets with folds run all of them that many times (default: once).
     """
-    chosen = list(cells)
-    check_options(wish.overrides, list(dict.fromkeys(cell.row.method for cell in chosen)))
-    tasks, problems = list[tuple[Cell, list[Job]]](), dict[str, str]()
-    for cell in chosen:
-        name = resolve_dataset(cell.dataset).name
-        try:
-            known = facts(name)
-        except DataError as error:
-            problems[name] = f"{name}: {error}"
-            continue
-        tasks.append((cell, [job for one in cell.row.candidates() for job in _jobs(cell, one, wish, known)]))
+    for name in overrides:
+        if name in _OURS:
+            raise SettingsError(f"--set {name} has no effect here; the table or an option of its own decides it")
+    check_options(overrides, list(dict.fromkeys(cell.row.method for cell in cells)))
+    tasks, facts, problems = Planned(), dict[str, tuple[dict[str, Any], int]](), dict[str, str]()
+    for cell in cells:
+        name = _dataset(cell)
+        if name not in facts and name not in problems:
+            try:
+                dataset = load(name)
+                facts[name] = origin(dataset), dataset.folds
+            except DataError as error:
+                problems[name] = f"{name}: {error}"
+        if name in facts:
+            known, folds = facts[name]
+            pairs = numbers(folds, seeds, cell.experiment.seeds)
+            found = [_settings(cell, one, protocol, overrides) for one in cell.row.candidates()]
+            tasks.append((cell, [job for base in found for job in _jobs(base, known, pairs)]))
     return tasks, list(problems.values())
 
 
-def _jobs(cell: Cell, candidate: Mapping[str, Any], wish: Wish, facts: Facts) -> Iterable[Job]:
-    values = {**cell.settings, **candidate, **meant_for(cell.row.method, wish.overrides), "threads": 0}
-    protocol = wish.protocol or cell.experiment.protocol
+def _dataset(cell: Cell) -> str:
+    return resolve_dataset(cell.dataset).name
+
+
+def _settings(cell: Cell, candidate: Mapping[str, Any], protocol: str, overrides: Mapping[str, Any]) -> Settings:
+    values = {**cell.settings, **candidate, **meant_for(cell.row.method, overrides), "threads": 0}
+    protocol = protocol or cell.experiment.protocol
     try:
-        base = resolve(resolve_dataset(cell.dataset).name, cell.backbone, cell.row.method, protocol, **values)
+        return resolve(_dataset(cell), cell.backbone, cell.row.method, protocol, **values)
     except SettingsError as error:
-        if wish.overrides:  # as likely theirs
+        if overrides:  # as likely theirs
             raise
         raise SettingsError(f"table {cell.experiment.name}, row {cell.row.name!r}: {error}") from None
-    origin = _origin(facts, base)
-    for seed, run in numbers(facts.folds, wish.seeds, cell.experiment.seeds):
+
+
+def _jobs(base: Settings, origin: Mapping[str, Any], pairs: Iterable[tuple[int, int]]) -> Iterable[Job]:
+    if base.corrupt:  # what the settings do to its graphs is a part of the data set's origin
+        origin = {**origin, "options": Corruption.parse(base.corrupt).told(origin["options"])}
+    for seed, run in pairs:
         settings = base.model_copy(update={"seed": seed})
         yield Job(run_key(settings, run, origin), settings, run)
-
-
-def _origin(facts: Facts, settings: Settings) -> dict[str, Any]:
-    """The data set's origin as a row will record it, with what the settings do to its graphs."""
-    if not settings.corrupt:
-        return dict(facts.origin)
-    return {**facts.origin, "options": Corruption.parse(settings.corrupt).told(facts.origin["options"])}
 
 
 def numbers(folds: int, asked: int | None, usual: int) -> list[tuple[int, int]]:
@@ -135,7 +123,3 @@ def numbers(folds: int, asked: int | None, usual: int) -> list[tuple[int, int]]:
     if folds == 0:
         return [(0, run) for run in range(asked or usual)]
     return [(REPETITION * repetition, fold) for repetition in range(asked or 1) for fold in range(folds)]
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace(" ", "-")

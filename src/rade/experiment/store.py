@@ -19,7 +19,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from rade.errors import EnvironmentFault, RunError
 from rade.train.files import load_run_record, save_bytes, sole_writer
@@ -28,6 +28,7 @@ from rade.train.record import Curves, RecordError, RunRecord
 _CURVES = TypeAdapter(Curves)
 DEFAULT = Path("results.sqlite")
 _SCHEMA = "CREATE TABLE IF NOT EXISTS runs (key TEXT PRIMARY KEY, record TEXT NOT NULL, curves TEXT NOT NULL)"
+_DAMAGED = "is damaged or was not written by rade; name another store, or delete this one to start afresh"
 # Columns of runs.csv that hold one field of a record each, beside those that are taken apart below.
 _PLAIN = ("protocol", "run", "seed", "metric", "folds", "val", "test", "best_epoch", "epochs", "skipped")
 _TIMING = ("seconds", "seconds_per_epoch", "finished")
@@ -88,41 +89,25 @@ class Store:
     def _read(self, curves: bool) -> Iterator[RunRecord]:
         columns = "record, curves" if curves else "record"
         for text, *rest in self._rows(f"SELECT {columns} FROM runs"):
-            try:
+            with _told(self.path):
                 record = RunRecord.from_json(text)
-                yield record.model_copy(update={"history": _CURVES.validate_json(rest[0])}) if rest else record
-            except (RecordError, ValidationError):
-                raise self._damaged() from None
+                history = _CURVES.validate_json(rest[0]) if rest else {}
+            yield record.model_copy(update={"history": history})
 
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
         if not self.path.exists():
             return []
         # Not read-only: a reader must be able to take back what a killed writer left half-done.
-        with self._translated(), closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=rw", uri=True)) as base:
+        with _told(self.path), closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=rw", uri=True)) as base:
             begun = base.execute("SELECT 1 FROM sqlite_master").fetchone()  # or its first writer was killed at once
             return base.execute(query).fetchall() if begun else []
 
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
         """One transaction, on the disk when it ends."""
-        with self._translated(), closing(sqlite3.connect(self.path, timeout=60)) as base, base:
+        with _told(self.path), closing(sqlite3.connect(self.path, timeout=60)) as base, base:
             base.execute(_SCHEMA)
             yield base
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        """What SQLite says, as a sentence."""
-        try:
-            yield
-        except sqlite3.OperationalError as error:
-            if "no such table" in str(error):
-                raise self._damaged() from None
-            raise EnvironmentFault(f"cannot use the store {self.path}: {error}; what it held is still there") from None
-        except sqlite3.DatabaseError:
-            raise self._damaged() from None
-
-    def _damaged(self) -> RunError:
-        return RunError(f"{self.path} is damaged or no store of rade; name another file, or delete it to start afresh")
 
 
 class TextStore(Store):
@@ -139,38 +124,42 @@ class TextStore(Store):
         )
 
     def _read(self, curves: bool) -> Iterator[RunRecord]:
-        with self._whole("provenance.json") as content:
-            known = json.loads(content)
+        with _told(path := self.path / "provenance.json"):
+            known = json.loads(path.read_bytes())
         histories = dict(self._histories()) if curves else {}
         for number, line in enumerate(self._lines(), start=2):
-            with self._whole("runs.csv", f", line {number},"):
+            with _told(f"{self.path / 'runs.csv'}, line {number},"):
                 history = histories[line["key"]] if curves else {}
                 record = RunRecord.of({**_record_values(line, known), "history": history})
             yield record
 
     def _lines(self) -> list[dict[str, str]]:
-        with self._whole("runs.csv") as content:
-            return list(csv.DictReader(io.StringIO(content.decode(), newline="")))
+        with _told(path := self.path / "runs.csv"), path.open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
 
     def _histories(self) -> Iterator[tuple[str, dict[str, list[float]]]]:
         for path in sorted((self.path / "curves").glob("*.jsonl.gz")):
-            with self._whole(f"curves/{path.name}") as content:
-                lines = [json.loads(line) for line in gzip.decompress(content).splitlines()]
+            with _told(path):
+                lines = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
                 found = [(curves.pop("key"), curves) for curves in lines]
             yield from found
 
-    @contextmanager
-    def _whole(self, name: str, place: str = "") -> Iterator[bytes]:
-        """The content of a file; what it holds that rade does not write is reported with its place."""
-        path = self.path / name
-        try:
-            yield b"" if place else path.read_bytes()
-        except RecordError as error:
-            raise RunError(f"{path}{place} {error}") from None
-        except OSError as error:
-            raise RunError(f"cannot read {path}: {error.strerror or error}") from None
-        except (EOFError, ValueError, LookupError, TypeError, AttributeError, zlib.error):
-            raise RunError(f"{path}{place} is incomplete or was not written by rade") from None
+
+@contextmanager
+def _told(what: object) -> Iterator[None]:
+    """What breaks in reading or writing, as a sentence; what a file holds that rade does not write, with its place."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if "no such table" not in str(error):
+            raise EnvironmentFault(f"cannot use the store {what}: {error}; what it held is still there") from None
+        raise RunError(f"{what} {_DAMAGED}") from None
+    except RecordError as error:
+        raise RunError(f"{what} {error}") from None
+    except OSError as error:
+        raise RunError(f"cannot read {what}: {error.strerror or error}") from None
+    except (sqlite3.Error, EOFError, ValueError, LookupError, TypeError, AttributeError, zlib.error):
+        raise RunError(f"{what} {_DAMAGED}") from None
 
 
 def open_store(path: str | Path) -> Store:
@@ -221,7 +210,8 @@ def export(store: Store, folder: Path) -> int:
     for dataset, lines in curves.items():
         packed = gzip.compress("\n".join([*lines, ""]).encode(), mtime=0)
         save_bytes(folder / "curves" / f"{dataset}.jsonl.gz", packed)
-    save_bytes(folder / "provenance.json", _indented(known))
+    shared = json.dumps(known, indent=1, sort_keys=True, ensure_ascii=False)
+    save_bytes(folder / "provenance.json", f"{shared}\n".encode())
     save_bytes(folder / "runs.csv", table.getvalue().encode())
     return len(records)
 
@@ -233,8 +223,9 @@ def _line(record: RunRecord, known: dict[str, dict[str, Any]]) -> dict[str, Any]
     cell = {name: settings.pop(name) for name in _NAMES}
     shared = {"made": {name: values[name] for name in _MADE}, "data": values["data"], "settings": settings}
     words = {"made": record.commit, "data": record.data.name, "settings": cell["method"]}
-    names = {what: f"{words[what]}-{_digest(value)}" for what, value in shared.items()}
+    names = {}
     for what, value in shared.items():
+        names[what] = f"{words[what]}-{hashlib.sha256(_plain(value).encode()).hexdigest()[:8]}"
         known[what][names[what]] = value
     line = {name: values[name] for name in ("key", *_PLAIN, "numerics", "threads", "command")}
     line |= cell | {name: values["timing"][name] for name in _TIMING}
@@ -249,14 +240,6 @@ def _record_values(line: dict[str, str], known: dict[str, Any]) -> dict[str, Any
     settings = {**settings, **{name: values.pop(name) for name in _NAMES}}
     values["timing"] = {name: values.pop(name) for name in _TIMING}
     return {**values, **made, "data": data, "settings": settings}
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(_plain(value).encode()).hexdigest()[:8]
-
-
-def _indented(value: Any) -> bytes:
-    return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
 def _plain(value: Any) -> str:

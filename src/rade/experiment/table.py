@@ -4,7 +4,6 @@ A table is one TOML file, packaged or a researcher's own; the schema is in docs/
 torch: reports read tables without it, so names of data sets, methods and backbones are checked where they are used.
 """
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
@@ -15,12 +14,8 @@ from pydantic import AfterValidator, ConfigDict, Field, FiniteFloat, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from rade.errors import RadeError, did_you_mean
+from rade.train.protocol import toml
 from rade.train.record import MEASURES, SCORE
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 FOLDER = Path(__file__).with_name("tables")
 PLAIN = "none"  # the method that is the backbone alone
@@ -184,7 +179,7 @@ def read(path: str | Path) -> Experiment:
     """A table from a file, named as the file is; what is wrong is reported with its place."""
     path = Path(path)
     try:
-        raw = tomllib.loads(path.read_text("utf-8"))
+        raw = toml(path.read_text("utf-8"))
     except OSError as error:
         raise TableError(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of numbers with thousands of digits

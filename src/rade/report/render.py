@@ -105,17 +105,17 @@ FORMATS: Mapping[str, Mapping[str, Callable[[Report], str]]] = {
 }
 
 
-def check_formats(names: Collection[str]) -> tuple[str, ...]:
-    """The formats asked for, in a fixed order; an unknown one is refused."""
+def check_formats(names: Collection[str]) -> None:
+    """Refuse a format that does not exist."""
     for name in names:
         if name not in FORMATS:
             raise unknown("format", name, FORMATS)
-    return tuple(name for name in FORMATS if name in names)
 
 
 def write(report: Report, folder: Path, formats: Collection[str] = tuple(FORMATS)) -> tuple[Path, ...]:
     """Write the files of these formats; the same runs give the same bytes."""
-    texts = {name: make(report) for chosen in check_formats(formats) for name, make in FORMATS[chosen].items()}
-    for name, text in texts.items():
-        save_bytes(folder / name, text.encode())
-    return tuple(folder / name for name in texts)
+    check_formats(formats)
+    texts = {folder / file: make(report) for name in formats for file, make in FORMATS[name].items()}
+    for file, text in texts.items():
+        save_bytes(file, text.encode())
+    return tuple(texts)

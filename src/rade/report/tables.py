@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rade.experiment.table import PLAIN, Cell, Experiment, Row
-from rade.report.cells import CellResult, fill
+from rade.report.cells import CellResult, Group, Stored, fill, group
 from rade.report.judge import Verdict, correct, judge
-from rade.report.runs import Group, Stored, group
 from rade.statistics import differences, spread
 from rade.train.record import MEASURES, SCORE, Measure, RunRecord
 
