@@ -26,7 +26,7 @@ from rade.experiment.grid import Outcome, attempt, run_all
 from rade.experiment.store import Store
 from rade.statistics import number
 from rade.train.batches import batches_of
-from rade.train.learner import Calling, Context, Method, OwnLearner, Step
+from rade.train.learner import Call, Context, Method, OwnLearner, Step, way_to_call
 from rade.train.methods import METHODS as NAMED
 from rade.train.methods import RandomAddDrop, find_method, make
 from rade.train.record import RunRecord
@@ -265,7 +265,7 @@ class Work:
             except Exception as error:  # whatever pickling one's objects may raise
                 raise ValueError(f"store= needs a pickle of model, method and data to know a run by: {error}") from None
 
-    def _net(self, seed: int) -> tuple[Module, Calling]:
+    def _net(self, seed: int) -> tuple[Module, Call]:
         """The user's model with parameters from the seed, and how it is called."""
         torch.manual_seed(derive(seed, 3))
         net = self.make_net()
@@ -273,24 +273,24 @@ class Work:
             raise TypeError(f"make_net must return a torch.nn.Module, got {type(net).__name__}")
         if net is self.make_net():
             raise ValueError("make_net must build a new model on every call, but returned the same one twice")
-        net, calling = net.to(str(self.problem.labels.device)), Calling.of(net)
-        self._look_at(net, calling)
-        return net, calling
+        net, call = net.to(str(self.problem.labels.device)), way_to_call(net)
+        self._look_at(net, call)
+        return net, call
 
     def learner(self, method: str, seed: int) -> OwnLearner:
         """The user's model under a method."""
-        net, calling = self._net(seed)
+        net, call = self._net(seed)
         draws = generator(seed, 4, device=str(self.problem.labels.device))
         context = Context(draws, self.problem.density, self.problem.task.name, self.training.pool or "none")
-        learner = OwnLearner(self.methods[method].around(net, context), draws, self.methods[method], calling)
+        learner = OwnLearner(self.methods[method].around(net, context), draws, self.methods[method], call)
         torch.manual_seed(derive(seed, 6))  # what the model itself draws, dropout say, is the same for all methods
         return learner
 
-    def _look_at(self, net: Module, calling: Calling) -> None:
+    def _look_at(self, net: Module, call: Call) -> None:
         """One pass of the untouched model: it makes lazy parameters, and the first one tells the task."""
         step = self._first_step
         with torch.no_grad():
-            outputs = calling(net.eval(), step.data)
+            outputs = call(net.eval(), step.data)
         count, what = (len(step.labels), "graphs") if step.rows is None else (len(self.problem.labels), "nodes")
         if outputs.shape[0] != count:
             raise ValueError(f"the model must return a row of outputs for each of {count} {what}, got {outputs.shape}")
