@@ -16,6 +16,7 @@ from rade.train.batches import batches_of
 from rade.train.files import load_tensors, save_tensors
 from rade.train.learner import BackboneLearner, Context, alike
 from rade.train.methods import make
+from rade.train.process import rank
 from rade.train.settings import Settings
 from rade.train.stages import check_noise, parse_noise, problem_of, require_whole_graph, split_for, task_of, trust_in
 from rade.train.tasks import derive, generator
@@ -39,10 +40,8 @@ class Shape:
         return Shape(dataset.level, dataset.features, outputs, dataset.encoder, dataset.loss, dataset.density)
 
 
-def build_learner(
-    settings: Settings, shape: Shape, seed: int, rank: int = 0, dataset: Dataset | None = None
-) -> BackboneLearner:
-    """A fresh learner: parameters from `seed`, perturbations from `seed` and `rank`.
+def build_learner(settings: Settings, shape: Shape, seed: int, dataset: Dataset | None = None) -> BackboneLearner:
+    """A fresh learner: parameters from `seed`, perturbations from `seed` and the rank of this process.
 
     A method that trusts single edges finds those of the `dataset`'s graph; without one all are trusted alike.
     """
@@ -58,7 +57,7 @@ def build_learner(
             encoder=shape.encoder,
             projection=settings.projection,
         ).to(settings.device)
-    draws = generator(seed, 4, rank, device=settings.device)
+    draws = generator(seed, 4, rank(), device=settings.device)
     trust = alike if dataset is None else partial(trust_in, dataset)
     context = Context(draws, shape.density, shape.loss, settings.pool, trust)
     method = make(settings.method, **settings.options)
@@ -76,10 +75,10 @@ class Trained:
     reads_graph: bool = True  # whether the learner still has to be told of the graph that it predicts on
 
     @staticmethod
-    def fresh(dataset: Dataset, settings: Settings, seed: int, rank: int = 0) -> "Trained":
+    def fresh(dataset: Dataset, settings: Settings, seed: int) -> "Trained":
         """Before the first step."""
         shape = Shape.of(dataset)
-        return Trained(settings, shape, seed, build_learner(settings, shape, seed, rank, dataset))
+        return Trained(settings, shape, seed, build_learner(settings, shape, seed, dataset))
 
     @staticmethod
     def load(path: Path) -> "Trained":
@@ -143,7 +142,7 @@ class Trained:
         check_noise(dataset, self.settings)
         if not self.settings.options.get("noise_trust"):
             return self
-        learner = build_learner(self.settings, self.shape, self.seed, dataset=dataset)
+        learner = build_learner(self.settings, self.shape, self.seed, dataset)
         learner.load_state_dict(self.learner.state_dict())
         return replace(self, learner=learner.eval(), reads_graph=False)
 
