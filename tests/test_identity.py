@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.nn import GCN, GCNConv
 
 import rade
-from rade.comparison.identity import identity
+from rade.comparison.work import identity
 from zoo import seeded
 
 
@@ -65,7 +65,7 @@ def scaled(x):
 """
 SCRIPT = """
 import nets
-from rade.comparison.identity import identity
+from rade.comparison.work import identity
 class Mine(nets.Net):
     pass
 def name():
