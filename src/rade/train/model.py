@@ -66,13 +66,12 @@ def build_learner(settings: Settings, shape: Shape, seed: int, dataset: Dataset 
 
 @dataclass(frozen=True)
 class Trained:
-    """A trained model, as `load_run` returns it."""
+    """A trained model, as `load_run` returns it; settings: as it was trained, or of one that predicts otherwise."""
 
     settings: Settings
     shape: Shape
     seed: int
     learner: BackboneLearner
-    reads_graph: bool = True  # whether the learner still has to be told of the graph that it predicts on
 
     @staticmethod
     def fresh(dataset: Dataset, settings: Settings, seed: int) -> "Trained":
@@ -101,7 +100,10 @@ class Trained:
         save_tensors(path, {"settings": settings, "shape": shape, "seed": self.seed, "state": state})
 
     def by(self, inference: Inference) -> "Trained":
-        """The same model, predicting in another way; one that was trained without RADE as well."""
+        """The same model, predicting in another way; one that was trained without RADE as well.
+
+        What its method was told of noise in the graph is then forgotten.
+        """
         net, (base,) = self.learner.net, [part for part in self.learner.modules() if isinstance(part, Backbone)]
         if isinstance(net, RADE) and net.rade.variant.corrects:
             own, density = net.rade, self.shape.density
@@ -110,7 +112,7 @@ class Trained:
         else:
             model = RADE(base, rule=Constant(0.0, 0.0), inference=inference, density=self.shape.density)
         learner = BackboneLearner(model, self.learner.generator, Plain()).eval()
-        return replace(self, learner=learner, reads_graph=False)
+        return replace(self, settings=self.settings.model_copy(update={"options": {}}), learner=learner)
 
     def denoised(self, dataset: Dataset, noise: str) -> tuple["Trained", str]:
         """The same model, undoing noise `P,Q[,features]`, or for `auto` what the validation labels of its run say."""
@@ -135,17 +137,6 @@ class Trained:
         found = estimate_noise(model, data.x, data.edge_index, labels=data.y, rows=rows)
         return self.by(found.inference), str(found)
 
-    def on(self, dataset: Dataset) -> "Trained":
-        """The same model for the graph of a data set: one that trusts single edges must know which."""
-        if not self.reads_graph:
-            return self
-        check_noise(dataset, self.settings)
-        if not self.settings.options.get("noise_trust"):
-            return self
-        learner = build_learner(self.settings, self.shape, self.seed, dataset)
-        learner.load_state_dict(self.learner.state_dict())
-        return replace(self, learner=learner.eval(), reads_graph=False)
-
     def predict(self, dataset: Dataset) -> Tensor:
         """Logits of every node, or of every graph, of a data set with the same features and outputs: [N, C]."""
         there, here = asdict(Shape.of(dataset)), asdict(self.shape)
@@ -155,9 +146,11 @@ class Trained:
                     f"the model was trained on {self.settings.dataset} ({name}: {here[name]}) and cannot be used on "
                     f"{dataset.name} ({name}: {there[name]})"
                 )
-        learner = self.on(dataset).learner.eval()
-        problem = problem_of(dataset, self.settings)
-        logits = batches_of(problem, dataset.split(0), self.settings, self.seed).predict(learner)
+        problem, learner = problem_of(dataset, self.settings), self.learner
+        if self.settings.options.get("noise_trust"):  # in the single edges of this graph
+            learner = build_learner(self.settings, self.shape, self.seed, dataset)
+            learner.load_state_dict(self.learner.state_dict())
+        logits = batches_of(problem, dataset.split(0), self.settings, self.seed).predict(learner.eval())
         if not bool(torch.isfinite(logits).all()):
             raise Diverged(f"the model's outputs on {dataset.name} are not finite; no class can be read from them")
         return logits
