@@ -109,17 +109,19 @@ class Work:
 
     def identify(self) -> None:
         """Tell what decides the runs of each method: data, training, and the model under it as seed 0 begins."""
-        data = [one.to_dict() for one in self.problem.graphs]
         for name, method in self.methods.items():
             with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 net, state = self._net(0)[0], self.learner(name, 0).net.state_dict()
             state = {key: value for key, value in state.items() if "_extra_state" not in key}
             try:
-                own = (self.make_net, net, method, state, self.training)
-                self.identities[name] = identity(data, self.problem.labels, *own)
+                self.identities[name] = identity(self._data, self.make_net, net, method, state, self.training)
             except Exception as error:  # whatever pickling one's objects may raise
                 raise ValueError(f"store= needs a pickle of model, method and data to know a run by: {error}") from None
+
+    @cached_property
+    def _data(self) -> str:
+        return identity([data.to_dict() for data in self.problem.graphs], self.problem.labels)
 
     def _net(self, seed: int) -> tuple[Module, Call]:
         """The user's model with parameters from the seed, and how it is called."""
