@@ -88,6 +88,7 @@ def test_a_method_that_hurts_is_called_worse():
     assert "blind" in found.table()
     assert str(found).endswith(found.verdict)
     assert [label.get_text() for label in found.plot().axes[0].get_yticklabels()] == ["again", "blind"]
+    assert [text.get_text() for text in found.curves().axes[0].get_legend().get_texts()] == ["none", "again", "blind"]
     assert json.loads(json.dumps(found.asdict()))["differences"]["blind"]["verdict"] == "worse"
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.nn import GCN, GCNConv
 
 import rade
-from rade.comparison.identity import identity
+from rade.comparison.work import identity
 from zoo import seeded
 
 
@@ -23,23 +23,13 @@ class Net(torch.nn.Module):
         vars(self).update(values)
 
 
-class Scaled:
-    def __init__(self, by: float) -> None:
-        self.by = by
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return self.by * x
-
-
 def power(exponent: float) -> Callable[[Tensor], Tensor]:
     return lambda x: x**exponent
 
 
 PAIRS: dict[str, tuple[Any, Any]] = {
-    "functions of torch": (torch.relu, torch.tanh),
     "lambdas of one line": (lambda x: x.relu(), lambda x: x.tanh()),
     "what a function remembers": (power(1.0), power(2.0)),
-    "methods of what is nested": ([Scaled(1.0).__call__], [Scaled(2.0).__call__]),
     "bfloat16": (torch.zeros(3).bfloat16(), torch.ones(3).bfloat16()),
     "types": (GCN, GCNConv),
     "own modules in a list": ([seeded(lambda: GCNConv(3, 2))], [seeded(lambda: GCNConv(3, 2, normalize=False))]),
@@ -65,7 +55,7 @@ def scaled(x):
 """
 SCRIPT = """
 import nets
-from rade.comparison.identity import identity
+from rade.comparison.work import identity
 class Mine(nets.Net):
     pass
 def name():

@@ -125,7 +125,7 @@ def _execute(
     from rade.train.protocol import PROTOCOLS
     from rade.train.run import Keeping
     from rade.train.settings import make_order
-    from rade.train.stages import check_noise, corrupted
+    from rade.train.stages import corrupted
 
     order = make_order(asked)
     first = order.settings[0]
@@ -134,8 +134,6 @@ def _execute(
     with processes(), stop_on_signal() as stop_asked:
         display = Display(quiet=json or rank() > 0)
         dataset = corrupted(load(first.dataset, data_root), first)
-        for settings in order.settings:
-            check_noise(dataset, settings)
         display.plan(order, dataset, out)
         try:
             with display.bar:

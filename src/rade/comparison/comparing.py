@@ -3,47 +3,30 @@
 from __future__ import annotations
 
 import os
-import pickle
-import tempfile
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import cloudpickle
-import torch
 from torch.nn import Module
 
-from rade.comparison.identity import identity
 from rade.comparison.outcome import PLAIN, Comparison
-from rade.comparison.problems import Training, own_problem, with_task
-from rade.errors import RunError, outside
-from rade.experiment.grid import Outcome, attempt, run_all
+from rade.comparison.problems import Training, own_problem
+from rade.comparison.work import Job, Work, one_thread
+from rade.errors import RunError
 from rade.experiment.store import Store
 from rade.statistics import number
-from rade.train.batches import batches_of
-from rade.train.learner import Calling, Context, Method, OwnLearner, Step
+from rade.train.learner import Context, Method
 from rade.train.methods import METHODS as NAMED
 from rade.train.methods import RandomAddDrop, find_method, make
 from rade.train.record import RunRecord
-from rade.train.run import run_key, train
-from rade.train.settings import Plan
-from rade.train.tasks import Problem, derive, generator
+from rade.train.run import run_key
 
 METHODS = ("none", "drop-edge", "rade", "rade-ofs")
 PENALTY = 0.1  # of the paper, for graph tasks
 Way = Callable[[Module], Module] | Method
-
-
-class Job(NamedTuple):
-    """A run of a comparison."""
-
-    method: str
-    seed: int
 
 
 @dataclass(frozen=True)
@@ -103,7 +86,7 @@ def compare(
         raise ValueError(f"seeds must be a number of at least 1, or different numbers from 0 on, got {seeds!r}")
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be at least 1, or None for as many as there are cores, got {workers!r}")
-    with _one_thread():
+    with one_thread():
         work.rehearse()
         jobs = [Job(name, seed) for seed in numbers for name in work.methods]
         notes: list[str] = []
@@ -188,155 +171,3 @@ def _method(name: str, way: str | Way, graphs: bool) -> Method:
     if not callable(way):
         raise TypeError(f"a method is a name, a function from model to model, or a rade.train.Method, got {way!r}")
     return Function(name, way)
-
-
-class OwnPlan(Plan):
-    """A plan for a model of the user's; identity: of the model under its method, and of the training."""
-
-    identity: str = ""
-
-
-@dataclass(eq=False)
-class Work:
-    """All that decides the runs of a comparison; it travels to other processes whole.
-
-    identities: of the methods, where a store wants to know.
-    """
-
-    make_net: Callable[[], Module]
-    problem: Problem
-    methods: dict[str, Method]
-    training: Training
-    identities: dict[str, str] = field(default_factory=dict)
-
-    def rehearse(self) -> None:
-        """One step of every method, so that what cannot work says so before training; it also tells the task."""
-        for name in self.methods:
-            try:
-                with torch.random.fork_rng(devices=[]):
-                    learner = self.learner(name, 0).train()
-                    step, task = self._first_step, self.problem.task
-                    outputs = learner(step)
-                    loss = task.loss(outputs, step.labels) + learner.penalty(step, outputs)
-                    loss.backward()  # type: ignore[no-untyped-call]
-                    if learner.adapts_after(True):
-                        learner.adapt(step, lambda logits: task.loss(logits, step.labels))  # noqa: B023
-            except (ValueError, TypeError, RuntimeError) as refusal:
-                kind = next(kind for kind in (ValueError, TypeError, RuntimeError) if isinstance(refusal, kind))
-                raise kind(f"method {name!r}: {' '.join(str(refusal).split())}") from refusal
-
-    def __call__(self, job: Job) -> RunRecord:
-        """Train; what there is to warn of was said in the rehearsal."""
-        with _one_thread(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return train(self.problem, self.learner(job.method, job.seed), self.plan(job), job.seed)
-
-    def plan(self, job: Job) -> OwnPlan:
-        """How a job is trained."""
-        training, whole = self.training, self.problem.level == "node"
-        return OwnPlan(
-            dataset=self.problem.name,
-            backbone=str(getattr(self.make_net, "__name__", type(self.make_net).__name__)),
-            method=job.method,
-            epochs=training.epochs,
-            patience=training.patience,
-            optimizer="adam",
-            lr=training.lr,
-            weight_decay=training.weight_decay,
-            schedule="constant",
-            batch_size=0 if whole else training.batch_size,
-            eval_batch_size=0,
-            fanouts=(),
-            device=str(self.problem.labels.device),
-            identity=self.identities.get(job.method, ""),
-        )
-
-    def identify(self) -> None:
-        """Tell what decides the runs of each method: data, training, and the model under it as seed 0 begins."""
-        data = [one.to_dict() for one in self.problem.graphs]
-        for name, method in self.methods.items():
-            with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                net, state = self._net(0)[0], self.learner(name, 0).net.state_dict()
-            state = {key: value for key, value in state.items() if "_extra_state" not in key}
-            try:
-                own = (self.make_net, net, method, state, self.training)
-                self.identities[name] = identity(data, self.problem.labels, *own)
-            except Exception as error:  # whatever pickling one's objects may raise
-                raise ValueError(f"store= needs a pickle of model, method and data to know a run by: {error}") from None
-
-    def _net(self, seed: int) -> tuple[Module, Calling]:
-        """The user's model with parameters from the seed, and how it is called."""
-        torch.manual_seed(derive(seed, 3))
-        net = self.make_net()
-        if not isinstance(net, Module):
-            raise TypeError(f"make_net must return a torch.nn.Module, got {type(net).__name__}")
-        if net is self.make_net():
-            raise ValueError("make_net must build a new model on every call, but returned the same one twice")
-        net, calling = net.to(str(self.problem.labels.device)), Calling.of(net)
-        self._look_at(net, calling)
-        return net, calling
-
-    def learner(self, method: str, seed: int) -> OwnLearner:
-        """The user's model under a method."""
-        net, calling = self._net(seed)
-        draws = generator(seed, 4, device=str(self.problem.labels.device))
-        context = Context(draws, self.problem.density, self.problem.task.name, self.training.pool or "none")
-        learner = OwnLearner(self.methods[method].around(net, context), draws, self.methods[method], calling)
-        torch.manual_seed(derive(seed, 6))  # what the model itself draws, dropout say, is the same for all methods
-        return learner
-
-    def _look_at(self, net: Module, calling: Calling) -> None:
-        """One pass of the untouched model: it makes lazy parameters, and the first one tells the task."""
-        step = self._first_step
-        with torch.no_grad():
-            outputs = calling(net.eval(), step.data)
-        count, what = (len(step.labels), "graphs") if step.rows is None else (len(self.problem.labels), "nodes")
-        if outputs.shape[0] != count:
-            raise ValueError(f"the model must return a row of outputs for each of {count} {what}, got {outputs.shape}")
-        if not self.problem.task.name:
-            outputs = outputs if step.rows is None else outputs[step.rows]
-            self.problem = with_task(self.problem, self.training, outputs, step.labels)
-
-    @cached_property
-    def _first_step(self) -> Step:
-        batches = batches_of(self.problem, self.problem.split(0), self.plan(Job("", 0)), 0, by_rows=False)
-        return next(iter(batches.training(0)))
-
-    def outcomes(self, jobs: Sequence[Job], workers: int, notes: list[str]) -> Iterator[Outcome[Job, RunRecord]]:
-        """Finished runs and failures as they come; a note says why there are no other processes."""
-        if workers > 1:
-            with tempfile.TemporaryDirectory(prefix="rade-") as folder:
-                path = Path(folder) / "work"  # so that the data travels once, and not with every job
-                try:
-                    path.write_bytes(cloudpickle.dumps(self))
-                except (pickle.PicklingError, AttributeError, TypeError) as error:
-                    why = " ".join(str(error).split())
-                    notes.append(f"the runs went one after another in this process, others could not read them ({why})")
-                    warnings.warn(notes[-1], stacklevel=outside())
-                else:
-                    yield from run_all(partial(_perform, str(path)), jobs, workers=workers)
-                    return
-        yield from (attempt(self, job) for job in jobs)
-
-
-def _perform(path: str, job: Job) -> RunRecord:
-    """Do a job in another process."""
-    return _read(path)(job)
-
-
-@lru_cache(maxsize=1)
-def _read(path: str) -> Work:
-    found: Work = cloudpickle.loads(Path(path).read_bytes())
-    return found
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Sums in the same order however many processes there are, and no fight for cores between them."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from typing import Any, Literal, cast
@@ -203,12 +203,12 @@ class BackboneLearner(Learner):
 class OwnLearner(Learner):
     """A model of the user's, with whatever a method has put around it or into it."""
 
-    def __init__(self, net: nn.Module, generator: torch.Generator, method: Method, calling: Calling) -> None:
+    def __init__(self, net: nn.Module, generator: torch.Generator, method: Method, call: Call) -> None:
         super().__init__(net, generator, method)
-        self.calling = calling
+        self.call = call
 
     def forward(self, step: Step) -> Tensor:
-        logits = self.calling(self.net, step.data)
+        logits = self.call(self.net, step.data)
         return logits if step.rows is None else logits[step.rows]
 
     def adapt(self, step: Step, loss: Callable[[Tensor], Tensor]) -> Tensor | None:
@@ -224,49 +224,35 @@ class OwnLearner(Learner):
         return clean
 
 
-_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+Call = Callable[[nn.Module, Data], Tensor]  # logits [k, C] or [k] of a model; of several outputs the first
 
 
-@dataclass(frozen=True)
-class Calling:
-    """How a model is called with a `Data` object: by the names of its forward's parameters, or with the object itself.
+def way_to_call(net: nn.Module) -> Call:
+    """How a model is called with a `Data` object: by the names of its forward's parameters, or with the object."""
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    parameters = inspect.signature(net.forward).parameters
+    taken = {name: one.default for name, one in parameters.items() if one.kind in kinds}
+    needed = [name for name, default in taken.items() if default is inspect.Parameter.empty]
+    if "edge_index" in parameters:
+        return lambda net, data: logits_of(net(**_arguments(data, list(taken), needed)))
+    if len(needed) > 1:
+        raise ValueError(
+            f"the model's forward takes {', '.join(needed)}; it is called with parts of the data by name, "
+            "the graph being edge_index, or with the Data object alone: rename the parameter, or put the "
+            "model into one whose forward takes x and edge_index"
+        )
+    return lambda net, data: logits_of(net(data))
 
-    Attributes:
-        names: parameters of the model's forward that are filled from the object; none: it is the only argument.
-        needed: those of them without a default.
-    """
 
-    names: tuple[str, ...]
-    needed: tuple[str, ...]
-
-    @staticmethod
-    def of(net: nn.Module) -> Calling:
-        """As the model's forward has it."""
-        parameters = inspect.signature(net.forward).parameters
-        taken = [parameter for parameter in parameters.values() if parameter.kind in _NAMED]
-        needed = tuple(parameter.name for parameter in taken if parameter.default is inspect.Parameter.empty)
-        if "edge_index" in parameters:
-            return Calling(tuple(parameter.name for parameter in taken), needed)
-        if len(needed) > 1:
-            raise ValueError(
-                f"the model's forward takes {', '.join(needed)}; it is called with parts of the data by name, "
-                "the graph being edge_index, or with the Data object alone: rename the parameter, or put the "
-                "model into one whose forward takes x and edge_index"
-            )
-        return Calling((), ())
-
-    def __call__(self, net: nn.Module, data: Data) -> Tensor:
-        """The logits [k, C] or [k]; of several outputs the first."""
-        return logits_of(net(**self._arguments(data)) if self.names else net(data))
-
-    def _arguments(self, data: Data) -> dict[str, Any]:
-        found = {name: data[name] for name in self.names if name in data and data[name] is not None}
-        missing = [name for name in self.needed if name not in found]
-        if missing == ["batch"]:  # a single graph
-            return {**found, "batch": None}
-        if missing:
-            raise ValueError(
-                f"the model's forward needs {missing[0]!r}, which the data does not have (it has "
-                f"{', '.join(sorted(data.keys()))}); add it to the data, or let forward take the Data object"
-            )
-        return found
+def _arguments(data: Data, names: Sequence[str], needed: Sequence[str]) -> dict[str, Any]:
+    """The parts of the data that a model takes by name."""
+    found = {name: data[name] for name in names if name in data and data[name] is not None}
+    missing = [name for name in needed if name not in found]
+    if missing == ["batch"]:  # a single graph
+        return {**found, "batch": None}
+    if missing:
+        raise ValueError(
+            f"the model's forward needs {missing[0]!r}, which the data does not have (it has "
+            f"{', '.join(sorted(data.keys()))}); add it to the data, or let forward take the Data object"
+        )
+    return found

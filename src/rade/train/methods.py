@@ -49,6 +49,7 @@ RULES: dict[type[Rule], dict[str, Any]] = {
     NoiseRatio: {"rule": "noise-ratio"},
 }
 TRUSTED_BY = ("", "features")
+LARGEST = 1e9  # of all settings
 
 
 @dataclass(frozen=True)
@@ -207,8 +208,10 @@ def make(name: str, **options: Any) -> Method:
 
 
 def _check_kind(option: str, value: Any, default: Any) -> None:
-    """Refuse a word for a number and the like, by what the option is otherwise."""
+    """Refuse a word for a number and the like, by what the option is otherwise, and numbers that nothing can count."""
     kinds = {bool: (bool, "true or false"), int: (int, "a whole number"), float: (int | float, "a number")}
     kind, name = kinds.get(type(default), (object, ""))
     if not isinstance(value, kind) or (kind is not bool and kind is not object and isinstance(value, bool)):
         raise ValueError(f"{option} must be {name}, got {value!r}")
+    if isinstance(value, int | float) and not abs(value) <= LARGEST:
+        raise ValueError(f"{option} must be a finite number of at most {LARGEST:g}, got {value!r}")

@@ -16,6 +16,7 @@ from rade.train.batches import batches_of
 from rade.train.files import load_tensors, save_tensors
 from rade.train.learner import BackboneLearner, Context, alike
 from rade.train.methods import make
+from rade.train.process import rank
 from rade.train.settings import Settings
 from rade.train.stages import check_noise, parse_noise, problem_of, require_whole_graph, split_for, task_of, trust_in
 from rade.train.tasks import derive, generator
@@ -39,10 +40,8 @@ class Shape:
         return Shape(dataset.level, dataset.features, outputs, dataset.encoder, dataset.loss, dataset.density)
 
 
-def build_learner(
-    settings: Settings, shape: Shape, seed: int, rank: int = 0, dataset: Dataset | None = None
-) -> BackboneLearner:
-    """A fresh learner: parameters from `seed`, perturbations from `seed` and `rank`.
+def build_learner(settings: Settings, shape: Shape, seed: int, dataset: Dataset | None = None) -> BackboneLearner:
+    """A fresh learner: parameters from `seed`, perturbations from `seed` and the rank of this process.
 
     A method that trusts single edges finds those of the `dataset`'s graph; without one all are trusted alike.
     """
@@ -58,7 +57,7 @@ def build_learner(
             encoder=shape.encoder,
             projection=settings.projection,
         ).to(settings.device)
-    draws = generator(seed, 4, rank, device=settings.device)
+    draws = generator(seed, 4, rank(), device=settings.device)
     trust = alike if dataset is None else partial(trust_in, dataset)
     context = Context(draws, shape.density, shape.loss, settings.pool, trust)
     method = make(settings.method, **settings.options)
@@ -67,19 +66,18 @@ def build_learner(
 
 @dataclass(frozen=True)
 class Trained:
-    """A trained model, as `load_run` returns it."""
+    """A trained model, as `load_run` returns it; settings: as it was trained, or of one that predicts otherwise."""
 
     settings: Settings
     shape: Shape
     seed: int
     learner: BackboneLearner
-    reads_graph: bool = True  # whether the learner still has to be told of the graph that it predicts on
 
     @staticmethod
-    def fresh(dataset: Dataset, settings: Settings, seed: int, rank: int = 0) -> "Trained":
+    def fresh(dataset: Dataset, settings: Settings, seed: int) -> "Trained":
         """Before the first step."""
         shape = Shape.of(dataset)
-        return Trained(settings, shape, seed, build_learner(settings, shape, seed, rank, dataset))
+        return Trained(settings, shape, seed, build_learner(settings, shape, seed, dataset))
 
     @staticmethod
     def load(path: Path) -> "Trained":
@@ -102,7 +100,10 @@ class Trained:
         save_tensors(path, {"settings": settings, "shape": shape, "seed": self.seed, "state": state})
 
     def by(self, inference: Inference) -> "Trained":
-        """The same model, predicting in another way; one that was trained without RADE as well."""
+        """The same model, predicting in another way; one that was trained without RADE as well.
+
+        What its method was told of noise in the graph is then forgotten.
+        """
         net, (base,) = self.learner.net, [part for part in self.learner.modules() if isinstance(part, Backbone)]
         if isinstance(net, RADE) and net.rade.variant.corrects:
             own, density = net.rade, self.shape.density
@@ -111,7 +112,7 @@ class Trained:
         else:
             model = RADE(base, rule=Constant(0.0, 0.0), inference=inference, density=self.shape.density)
         learner = BackboneLearner(model, self.learner.generator, Plain()).eval()
-        return replace(self, learner=learner, reads_graph=False)
+        return replace(self, settings=self.settings.model_copy(update={"options": {}}), learner=learner)
 
     def denoised(self, dataset: Dataset, noise: str) -> tuple["Trained", str]:
         """The same model, undoing noise `P,Q[,features]`, or for `auto` what the validation labels of its run say."""
@@ -136,17 +137,6 @@ class Trained:
         found = estimate_noise(model, data.x, data.edge_index, labels=data.y, rows=rows)
         return self.by(found.inference), str(found)
 
-    def on(self, dataset: Dataset) -> "Trained":
-        """The same model for the graph of a data set: one that trusts single edges must know which."""
-        if not self.reads_graph:
-            return self
-        check_noise(dataset, self.settings)
-        if not self.settings.options.get("noise_trust"):
-            return self
-        learner = build_learner(self.settings, self.shape, self.seed, dataset=dataset)
-        learner.load_state_dict(self.learner.state_dict())
-        return replace(self, learner=learner.eval(), reads_graph=False)
-
     def predict(self, dataset: Dataset) -> Tensor:
         """Logits of every node, or of every graph, of a data set with the same features and outputs: [N, C]."""
         there, here = asdict(Shape.of(dataset)), asdict(self.shape)
@@ -156,9 +146,11 @@ class Trained:
                     f"the model was trained on {self.settings.dataset} ({name}: {here[name]}) and cannot be used on "
                     f"{dataset.name} ({name}: {there[name]})"
                 )
-        learner = self.on(dataset).learner.eval()
-        problem = problem_of(dataset, self.settings)
-        logits = batches_of(problem, dataset.split(0), self.settings, self.seed).predict(learner)
+        problem, learner = problem_of(dataset, self.settings), self.learner
+        if self.settings.options.get("noise_trust"):  # in the single edges of this graph
+            learner = build_learner(self.settings, self.shape, self.seed, dataset)
+            learner.load_state_dict(self.learner.state_dict())
+        logits = batches_of(problem, dataset.split(0), self.settings, self.seed).predict(learner.eval())
         if not bool(torch.isfinite(logits).all()):
             raise Diverged(f"the model's outputs on {dataset.name} are not finite; no class can be read from them")
         return logits

@@ -174,7 +174,7 @@ def train_run(
         # A result that is there stays until this run has one; of an earlier checkpoint nothing is needed.
         if not resume:
             remove(checkpoint)
-    trained = Trained.fresh(dataset, settings, settings.seed + run, rank())
+    trained = Trained.fresh(dataset, settings, settings.seed + run)
     keeping = replace(keeping, checkpoint=checkpoint, resume=resume)
     record = train(problem, trained.learner, settings, run, keeping=keeping, observe=observe)
     record = record.model_copy(update=_judged(dataset, problem, settings, run, trained.learner.eval()))

@@ -154,6 +154,7 @@ def task_of(dataset: Dataset) -> Task:
 def problem_of(dataset: Dataset, settings: Settings) -> Problem:
     """A data set as the problem of a run: its own splits or folds, with the labels that the settings choose."""
     check_level(dataset, settings)
+    check_noise(dataset, settings)
     if settings.test_corrupt:
         require_one_graph(dataset, "a corrupted test")
     if settings.test_corrupt and settings.options.get("noise_trust"):
