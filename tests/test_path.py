@@ -63,4 +63,4 @@ def test_a_rate_step():
     for _ in range(3):
         cross_entropy(model(X, EDGES), RING % 3).backward()
         files = walked(lambda: model.adapt())
-    held("rate step", files, calls=214, most=20)
+    held("rate step", files, calls=215, most=20)

@@ -49,13 +49,16 @@ def test_a_grid_is_planned_run_and_not_run_again(rade, table, scheduler, tmp_pat
     code, out, err = rade("reproduce", table(), "--dry-run")
     assert (code, err) == (0, "")
     assert [line.split()[-2:] for line in out.splitlines()[1:3]] == [["2", "0"], ["4", "0"]]
+    planned = [cell["runs"] for cell in json.loads(rade("reproduce", table(), "--dry-run", "--json")[1])["cells"]]
     assert os.listdir(tmp_path) == ["tiny.toml"]  # a plan makes no files
     command = ("reproduce", table(poison=True), "--scheduler", scheduler, "--seeds", 2)
+    assert "0 runs done, 0 failed, 8 left" in rade(*command, "--budget", 0)[1]
     code, out, err = rade(*command)
     assert (code, err) == (1, "")
     assert "6 runs done, 2 failed, 0 left" in out
     assert out.count("loss became nan") == 4  # when it happens, and at the end
     runs = stored("results.sqlite")
+    assert {key for cell in planned for key in cell} == set(runs)
     command = next(run["command"] for run in runs.values() if run["settings"]["method"] == "none" and run["run"] == 0)
     assert command.endswith("--run 0 --seed 0 --threads 1 --set epochs=4 --set hidden=4")
     assert not (tmp_path / "results.sqlite.work").exists()
@@ -137,6 +140,8 @@ def test_results_are_listed_exported_and_merged(rade, record):
     assert rade("results", "export", "results")[1] == "3 runs in results\n"
     for origin, new in (("results", 3), ("results.sqlite", 0)):
         assert rade("results", "other", "merge", origin)[1] == f"{origin}: {new} new runs in other\n"
+    merged = json.loads(rade("results", "other", "merge", "results", "--json")[1])
+    assert merged == {"store": "other", "merged": {"results": 0}}
     os.remove("results.sqlite")
     assert "3 runs" in rade("results")[1]  # of the text form
 

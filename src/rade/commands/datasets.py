@@ -47,6 +47,7 @@ def import_datasets(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The mirror: a folder with Cora/, MUTAG/, …")],
     names: Annotated[list[str] | None, typer.Argument(help="Data sets; all by default.")] = None,
     data_root: DataRoot = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
     """Copy raw files from an offline mirror, each checked against its sha256 before it is put in place.
 
@@ -59,8 +60,10 @@ def import_datasets(
     from rade.data import DataError, import_mirror
 
     found = import_mirror(folder, data_root or context.obj, names or ())
-    for name, states in found.items():
-        typer.echo(_counted(name, states))
+    if json:
+        typer.echo(jsonlib.dumps({name: dict(states) for name, states in found.items()}, indent=1))
+    else:
+        typer.echo("\n".join(_counted(name, states) for name, states in found.items()))
     missing = [path for one in found.values() if names for path, state in one.items() if state == "missing"]
     if missing:
         raise DataError(f"{', '.join(missing)} is not in the mirror '{folder}'")

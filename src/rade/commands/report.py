@@ -1,5 +1,6 @@
 """`rade report`: tables, tests and pictures from a store of finished runs."""
 
+import json as jsonlib
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,7 @@ def report(
             help="Names of tables or files of your own, separated by commas; by default all of ours that have runs."
         ),
     ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
     """Put the runs of a store beside the paper's tables, with paired tests and pictures: HTML, Markdown, LaTeX.
 
@@ -52,5 +54,9 @@ def report(
         raise RadeError(f"{store} holds no finished run; {way}")
     found = build(stored, experiments if asked else reading_order(experiments))
     files = write(found, out, formats)
+    if json:
+        document = {"runs": len(stored.runs), "files": list(map(str, files)), "summary": summary(found)}
+        typer.echo(jsonlib.dumps(document, indent=1, ensure_ascii=False))
+        return
     typer.echo(summary(found))
     typer.echo(f"in {out}: {', '.join(file.name for file in files)}")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json as jsonlib
 from collections.abc import Iterable
 from functools import partial
+from math import inf
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
     from rade.experiment.plan import Job, Planned
     from rade.experiment.store import Store
     from rade.train.record import RunRecord
+
+    Ended = Outcome[Job, RunRecord]
 
 
 def reproduce(
@@ -38,12 +43,14 @@ def reproduce(
     store: Annotated[Path, typer.Option(help="The file of finished runs.")] = Path("results.sqlite"),
     workers: Annotated[int, typer.Option(min=1, help="Runs at a time, each in a process of its own.")] = 1,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads of a run; another number rounds otherwise.")] = 1,
+    budget: Annotated[float | None, typer.Option(min=0, help="Hours after which no new run starts.")] = None,
     scheduler: Annotated[
         str | None, typer.Option(help="Run on the workers of this Dask scheduler, e.g. tcp://head:8786.")
     ] = None,
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Epochs between checkpoints.")] = 50,
     data_root: Annotated[Path | None, typer.Option(help="Data folder; else $RADE_DATA, else ~/.cache/rade.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be run, and stop.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
     """Run the cells of one or more tables, as many runs each as the table asks for, and keep every run in a store.
 
@@ -57,7 +64,7 @@ def reproduce(
 
         rade reproduce node-gcn --datasets cora,citeseer --seeds 3 --workers 2
 
-        timeout 8h rade reproduce node-gcn ablations-gcn --methods none,rade-of
+        rade reproduce node-gcn ablations-gcn --methods none,rade-of --budget 8
 
         rade reproduce node-gcn --scheduler tcp://head:8786
     """
@@ -83,28 +90,34 @@ def reproduce(
     there = runs.keys()
     jobs = {job.key: job for _, found in tasks for job in found}  # cells of several tables may share some
     queue = [job for key, job in jobs.items() if key not in there]
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, quiet=json)
     _show_plan(tasks, there, console)
     for problem in problems:
         console.print(f"cannot run {problem}", markup=False)
     what = f"{many(len(queue), 'run')} to do" if queue else "nothing to do"
     console.print(f"{what}, {len(jobs)} in all; store: {store}", markup=False)
-    if dry_run or not queue:
-        raise typer.Exit(1 if problems else 0)
-    work, data_root = runs.work.absolute(), data_root and data_root.absolute()
-    do = partial(perform, work=work, data_root=data_root, threads=threads, checkpoint_every=checkpoint_every)
-    with runs.writing(), stop_on_signal() as stop_asked:
-        outcomes = run_all(do, queue, workers=workers, scheduler=scheduler or "", stop_asked=stop_asked)
-        ended = _keep(outcomes, len(queue), runs, console)
-        stopped = stop_asked.code if stop_asked() else 0
-    failed = [one for one in ended if one.value is None]
-    done = len(ended) - len(failed)
-    console.print(f"{many(done, 'run')} done, {len(failed)} failed, {len(queue) - len(ended)} left")
-    for one in failed:
+    ended: list[Ended] = []
+    stopped = 0
+    if queue and not dry_run:
+        work, data_root = runs.work.absolute(), data_root and data_root.absolute()
+        do = partial(perform, work=work, data_root=data_root, threads=threads, checkpoint_every=checkpoint_every)
+        until = inf if budget is None else monotonic() + 3600 * budget
+        waiting = (job for job in queue if monotonic() < until)
+        with runs.writing(), stop_on_signal() as stop_asked:
+            outcomes = run_all(do, waiting, workers=workers, scheduler=scheduler or "", stop_asked=stop_asked)
+            ended = _keep(outcomes, len(queue), runs, console)
+            stopped = stop_asked.code if stop_asked() else 0
+        failed = sum(one.value is None for one in ended)
+        done, left = many(len(ended) - failed, "run"), len(queue) - len(ended)
+        console.print(f"{done} done, {failed} failed, {left} left")
+    failures = [one for one in ended if one.value is None]
+    for one in failures:
         console.print(f"failed: {one.argument} ({one.argument.key[:12]}): {one.failure}", markup=False)
+    if json:
+        typer.echo(_document(tasks, {one.argument.key: one.failure for one in failures}, runs.keys(), problems))
     if stopped:
         typer.echo("stopped; what is finished is in the store, and the same command continues", err=True)
-    raise typer.Exit(stopped or (1 if failed or problems else 0))
+    raise typer.Exit(stopped or (1 if failures or problems else 0))
 
 
 def names(given: list[str] | None) -> tuple[str, ...]:
@@ -128,13 +141,21 @@ def _show_plan(tasks: Planned, there: set[str], console: Console) -> None:
     printable(console).print(lined_up((*words, "runs", "in store"), lines, words))
 
 
-def _keep(
-    outcomes: Iterable[Outcome[Job, RunRecord]], count: int, store: Store, console: Console
-) -> list[Outcome[Job, RunRecord]]:
+def _document(tasks: Planned, failures: dict[str, str], there: set[str], problems: list[str]) -> str:
+    """Every cell with the keys of its runs, and which of these the store has; what failed, and what cannot be run."""
+    cells = [
+        {"table": cell.experiment.name, "dataset": cell.dataset, "backbone": cell.backbone, "row": cell.row.name}
+        | {"runs": {job.key: job.key in there for job in jobs}}
+        for cell, jobs in tasks
+    ]
+    return jsonlib.dumps({"cells": cells, "failures": failures, "problems": problems}, indent=1)
+
+
+def _keep(outcomes: Iterable[Ended], count: int, store: Store, console: Console) -> list[Ended]:
     """All outcomes, runs into the store; a line for every one that ends and, on a terminal, a bar with what remains."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    ended: list[Outcome[Job, RunRecord]] = []
+    ended: list[Ended] = []
     columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         runs = bar.add_task("", total=count)
@@ -147,7 +168,7 @@ def _keep(
     return ended
 
 
-def _sentence(outcome: Outcome[Job, RunRecord]) -> str:
+def _sentence(outcome: Ended) -> str:
     run = outcome.value
     if run is None:
         return f"{outcome.argument}: {outcome.failure}"

@@ -62,8 +62,9 @@ def results(
     path = usual() if named is None else named
     if action == "merge":
         with open_store(path).writing() as store:
-            for other in rest:
-                typer.echo(f"{other}: {many(store.merge(records_below(other)), 'new run')} in {path}")
+            new = {str(other): store.merge(records_below(other)) for other in rest}
+        said = [f"{other}: {many(count, 'new run')} in {path}" for other, count in new.items()]
+        typer.echo(jsonlib.dumps({"store": str(path), "merged": new}, indent=1) if json else "\n".join(said))
         return
     if action == "export":
         typer.echo(f"{many(export(existing(path), rest[0]), 'run')} in {rest[0]}")
