@@ -21,7 +21,7 @@ from rade.graph.graph import Graph
 from rade.graph.sparse import is_sparse, places, without_autocast
 from rade.moments.base import Coefficients
 from rade.nn.context import Arguments, Context, Find, Mode
-from rade.nn.edge_values import listed_edges
+from rade.nn.edge_values import Imputed, listed_edges
 from rade.nn.export import exporting, mean_of_views, tracing
 from rade.nn.linear import dense, is_plain, linear, linear_of_sums, linear_part
 from rade.nn.pairs import aggregate_pairs
@@ -89,6 +89,7 @@ class CorrectedConv:
     aggregations: ClassVar[tuple[type[Module], ...]] = (SumAggregation,)  # of PyG's ``aggr`` those that have
     scores: ClassVar[bool] = False  # whether coefficients are made of features, which must then come of all nodes
     added_weight: float | None = None  # of an added edge, where edges have weights; None: their mean within the graph
+    added_attr: Imputed = "mean"  # of an added edge, where edges have attributes: a choice of `imputed`, or a row
     _context: Context | None = None
     _relation: Relation | None = None  # the edge type that it is for, in a heterogeneous model
     _reverses: Relations = MappingProxyType({})  # of the relations that it aggregates over at once
@@ -177,14 +178,8 @@ class CorrectedConv:
             out = self._context.trace.aggregated(Aggregated(adjacency, coefficients, messages, out, follows))
         return out
 
-    def send_mapped(self, layer: Any, views: LayerViews, coefficients: Coefficients, x: Tensor) -> Tensor:
-        """Σ_j α_ij Θx_j: a linear map Θ and the sum commute, and the cheaper order is taken."""
-        if views.linear and sums_first(views, x, layer) and layer.bias is None:
-            return linear(layer, self.send(views, coefficients, x, lambda head: linear_part(head, layer)))
-        return self.send(views, coefficients, linear(layer, x), lambda head: head)
-
     def send_through(self, layer: Any, views: LayerViews, coefficients: Coefficients, x: Tensor) -> Tensor:
-        """Θ Σ_j α_ij x_j + b, in the same way."""
+        """Θ Σ_j α_ij x_j + b: a linear map and the sum commute, and the cheaper order is taken."""
 
         def sums(features: Tensor, follows: bool) -> Tensor:
             return self.send(views, coefficients, features, lambda head: linear_part(head, layer) if follows else head)

@@ -20,7 +20,7 @@ from rade.moments.base import Coefficients
 from rade.moments.normalised import Normalised
 from rade.nn.base import CorrectedConv, LayerViews, own_linear, sums_first
 from rade.nn.context import Arguments
-from rade.nn.edge_values import Imputed, against_fill, has_positive_weights, symmetric, weighted, with_loops
+from rade.nn.edge_values import against_fill, has_positive_weights, symmetric, weighted, with_loops
 from rade.nn.linear import as_sparse, dense, has_hooks, is_plain, linear, linear_part, weight_of
 
 SUMS = (SumAggregation, MeanAggregation)
@@ -42,8 +42,12 @@ class GCNConv(CorrectedConv, pyg.GCNConv):
     """PyG's GCNConv, a_i = Σ_j m_j/√(d_i d_j) with m = Θx, corrected on views (Eq. 6, 10; Appendix C.II)."""
 
     def on(self, x: Tensor, edge_index: LayerViews, edge_weight: Tensor | None = None) -> Tensor:
-        x = as_sparse(x)
-        out = self.send_mapped(self.lin, edge_index, self.coefficients(edge_index.graph, x, edge_weight), x)
+        x, layer = as_sparse(x), self.lin
+        coefficients = self.coefficients(edge_index.graph, x, edge_weight)
+        if layer.bias is None and sums_first(edge_index, x, layer):
+            out = linear(layer, self.send(edge_index, coefficients, x, lambda head: linear_part(head, layer)))
+        else:
+            out = self.send(edge_index, coefficients, linear(layer, x), lambda head: head)
         return out if self.bias is None else out + self.bias
 
     def coefficients(self, graph: Graph, x: Tensor, edge_weight: Tensor | None = None, **_: object) -> Coefficients:
@@ -55,8 +59,7 @@ class GCNConv(CorrectedConv, pyg.GCNConv):
             return Normalised.symmetric(graph, x.dtype, loop)
         return symmetric(graph, x, edge_weight, loop, self.normalize, self.added_weight)
 
-    def moments_on(self, graph: Graph, given: Arguments) -> bool:
-        return given.get("edge_weight") is None or weights_have_moments(self, graph, given)
+    moments_on = weights_have_moments
 
 
 @lru_cache(maxsize=1)
@@ -152,7 +155,6 @@ class GATConv(CorrectedConv, pyg.GATConv):
     With ``edge_attr``, added edges have an imputed one, ``added_attr``, and loops that of the clean graph.
     """
 
-    added_attr: Imputed = "mean"
     scores: ClassVar[bool] = True
 
     def against_moments(self) -> str:

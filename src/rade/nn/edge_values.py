@@ -221,7 +221,7 @@ def impute_added(
     ends = torch.cat([of_edge, of_added])
     graphs, found = int(ends.max()) + 1 if ends.numel() else 1, {}
     for name, value in named.items():
-        how: Imputed = getattr(conv, "added_attr", "mean")
+        how = conv.added_attr
         if name == "edge_weight":
             how = "mean" if conv.added_weight is None else torch.tensor(conv.added_weight)
         usual = _usual(value, how, of_edge, graphs, float(name == "edge_weight"))

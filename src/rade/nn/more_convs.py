@@ -15,7 +15,7 @@ from rade.moments.normalised import Normalised
 from rade.nn.base import CorrectedConv, LayerViews, own_linear
 from rade.nn.context import Arguments
 from rade.nn.convs import SUMS, by_aggregation, weights_have_moments
-from rade.nn.edge_values import Imputed, attributes_in_order, imputed, in_order, symmetric, weighted
+from rade.nn.edge_values import attributes_in_order, imputed, in_order, symmetric, weighted
 from rade.nn.linear import as_sparse, dense, linear, linear_of_sums, linear_part, pushed, weight_of
 from rade.nn.pairs import without_cache
 from rade.sums import Messages, along_edges
@@ -29,8 +29,7 @@ class _Symmetric(CorrectedConv):
         loop, normalises = float(self._option("add_self_loops", False)), bool(self._option("normalize", True))
         return symmetric(graph, x, edge_weight, loop, normalises, self.added_weight)
 
-    def moments_on(self, graph: Graph, given: Arguments) -> bool:
-        return weights_have_moments(self, graph, given)
+    moments_on = weights_have_moments
 
     def against_moments(self) -> str:
         return "dropout of its edge weights comes on top" if self._option("dropout", 0.0) else super().against_moments()
@@ -205,8 +204,6 @@ class GINEConv(CorrectedConv, pyg.GINEConv):
 
     Added edges have an imputed attribute, ``added_attr``: by default the mean over the edges of the graph.
     """
-
-    added_attr: Imputed = "mean"
 
     def on(self, x: Tensor, edge_index: LayerViews, edge_attr: Tensor | None = None, size: object = None) -> Tensor:
         x, graph = dense(x), edge_index.graph

@@ -18,25 +18,11 @@ from rade.nn.base import CorrectedConv, convolutions
 from rade.nn.context import Context
 from rade.nn.relations import name_relations
 
+# PyG's layers that have moments, and what stands for them on views: the layers of `rade.nn`.
 TWINS: dict[type[Module], type[CorrectedConv]] = {
-    pyg.GCNConv: nn.GCNConv,
-    pyg.GINConv: nn.GINConv,
-    pyg.GATConv: nn.GATConv,
-    pyg.SAGEConv: nn.SAGEConv,
-    pyg.GraphConv: nn.GraphConv,
-    pyg.SGConv: nn.SGConv,
-    pyg.APPNP: nn.APPNP,
-    pyg.LGConv: nn.LGConv,
-    pyg.TAGConv: nn.TAGConv,
-    pyg.MixHopConv: nn.MixHopConv,
-    pyg.SSGConv: nn.SSGConv,
-    pyg.ChebConv: nn.ChebConv,
-    pyg.GCN2Conv: nn.GCN2Conv,
-    pyg.GatedGraphConv: nn.GatedGraphConv,
-    pyg.ARMAConv: nn.ARMAConv,
-    pyg.GINEConv: nn.GINEConv,
-    pyg.ClusterGCNConv: nn.ClusterGCNConv,
-    pyg.SimpleConv: nn.SimpleConv,
+    twin._plain: twin
+    for twin in vars(nn).values()
+    if isinstance(twin, type) and issubclass(twin, CorrectedConv) and twin is not CorrectedConv
 }
 
 # Every edge of a mesh has four neighbors, in order: a view has no meaning. Not every PyG has such a layer.

@@ -171,7 +171,7 @@ def _denoised(scores: Scores, observed: Observed, dtype: torch.dtype) -> Sums:
     found = Sums(scores.graph, heard, (own * inverse).to(dtype))
     if observed.leak == 0.0:
         return found
-    sums = Sums(scores.graph, edge.to(dtype)) + others.sums(_weight, everybody, everybody, dtype)
+    sums = Sums(scores.graph, edge.to(dtype)) + others.sums(lambda w, *_: w, everybody, everybody, dtype)
     return found + sums.scaled((-observed.gain * off * inverse).to(dtype))
 
 
@@ -184,8 +184,3 @@ def _taken(observed: Observed, seen: Tensor, everyone: Tensor) -> Tensor:
     expected = (observed.share * observed.seen / others)[:, None] * torch.ones_like(everyone)
     most = observed.share[:, None] * seen
     return torch.where(expected * everyone > most, most / torch.where(everyone > 0, everyone, 1.0), expected)
-
-
-def _weight(w: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-    """The weight itself, whatever the distribution of the denominator; in the shape of the nodes' heads."""
-    return w + 0.0 * mean
