@@ -14,10 +14,10 @@ from torch_geometric.data import Batch, HeteroData
 import rade
 from rade.distribution import Distribution
 from rade.nn.context import Context
-from rade.nn.relations import Between
+from rade.nn.relations import Bipartite
 from rade.testing.aggregators import normal
-from rade.testing.oracle import error, pairs_of, view_of
-from rade.views import View
+from rade.testing.oracle import error
+from rade.views import View, draw
 from zoo import seeded, wrapped
 
 IN, OUT = 3, 2
@@ -52,22 +52,13 @@ def every_outcome(run: Callable[[Flip], Tensor]) -> Tensor:
 def flipping(patch: Any, flip: Flip) -> None:
     """Views by coins, in the place of those by random numbers."""
 
-    def draw(context: Context, distribution: Distribution) -> View:
-        graph, rates = distribution.graph, distribution.rates
-        (target, source), is_edge = pairs_of(graph)
-        dense = torch.zeros(1, graph.num_nodes, graph.num_nodes, dtype=torch.bool)
-        dense[0, target, source] = torch.tensor([flip(1.0 - rates.p if edge else rates.q) for edge in is_edge.tolist()])
-        return view_of(distribution, dense if graph.directed else dense | dense.mT)
+    def by_coins(context: Context, distribution: Distribution) -> View:
+        graph, rates, pairs = distribution.graph, distribution.rates, torch.arange(distribution.graph.num_pairs)
+        is_edge = torch.isin(pairs, graph.edge_rank)
+        there = torch.tensor([flip(1.0 - rates.p if edge else rates.q) for edge in is_edge.tolist()], dtype=torch.bool)
+        return View(distribution, there[is_edge][graph.edge_of_entry], graph.pairs_at(pairs[there & ~is_edge]))
 
-    def between(edge_index: Tensor, sources: int, targets: int, rates: Any, *_: Any) -> Between:
-        pairs, pair = torch.unique(edge_index[1] * sources + edge_index[0], return_inverse=True)
-        chosen = rates(len(pairs) / (sources * targets))
-        kept = torch.tensor([flip(1.0 - chosen.p) for _ in pairs])
-        extra = [k for k in range(sources * targets) if k not in pairs.tolist() and flip(chosen.q)]
-        return Between(sources, targets, pairs, pair, kept, torch.tensor(extra, dtype=torch.long))
-
-    patch.setattr(Context, "draw", draw)
-    patch.setattr(Between, "draw", staticmethod(between))
+    patch.setattr(Context, "draw", by_coins)
 
 
 def flat(output: Any) -> Tensor:
@@ -154,13 +145,8 @@ def drawn_by(model: rade.RADE, *args: Any) -> dict[str, list[Tensor]]:
     names = {module: name for name, module in model.wrapped.named_modules()}
     with model._context.running() as present:
         model(*args)
-    for (layer, *_), (_, view) in present.between.items():
-        dense = torch.zeros(view.targets * view.sources, dtype=torch.bool)
-        dense[view.pairs[view.kept]] = True
-        dense[view.extra] = True
-        seen.setdefault(names[layer], []).append(dense.view(view.targets, view.sources))
     for (layer, *_), view in present.views.items():
-        dense = torch.zeros(view.graph.num_nodes, view.graph.num_nodes, dtype=torch.bool)
+        dense = torch.zeros(view.graph.pattern.rows, view.graph.pattern.columns, dtype=torch.bool)
         dense[view.edge_index[1], view.edge_index[0]] = True
         seen.setdefault(names[layer], []).append(dense)
     return seen
@@ -292,12 +278,11 @@ def test_graphs_of_a_batch_stay_apart(kind):
     args = (data,) if kind is Whole else (data.x_dict, data.edge_index_dict, data.batch_dict)
     model = drawing(kind(), 0.0, 0.5)
     model(*args)
-    found = [view for _, view in model._context.reached.between.values()]
-    assert len(found) == 4
-    for view in found:
-        source, target = view.added
-        assert 80 < len(source) < 160  # 120 on average: a tenth of 1,200 pairs
-        assert torch.equal(source // (view.sources // 5), target // (view.targets // 5))
+    views = model._context.reached.views.values()
+    assert len(views) == 4
+    for added in (view.added for view in views):
+        assert 80 < added.size < 160  # 120 on average: a tenth of 1,200 pairs
+        assert torch.equal(added.source // (added.columns // 5), added.target // (added.rows // 5))
 
 
 def test_kinds_with_as_many_nodes_have_their_own_batch_vectors():
@@ -310,11 +295,11 @@ def test_kinds_with_as_many_nodes_have_their_own_batch_vectors():
     model = drawing(net, 0.0, 5.0)
     model({"a": normal(8, IN).float(), "b": normal(8, IN).float()}, edges, batch)
     present = model._context.reached
-    for (layer, *_), (_, view) in present.between.items():
-        source, target = (batch[kind][end] for kind, end in zip(layer._relation[::2], view.added))
-        assert len(source) > 0
-        assert torch.equal(source, target)
     assert {view.graph.num_graphs for view in present.views.values()} == {2}
+    for (layer, *_), view in present.views.items():
+        source, target = (batch[kind] for kind in layer._relation[::2])
+        assert view.added.size > 0 or source is target
+        assert torch.equal(source[view.added.source], target[view.added.target])
 
 
 def test_rates_that_are_asked_for_are_those_of_all_relations():
@@ -330,7 +315,7 @@ def test_a_shared_view_is_that_of_all_layers():
     model = drawing(Stacked(hetero(TO, BACK), hetero(TO, BACK)), shared=True)
     with model._context.running() as present:
         model(MANY, BOTH)
-    assert len(present.between) == 4  # two relations, and a pair of views of each
+    assert len(present.views) == 4  # two relations, and a pair of views of each
 
 
 def test_attributes_of_a_layer_may_be_called_like_those_of_pyg():
@@ -368,14 +353,11 @@ def test_additions_stay_within_the_graphs_of_a_batch():
     """With q = 1 all pairs of a graph that no edge joins, in any order of its nodes; at the cost of these alone."""
     of_source, of_target = torch.tensor([1, 0, 1, 3]), torch.tensor([3, 1, 0, 1, 1])
     edges = torch.tensor([[0, 1, 3], [1, 2, 0]])  # source, target
-    view = Between.draw(
-        edges, 4, 5, lambda _: rade.Rates(0.0, 1.0), torch.Generator().manual_seed(0), (of_source, of_target)
-    )
+    graph, others = Bipartite.of(edges, 4, 5, (of_source, of_target)), rade.Rates(0.0, 1.0)
+    added = draw(Distribution(graph, others)).added
     same = of_source[:, None] == of_target
     same[tuple(edges)] = False
-    assert {tuple(pair) for pair in view.added.t().tolist()} == {tuple(pair) for pair in same.nonzero().tolist()}
-    assert bool((view.extra.diff() > 0).all())
-    empty = Between.draw(
-        edges[:, :0], 0, 5, lambda _: rade.Rates(0.0, 0.5), torch.Generator(), (of_source[:0], of_target)
-    )
-    assert empty.added.shape == (2, 0)
+    assert same.sum() == graph.num_nonedges
+    assert [*zip(added.source.tolist(), added.target.tolist())] == [(s, t) for t, s in same.T.nonzero().tolist()]
+    none = Bipartite.of(edges[:, :0], 0, 5, (of_source[:0], of_target))
+    assert draw(Distribution(none, others)).added.size == 0

@@ -56,7 +56,7 @@ class LayerViews:
 
     def next(self) -> Adjacency:
         """The adjacency of the next step."""
-        found = self._find(self._step)
+        found = self._find(self.graph, self._step)
         self._step += 1
         if self._rows is EVERYBODY:
             return found
@@ -200,7 +200,7 @@ class CorrectedConv:
         graph = adjacency.graph
         against = self.against_moments() or ("" if self.moments_on(graph, given) else "none with these arguments")
         if not against:
-            return self._corrected(given, LayerViews(graph, lambda step: adjacency, rows, adjacency.linear))
+            return self._corrected(given, LayerViews(graph, lambda *_: adjacency, rows, adjacency.linear))
         if adjacency.distribution is not None:
             raise ValueError(
                 f"{type(self).__name__} has no moments, {against}: it cannot be summed over views by itself; wrap the "
@@ -222,14 +222,13 @@ class CorrectedConv:
             graph = cast(Any, mean_of_views(cast(Module, self), context, given, mode))
             if not self.moments_on(graph, given):
                 raise graph.refusal
-            return self._corrected(given, LayerViews(graph, lambda step: graph, linear=False))
+            return self._corrected(given, LayerViews(graph, lambda *_: graph, linear=False))
         graph = self._graph(context, edge_index, x, mode)
         against = (
             "it is not called on the nodes of one graph" if graph is None else self._against(graph, given, context)
         )
         if graph is not None and not against:
-            views = context.views_for(cast(Module, self), graph, mode)
-            return self._corrected(given, LayerViews(graph, views, rows))
+            return self._corrected(given, LayerViews(graph, context.views_for(cast(Module, self), mode), rows))
         if isinstance(edge_index, Graph):
             given = {**given, "edge_index": edge_index.given}
         if mode == "views":

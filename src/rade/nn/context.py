@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from rade.correction import Adjacency
 from rade.distribution import NO_NOISE, Correction, Distribution, Rates, Relation, Trust, Variant, Views, number
 from rade.errors import outside
 from rade.graph.graph import Graph
-from rade.nn.relations import Between, Place, as_reverse_of, written
+from rade.nn.relations import Bipartite, as_reverse_of, written
 from rade.runtime import Recall
 from rade.views import View, branched, draw, packed, seeded, unpack
 
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 Arguments = dict[str, Any]  # what a layer is called with, by name
 Mode = Literal["views", "mean", "clean"]
-Find = Callable[..., Adjacency]  # by step, and the number of a view
-Parts = tuple[Tensor, list[tuple[Tensor, Graph]]]  # kinds of edges; of each, their positions and graph
+Find = Callable[..., Adjacency]  # by graph, step, and the number of a view
 Batch = Tensor | Mapping[str, Tensor]  # the graph of each node, or of each node of each kind
 KEPT = 4  # distributions: of training and of evaluation, on two graphs each
 
@@ -80,8 +79,7 @@ class Pass:
         self.targets: Tensor | None = None  # the nodes that the last layer was asked for, all if None
         self.logits: Tensor | None = None  # that a training call returned, detached
         self.views: dict[Hashable, View] = {}
-        self.between: dict[Hashable, tuple[Tensor, Between]] = {}
-        self.of_relation: dict[Hashable, View | Between] = {}  # for their reverses
+        self.of_relation: dict[Hashable, View] = {}  # for their reverses
         self.programs: dict[Hashable, Any] = {}  # graphs of plain operations, where a program is made of the model
         self.distributions: dict[Graph, Distribution] = {}
         self.calls: Counter[Module] = Counter()
@@ -140,8 +138,7 @@ class Context:
         self.current: Pass | None = None
         self.reached: Pass | None = None  # whose output a backward pass came to last
         self._graphs: Recall[Graph] = Recall()
-        self._parts: Recall[Parts] = Recall()
-        self._relations: WeakSet[Graph] = WeakSet()  # the graphs of one of several relations each
+        self._relations: WeakKeyDictionary[Graph, Relation | None] = WeakKeyDictionary()  # of graphs of one of several
         self._distributions: dict[Hashable, Distribution] = {}
         self._copies = 0
         self._undone: dict[Rates, bool] = {}  # noise that graphs had, and whether one was too sparse for it
@@ -178,74 +175,37 @@ class Context:
         finally:
             self.setting, self.trace = setting, before
 
-    def graph_of(self, edge_index: Tensor, nodes: int, relation: Relation | None = None) -> Graph:
+    def graph_of(
+        self,
+        edge_index: Tensor,
+        nodes: int,
+        relation: Relation | None = None,
+        targets: int | None = None,
+        own: bool = False,
+    ) -> Graph:
         """The graph of an ``edge_index``: sorted once, then recalled while the tensor lives unchanged.
 
         relation: the edge type that it is of, in a heterogeneous model.
+        targets: how many nodes receive, if these are of another kind.
+        own: whether it has rates by its own density, as all graphs of relations have.
         """
         last = None if self.current is None else self.current.last
-        place = None if edge_index.is_inference() else edge_index._version, nodes, relation
+        place = None if edge_index.is_inference() else edge_index._version, nodes, relation, targets
         if last is not None and last[0] is edge_index and last[1] == place:
             return last[2]
         batch, directed = self.batch_for(nodes, relation), True if self.setting.views.directed else None
-        given = (edge_index, nodes, batch, directed)
-        key = (nodes, directed, relation)
-        found = self._graphs.get((edge_index, batch), key, lambda: Graph.from_edge_index(*given))
-        if relation is not None:
-            self._relations.add(found)
+        if targets is None:
+            key, given = (nodes, directed, relation), (edge_index, nodes, batch, directed)
+            found = self._graphs.get((edge_index, batch), key, lambda: Graph.from_edge_index(*given))
+        else:
+            batches = batch, self.batch_for(targets, relation, -1)
+            ends = edge_index, nodes, targets, batches
+            found = self._graphs.get((edge_index, *batches), (nodes, targets, relation), lambda: Bipartite.of(*ends))
+        if own or relation is not None or targets is not None:
+            self._relations[found] = relation
         if self.current is not None:
             self.current.last = edge_index, place, found
         return found
-
-    def parts_of(
-        self, edge_index: Tensor, kinds: Tensor, nodes: int, relation: Relation | None
-    ) -> Parts:
-        """The relations that edges have, one where there are no edges; the edges of each, by their position, and its
-        graph. Found once for the same tensors.
-        """
-        batch, directed = self.batch_for(nodes, relation), True if self.setting.views.directed else None
-
-        def build() -> Parts:
-            known = torch.unique(kinds) if len(kinds) else kinds.new_zeros(1)
-            places = [(kinds == kind).nonzero().squeeze(1) for kind in known]
-            given = [(at, Graph.from_edge_index(edge_index[:, at], nodes, batch, directed)) for at in places]
-            return known, given
-
-        found = self._parts.get((edge_index, kinds, batch), (nodes, directed), build)
-        self._relations.update(graph for _, graph in found[1])
-        return found
-
-    def between(self, layer: Module) -> Callable[..., Between]:
-        """Views of edges between two kinds of nodes, for one call of a layer."""
-        present, shared = self.current or self._pass(), self.setting.views.shared
-        present.drew = True
-        call = 0 if shared else present.enter(layer)
-
-        def view(
-            edge_index: Tensor,
-            sources: int,
-            targets: int,
-            step: Hashable,
-            number: int,
-            place: Place | None,
-            relation: Relation | None,
-        ) -> Between:
-            key: Hashable = (id(edge_index), number) if shared else (layer, call, step, number)
-            if key not in present.between:
-                if self.generator.device != edge_index.device:
-                    self.generator = branched(self.generator, device=edge_index.device)
-                batches = self.batch_for(sources, relation), self.batch_for(targets, relation, -1)
-                if (batches[0] is None or batches[1] is None) and self.rates_at(1.0).q:
-                    present.note_mixed(layer)
-                drawn = Between.draw(edge_index, sources, targets, self.rates_at, self.generator, batches)
-                if place is not None:
-                    other = present.of_relation.get((place.reverse, call, number))
-                    drawn = drawn.as_reverse_of(other) if isinstance(other, Between) else drawn
-                    present.of_relation[place.own, call, number] = drawn
-                present.between[key] = edge_index, drawn  # alive, lest another takes its place in memory
-            return present.between[key][1]
-
-        return view
 
     def knows(self, edge_index: Tensor, nodes: int, relation: Relation | None = None) -> bool:
         """Whether the graph of an ``edge_index`` was sorted before."""
@@ -287,11 +247,13 @@ class Context:
                 rates = self.source.rates_at(first.density)
             else:
                 rates = self.source.rates_for(first)
+        rest = (setting.variant, setting.correction, setting.views, setting.noise, setting.trust)
+        if isinstance(graph, Bipartite):  # which has no moments to keep
+            return Distribution(graph, rates, *rest)
         key = (graph, rates, setting.noise, setting.trust)
         found = self._distributions.pop(key, None)
         if found is None:
             self._check_noise(graph)
-            rest = (setting.variant, setting.correction, setting.views, setting.noise, setting.trust)
             found = Distribution(graph, rates, *rest)
             if len(self._distributions) == KEPT:
                 del self._distributions[next(iter(self._distributions))]
@@ -312,45 +274,51 @@ class Context:
             self._undone[noise] = True
         self._undone.setdefault(noise, False)
 
-    def views_for(self, layer: Module, graph: Graph, mode: Mode, kind: int = 0) -> Find:
-        """What each step of one call of a layer aggregates over, by its number; so are several views of a step.
+    def views_for(self, layer: Module, mode: Mode) -> Find:
+        """What a step of one call of a layer aggregates over, by its graph and number; so are several views of it.
 
-        kind: which it is of the graphs that one call has, those of its relations.
+        Several graphs of a step have a key each; ``back`` is that of the reverse, of one that is a relation.
         """
         if mode == "clean":
-            return lambda step, number=0: Adjacency(graph)
-        present = self.current or self._pass()
+            return lambda graph, *_: Adjacency(graph)
+        present, shared = self.current or self._pass(), self.setting.views.shared
         present.drew = True
-        if present.graph is None:
+        call = present.enter(layer) if mode == "views" and not shared else 0
+
+        def find(graph: Graph, step: Hashable, number: int = 0, back: Hashable = None) -> Adjacency:
+            distribution = present.distributions.get(graph)
+            if distribution is None:
+                distribution = present.distributions[graph] = self._met(present, layer, graph, mode)
+            if mode == "mean":
+                return Adjacency(graph, distribution)
+            key: Hashable = (graph, number) if shared else (layer, call, step, number)
+            drawn = present.views.get(key)
+            if drawn is None:
+                own, reverse = (layer, layer) if back is not None else layer.__dict__.get("_place", (layer, None))
+                drawn = self.draw(distribution)
+                if reverse is not None:
+                    other = present.of_relation.get((reverse, call, step if back is None else back, number))
+                    drawn = drawn if other is None else as_reverse_of(drawn, other)
+                    present.of_relation[own, call, step, number] = drawn
+                present.views[key] = drawn
+            return Adjacency(graph, distribution, drawn)
+
+        return find
+
+    def _met(self, present: Pass, layer: Module, graph: Graph, mode: Mode) -> Distribution:
+        """The distribution of the views of a graph that is new in a pass."""
+        if present.graph is None and not isinstance(graph, Bipartite):
             present.graph = graph
             if self.setting.mode is None and layer.training:
                 self.source.see(graph)
                 if self.setting.variant.keeps_additions:
                     self.source.count(graph)
-        distribution = present.distributions.get(graph)
-        if distribution is None:
-            distribution = present.distributions[graph] = self.distribution(graph, mode == "views")
-            doubtful = present.batch is not None and graph.num_graphs == 1 and distribution.rates.q
-            if doubtful and self.batch_for(graph.num_nodes, layer.__dict__.get("_relation")) is None:
+        found = self.distribution(graph, mode == "views")
+        if present.batch is not None and graph.num_graphs == 1 and found.rates.q:
+            relation, pattern = self._relations.get(graph, layer.__dict__.get("_relation")), graph.pattern
+            if self.batch_for(pattern.columns, relation) is None or self.batch_for(pattern.rows, relation, -1) is None:
                 present.note_mixed(layer)
-        if mode == "mean":
-            return lambda step, number=0: Adjacency(graph, distribution)
-        shared = self.setting.views.shared
-        call = 0 if shared else present.enter(layer) if kind == 0 else present.calls[layer]
-
-        def adjacency(step: int, number: int = 0) -> Adjacency:
-            key: Hashable = (graph, number) if shared else (layer, call, kind, step, number)
-            drawn = present.views.get(key)
-            if drawn is None:
-                drawn, place = self.draw(distribution), layer.__dict__.get("_place")
-                if place is not None:
-                    other = present.of_relation.get((place.reverse, call, kind, step, number))
-                    drawn = as_reverse_of(drawn, other) if isinstance(other, View) else drawn
-                    present.of_relation[place.own, call, kind, step, number] = drawn
-                present.views[key] = drawn
-            return Adjacency(graph, distribution, drawn)
-
-        return adjacency
+        return found
 
     @property
     def repeats(self) -> bool:
@@ -384,7 +352,7 @@ class Context:
     def __setstate__(self, state: dict[str, Any]) -> None:
         generator = torch.Generator()
         unpack(generator, state["generator"])
-        self.__dict__.update(state | {"generator": generator, "_relations": WeakSet()})
+        self.__dict__.update(state | {"generator": generator, "_relations": WeakKeyDictionary()})
 
     def __deepcopy__(self, memo: dict[int, object]) -> Context:
         """The same with a stream of its own: a teacher or an average must not see the model's views."""

@@ -8,9 +8,10 @@ views for each of them, at the same input: the steps before it are given to the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from itertools import count
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import torch
@@ -19,18 +20,17 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from rade.distribution import Reverse
 from rade.graph.graph import Graph
-from rade.nn.context import Arguments, Context, Parts
+from rade.nn.context import Arguments, Context, Find
 from rade.nn.edge_values import impute_added
-from rade.nn.relations import Place, as_reverse_of, is_edge_type, reverses
+from rade.nn.relations import is_edge_type, reverses
 from rade.runtime import Recall
 from rade.views import View
 
 if TYPE_CHECKING:
     from rade.nn.base import CorrectedConv
 
-Drawn = tuple[Tensor, Arguments]  # the edge_index of a view, and what the call has for each of its edges
-
 _sorted: Recall[bool] = Recall()
+_by_kind: Recall[list[tuple[int, Tensor, Tensor]]] = Recall()
 
 
 class _Reached(Exception):
@@ -49,7 +49,7 @@ def aggregate_pairs(conv: CorrectedConv, context: Context, graph: Graph | None, 
     with without_cache(layer), _first_receives(layer):
         if "edge_index" not in conv._names:
             return _sum_by_sum(conv, context, given)
-        return _step_by_step(conv, context, _views(conv, context, graph, given), given)
+        return _step_by_step(conv, context, _Edges(conv, context, graph, given), given)
 
 
 @contextmanager
@@ -91,16 +91,16 @@ def _first_receives(conv: Any) -> Iterator[None]:
         del vars(module)["forward"]
 
 
-def _step_by_step(conv: CorrectedConv, context: Context, views: _Bipartite | _Kinds, given: Arguments) -> Any:
+def _step_by_step(conv: CorrectedConv, context: Context, views: _Edges, given: Arguments) -> Any:
     """A pair of views of the whole graph for each sum."""
     layer: Any = conv
     if not context.setting.variant.corrects:
-        return conv._plain.forward(layer, **{**given, **_sorted_as(conv, given, *views.whole(0, 0))})
+        return conv._plain.forward(layer, **{**given, **views.whole(0, 0)})
     steps: list[Tensor] = []
 
     def sum_on(number: int) -> Tensor:
         """What the layer sums on a view in the present step, with the steps before it as they are."""
-        of_view = _sorted_as(conv, given, *views.whole(len(steps), number))
+        of_view = views.whole(len(steps), number)
         earlier = iter(list(steps))
 
         def until_step(edges: object, aggregate: Callable[[object], Tensor]) -> Tensor:
@@ -169,22 +169,22 @@ def _sum_by_sum(conv: CorrectedConv, context: Context, given: Arguments) -> Any:
     What such a layer hands over for each edge belongs to the clean one, so views of those are without additions.
     """
     layer: Any = conv
-    between, steps = context.between(layer), count()
+    find, steps = context.views_for(layer, "views"), Counter[Hashable]()
 
     def combine(edges: object, aggregate: Any) -> Tensor:
         clean: Tensor = aggregate(edges)
         if not _is_list(edges):
             return clean
-        step = next(steps)
         values = _values_of_edges(conv, edges, aggregate)
         sizes = _sizes(conv, {"x": None, **aggregate.keywords}, edges)
         parts = _by_relation(conv, context, edges, given, sizes)
+        steps.update(part.name for part in parts)
 
         def drawn(number: int) -> Tensor:
-            views = [between(*part, (step, k), number, *named) for k, (_, *part, named) in enumerate(parts)]
-            kept = torch.cat([first + view.positions for (first, *_), view in zip(parts, views)])
+            views = [part.drawn(find, steps[part.name], number) for part in parts]
+            kept = torch.cat([kept for kept, _ in views])
             rows = {name: value[kept] for name, value in values.items()}
-            added = views[0].added if len(parts) == 1 and not values else edges[:, :0]
+            added = views[0][1] if len(parts) == 1 and not values else edges[:, :0]
             found: Tensor = aggregate(torch.cat([edges[:, kept], added], 1), **rows)
             return found
 
@@ -196,25 +196,43 @@ def _sum_by_sum(conv: CorrectedConv, context: Context, given: Arguments) -> Any:
     return _summed_by(conv, combine, given)
 
 
+@dataclass(frozen=True)
+class _Part:
+    """Edges of a call that are drawn together: all of them, or a relation."""
+
+    positions: Tensor  # among those of the call
+    graph: Graph
+    name: Hashable = None  # of the relation, and of its reverse in the same call
+    reverse: Hashable = None
+
+    def drawn(self, find: Find, step: int, number: int) -> tuple[Tensor, Tensor]:
+        """The edges that are kept on a view, by their positions, and those that are added, [2, A]."""
+        back = None if self.reverse is None else (self.reverse, step)
+        view = cast(View, find(self.graph, (self.name, step), number, back).view)
+        return self.positions[view.kept_as_given()], torch.stack([view.added.source, view.added.target])
+
+
 def _by_relation(
     conv: Any, context: Context, edges: Tensor, given: Arguments, sizes: tuple[int, int]
-) -> list[tuple[Any, ...]]:
-    """The relations that a layer sums over at once: position, edges, number of sources and targets, and how a relation
-    is named: where it is drawn, with its reverse, and its edge type.
-    """
+) -> list[_Part]:
+    """The relations that a layer sums over at once."""
     relations, x = given.get("edge_index_dict", {}), given.get("x_dict", {})
     own = [name for name, value in relations.items() if value is edges]
     together = sum(value.shape[1] for value in relations.values() if _is_list(value))
     described = all(is_edge_type(name) and name[0] in x and name[-1] in x for name in relations)
     if not relations or not described or (not own and edges.shape[1] != together):
-        return [(0, edges, *sizes, (None, conv._relation))]
+        return [_Part(_all(edges), context.graph_of(edges, sizes[0], conv._relation, sizes[1]))]
     parts, first, turned = [], 0, reverses(cast(Reverse, context.setting.views.reverse), tuple(relations))
     for name in own[:1] or relations:
         value = relations[name]
-        place = Place((conv, name), (conv, turned[name])) if name in turned else None
-        parts.append((first, value, len(x[name[0]]), len(x[name[-1]]), (place, name)))
+        graph = context.graph_of(value, len(x[name[0]]), name, len(x[name[-1]]))
+        parts.append(_Part(first + _all(value), graph, name, turned.get(name)))
         first += value.shape[1]
     return parts
+
+
+def _all(edge_index: Tensor) -> Tensor:
+    return torch.arange(edge_index.shape[1], device=edge_index.device)
 
 
 def _values_of_edges(conv: Any, edges: Tensor, aggregate: Any) -> dict[str, Tensor]:
@@ -240,82 +258,55 @@ def _sums_kind(conv: Any, given: Arguments, edges: object, kind: int, aggregate:
     return not _values_of_edges(conv, edges, aggregate) and torch.equal(edges, whole[:, kinds == kind])
 
 
-def _views(conv: CorrectedConv, context: Context, graph: Graph | None, given: Arguments) -> _Bipartite | _Kinds:
-    """How views of a call's edges are drawn."""
-    edge_index, kinds = given["edge_index"], given.get("edge_type")
-    sources, targets = _sizes(conv, given, edge_index)
-    if sources != targets or (kinds is None and isinstance(given.get("x"), tuple)):
-        return _Bipartite(conv, context, given, sources, targets)
-    if kinds is not None:
-        return _Kinds(conv, context, given, context.parts_of(edge_index, kinds, sources, conv._relation))
-    graph = context.graph_of(edge_index, sources, conv._relation) if graph is None else graph
-    everything = torch.arange(edge_index.shape[1], device=edge_index.device)
-    return _Kinds(conv, context, given, (torch.zeros(1), [(everything, graph)]))
+class _Edges:
+    """The edges of a call as its views are drawn: all at once, or each kind by itself."""
 
+    def __init__(self, conv: Any, context: Context, graph: Graph | None, given: Arguments) -> None:
+        edge_index, kinds = given["edge_index"], given.get("edge_type")
+        self.conv, self.given, self.find = conv, given, context.views_for(conv, "views")
+        sources, received = _sizes(conv, given, edge_index)
+        targets = received if sources != received or (kinds is None and isinstance(given.get("x"), tuple)) else None
+        if kinds is None:
+            graph = context.graph_of(edge_index, sources, conv._relation, targets) if graph is None else graph
+            self.parts = [_Part(_all(edge_index), graph)]
+            return
+        self.parts = []
+        for kind, positions, edges in _by_kind.get((edge_index, kinds), None, lambda: _split(edge_index, kinds)):
+            graph = context.graph_of(edges, sources, conv._relation, targets, own=True)
+            self.parts.append(_Part(positions, graph, kind, conv._reverses.get(kind)))
 
-class _Bipartite:
-    """Views of edges between two kinds of nodes."""
-
-    def __init__(self, conv: Any, context: Context, given: Arguments, sources: int, targets: int) -> None:
-        self.conv, self.given, self.between = conv, given, context.between(conv)
-        self.sources, self.targets = sources, targets
-
-    def whole(self, step: int, number: int) -> Drawn:
-        """By the step of a layer and the number of the view there."""
-        place: Place | None = self.conv.__dict__.get("_place")
-        place = None if place is None else Place((place.own, step), (place.reverse, step))
-        edge_index = self.given["edge_index"]
-        view = self.between(edge_index, self.sources, self.targets, step, number, place, self.conv._relation)
-        batch = edge_index.new_zeros(self.targets)
-        return _with_added(self.conv, self.given, view.positions, view.added, batch, self.sources)
-
-    def of_kind(self, kind: int, number: int) -> Tensor:
-        """The edges of one kind alone, of the first step."""
-        edge_index, values = self.whole(0, number)
-        return edge_index[:, values["edge_type"] == kind]
-
-
-class _Kinds:
-    """Views of one graph, or of that of each kind of edges."""
-
-    def __init__(self, conv: Any, context: Context, given: Arguments, parts: Parts) -> None:
-        self.conv, self.given, (self.kinds, self.parts) = conv, given, parts
-        self.finds = [context.views_for(conv, part, "views", k) for k, (_, part) in enumerate(self.parts)]
-        self.order = self.kinds.tolist()
-        self.back = {kind: self.order.index(other) for kind, other in conv._reverses.items() if other in self.order}
-
-    def _part(self, k: int, step: int, number: int) -> tuple[Tensor, Tensor]:
-        """The edges of the k-th kind that are kept, by position, and those that are added."""
-        view, reverse = cast(View, self.finds[k](step, number).view), self.back.get(self.order[k], k)
-        if reverse < k:
-            view = as_reverse_of(view, cast(View, self.finds[reverse](step, number).view))
-        return self.parts[k][0][view.kept_as_given()], torch.stack([view.added.source, view.added.target])
-
-    def whole(self, step: int, number: int) -> Drawn:
-        """By the step of a layer and the number of the view there."""
-        found = [self._part(k, step, number) for k in range(len(self.parts))]
+    def whole(self, step: int, number: int) -> Arguments:
+        """A view, kept edges first, and what the call has for each; by step of a layer and number there."""
+        found, graph = [part.drawn(self.find, step, number) for part in self.parts], self.parts[0].graph
         kept, added = torch.cat([kept for kept, _ in found]), torch.cat([added for _, added in found], 1)
+        edge_index, nodes = self.given["edge_index"], (graph.pattern.columns, graph.pattern.rows)
         rest = {name: value for name, value in self.given.items() if name != "edge_type"}
-        batch = self.parts[0][1].batch
-        edge_index, values = _with_added(self.conv, rest, kept, added, batch, len(batch))
-        kinds = self.given.get("edge_type")
-        if kinds is not None:
-            count = torch.tensor([part.shape[1] for _, part in found], device=kinds.device)
-            values["edge_type"] = torch.cat([kinds[kept], self.kinds.repeat_interleave(count)])
-        return edge_index, values
+        values = impute_added(self.conv, rest, kept, graph.batch[edge_index[1]], graph.batch[added[1]], nodes)
+        if (kinds := self.given.get("edge_type")) is not None:
+            of_added = [kinds.new_full(added[0].shape, part.name) for part, (_, added) in zip(self.parts, found)]
+            values["edge_type"] = torch.cat([kinds[kept], *of_added])
+        return _sorted_as(self.conv, edge_index, torch.cat([edge_index[:, kept], added], 1), values)
 
     def of_kind(self, kind: int, number: int) -> Tensor:
         """The edges of one kind alone, of the first step."""
-        edge_index = cast(Tensor, self.given["edge_index"])
-        if kind not in self.order:
-            return edge_index[:, :0]
-        kept, added = self._part(self.order.index(kind), 0, number)
-        return torch.cat([edge_index[:, kept], added], 1)
+        edge_index: Tensor = self.given["edge_index"]
+        for part in self.parts:
+            if part.name == kind:
+                kept, added = part.drawn(self.find, 0, number)
+                return torch.cat([edge_index[:, kept], added], 1)
+        return edge_index[:, :0]
 
 
-def _sorted_as(conv: Any, given: Arguments, edge_index: Tensor, values: Arguments) -> Arguments:
+def _split(edge_index: Tensor, kinds: Tensor) -> list[tuple[int, Tensor, Tensor]]:
+    """The kinds that edges have, one where there are no edges; of each the positions of its edges, and these."""
+    known = torch.unique(kinds).tolist() if len(kinds) else [0]
+    positions = [(kinds == kind).nonzero().squeeze(1) for kind in known]
+    return [(kind, at, edge_index[:, at]) for kind, at in zip(known, positions)]
+
+
+def _sorted_as(conv: Any, clean: Tensor, edge_index: Tensor, values: Arguments) -> Arguments:
     """A view's edges and values, by receiving nodes if the given edges are so: some aggregations need that (LSTM)."""
-    clean, end = given["edge_index"], 1 if conv.flow == "source_to_target" else 0
+    end = 1 if conv.flow == "source_to_target" else 0
     if _sorted.get((clean,), end, lambda: bool((clean[end].diff() >= 0).all())):
         order = edge_index[end].argsort(stable=True)
         edge_index, values = edge_index[:, order], {name: value[order] for name, value in values.items()}
@@ -334,11 +325,3 @@ def _sizes(conv: Any, given: Arguments, edge_index: Tensor) -> tuple[int, int]:
         seen = [max(seen)] * 2
     return (seen[0] if rows[0] is None else rows[0], seen[1] if rows[1] is None else rows[1])
 
-
-def _with_added(
-    conv: CorrectedConv, given: Arguments, kept: Tensor, added: Tensor, batch: Tensor, sources: int
-) -> Drawn:
-    """The edges of a view, kept ones first, and what else the call has for each edge; ``batch`` is of the targets."""
-    edge_index = given["edge_index"]
-    values = impute_added(conv, given, kept, batch[edge_index[1]], batch[added[1]], (sources, len(batch)))
-    return torch.cat([edge_index[:, kept], added], 1), values

@@ -1,17 +1,18 @@
-"""Relations of a heterogeneous model: views of edges between two kinds of nodes, and reverses that share their draw."""
+"""Relations of a heterogeneous model: edges between two kinds of nodes, and reverses that share their draw."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from rade.distribution import Rates, Relation, Reverse
-from rade.graph.pairs import bernoulli_positions
+from rade.distribution import Relation, Reverse
+from rade.graph.graph import Graph
+from rade.graph.sparse import Pattern, places, row_pointer
 from rade.views import View
 
 if TYPE_CHECKING:
@@ -21,93 +22,85 @@ Relations = Mapping[Hashable, Hashable]  # each relation that has a reverse, and
 
 
 @dataclass(frozen=True, eq=False)
-class Between:
-    """One random view of edges between two kinds of nodes; a pair has the number target · sources + source."""
+class Bipartite(Graph):
+    """Edges between two kinds of nodes, in a rectangular pattern; `Graph` says what is of the nodes that receive.
 
-    sources: int
-    targets: int
-    pairs: Tensor  # [m] those that are joined, ascending
-    pair: Tensor  # [E] which of them each given edge is
-    kept: Tensor  # [m] bool
-    extra: Tensor  # [A] numbers of the pairs that are added
+    Any pair of a source and a target may be one, and each direction is by itself. Pairs are numbered graph by graph.
+    """
+
+    of_source: Tensor = field(default_factory=lambda: torch.empty(0).long())  # [columns] graph of each that sends
 
     @staticmethod
-    def draw(
-        edge_index: Tensor,
-        sources: int,
-        targets: int,
-        rates: Callable[[float], Rates],
-        generator: torch.Generator,
-        batches: tuple[Tensor | None, Tensor | None] = (None, None),
-    ) -> Between:
-        """Every distinct pair is kept with 1−p, and every other one added with q.
+    def of(edge_index: Tensor, sources: int, targets: int, batches: Sequence[Tensor | None]) -> Bipartite:
+        """Each distinct pair of an ``edge_index`` once.
 
-        rates: p and q for a relation of this density.
-        batches: [sources] and [targets], the graph of each node; graphs stay apart.
+        batches: the graph of each node that sends, and that receives; one graph if an edge is in none of them.
         """
-        device, (of_source, of_target) = edge_index.device, batches
+        known = [batch[ends] for batch, ends in zip(batches, edge_index) if batch is not None]
+        of_source, of_target = batches
+        if of_source is None or of_target is None or not torch.equal(*known):
+            of_source, of_target = edge_index.new_zeros(sources), edge_index.new_zeros(targets)
         pairs, pair = torch.unique(edge_index[1] * sources + edge_index[0], return_inverse=True)
-        within = None if of_source is None or of_target is None else _WithinGraphs(of_source, of_target)
-        possible = sources * targets if within is None else within.count
-        chosen = rates(pairs.numel() / max(possible, 1))
-        kept = torch.rand(pairs.numel(), generator=generator, device=device) >= float(chosen.p)
-        drawn = bernoulli_positions(possible, float(chosen.q), generator, device)
-        drawn = drawn if within is None else within.numbers(drawn)
-        if pairs.numel():
-            at = torch.searchsorted(pairs, drawn).clamp_(max=pairs.numel() - 1)
-            drawn = drawn[pairs[at] != drawn]
-        return Between(sources, targets, pairs, pair, kept, drawn)
+        pattern = Pattern.general(row_pointer(pairs // max(sources, 1), targets), pairs % max(sources, 1), sources)
+        order = torch.empty_like(pairs).scatter_(0, pair, torch.arange(pair.numel(), device=pair.device))
+        graphs = max((int(batch.max()) + 1 for batch in (of_source, of_target) if batch.numel()), default=1)
+        ptr = row_pointer(of_target.sort().values, graphs)
+        return Bipartite(pattern, order, of_target, ptr, directed=True, entry=pair, of_source=of_source)
 
-    @property
-    def positions(self) -> Tensor:
-        """Which of the given edges are kept."""
-        return self.kept[self.pair].nonzero().squeeze(1)
+    @cached_property
+    def _targets(self) -> _Side:
+        return _Side(self.batch, self.num_graphs)
 
-    @property
-    def added(self) -> Tensor:
-        """[2, A]."""
-        return torch.stack([self.extra % self.sources, self.extra // self.sources])
+    @cached_property
+    def _sources(self) -> _Side:
+        return _Side(self.of_source, self.num_graphs)
 
-    def as_reverse_of(self, other: Between) -> Between:
-        """The same, with what ``other`` drew for the pairs of both."""
-        if (self.sources, self.targets) != (other.targets, other.sources):  # nodes were left out of one of them
-            return self
+    @cached_property
+    def _ends(self) -> Tensor:
+        """Where the pairs of each graph end, [B]."""
+        return (self._targets.sizes * self._sources.sizes).cumsum(0)
 
-        def turned(number: Tensor) -> Tensor:
-            return number % other.sources * other.targets + number // other.sources
+    @cached_property
+    def num_pairs(self) -> int:
+        """Number of pairs of a source and a target of the same graph."""
+        return int(self._ends[-1])
 
-        kept, same = _in_common(self.pairs, self.kept, turned(other.pairs), other.kept)
-        return replace(self, kept=kept, extra=turned(other.extra).sort().values if same else self.extra)
+    @cached_property
+    def edge_rank(self) -> Tensor:
+        """Ranks of the edges among all pairs, ascending, [m]."""
+        target, source = self.pattern.target, self.pattern.source
+        graph, (wide, high) = self.batch[target], (self._sources.sizes, self._targets.sizes)
+        first = (self._ends - wide * high)[graph]
+        return (first + self._targets.place[target] * wide[graph] + self._sources.place[source]).sort().values
+
+    def pairs_at(self, rank: Tensor) -> Pattern:
+        """The pairs at ascending ranks, as a pattern."""
+        graph = torch.searchsorted(self._ends, rank, right=True)
+        wide, high = self._sources.sizes[graph], self._targets.sizes[graph]
+        inside = rank - self._ends[graph] + wide * high
+        target = self._targets.order[self._targets.first[graph] + inside // wide]
+        source = self._sources.order[self._sources.first[graph] + inside % wide]
+        order = torch.argsort(target * self.pattern.columns + source)
+        return Pattern.general(row_pointer(target[order], self.num_nodes), source[order], self.pattern.columns)
 
 
-class _WithinGraphs:
-    """The pairs of a source and a target in the same graph, in a row: as many as there are, graph by graph."""
+class _Side:
+    """Nodes of one kind, graph by graph."""
 
-    def __init__(self, of_source: Tensor, of_target: Tensor) -> None:
-        batches = of_source, of_target
-        graphs = max((int(batch.max()) + 1 for batch in batches if batch.numel()), default=0)
-        self.sizes = [torch.bincount(batch, minlength=graphs) for batch in batches]
-        self.orders = [torch.argsort(batch, stable=True) for batch in batches]
-        self.ends = (self.sizes[0] * self.sizes[1]).cumsum(0)
-        self.count = int(self.ends[-1]) if graphs else 0
-
-    def numbers(self, positions: Tensor) -> Tensor:
-        """Of the pairs at these positions, ascending, as in `Between`."""
-        graph = torch.searchsorted(self.ends, positions, right=True)
-        wide, high = (size[graph] for size in self.sizes)
-        inside = positions - self.ends[graph] + wide * high
-        first = [(size.cumsum(0) - size)[graph] for size in self.sizes]
-        source, target = self.orders[0][first[0] + inside % wide], self.orders[1][first[1] + inside // wide]
-        return (target * len(self.orders[0]) + source).sort().values
+    def __init__(self, batch: Tensor, graphs: int) -> None:
+        self.order = torch.argsort(batch, stable=True)
+        self.sizes = torch.bincount(batch, minlength=graphs)
+        self.first = self.sizes.cumsum(0) - self.sizes
+        self.place = places(self.order, batch.numel()) - self.first[batch]  # of each node within its graph
 
 
 def as_reverse_of(view: View, other: View) -> View:
-    """The same for views of graphs on one kind of nodes; the distribution of the view stays what it was."""
-    graph, nodes = view.graph, view.graph.num_nodes
-    if other.graph.num_nodes != nodes or graph.directed != other.graph.directed:
+    """The same, with what ``other`` drew for the pairs of both; the distribution of the view stays what it was."""
+    own, turned = view.graph.pattern, other.graph.pattern
+    # Nodes may have been left out of one of them.
+    if (own.rows, own.columns) != (turned.columns, turned.rows) or view.graph.directed != other.graph.directed:
         return view
-    own, turned = graph.pattern, other.graph.pattern
-    numbers = own.target * nodes + own.source, turned.source * nodes + turned.target
+    numbers = own.target * own.columns + own.source, turned.source * own.columns + turned.target
     kept, same = _in_common(numbers[0], view.kept, numbers[1], other.kept)
     return View(view.distribution, kept, other.added.transpose if same else view.added)
 
@@ -123,14 +116,6 @@ def _in_common(pairs: Tensor, kept: Tensor, others: Tensor, other_kept: Tensor) 
     at = torch.searchsorted(others, pairs).clamp_(max=others.numel() - 1)
     common = others[at] == pairs
     return torch.where(common, other_kept[order[at]], kept), len(pairs) == len(others) and bool(common.all())
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where in a model a relation is drawn, and where its reverse."""
-
-    own: Hashable
-    reverse: Hashable
 
 
 @lru_cache(maxsize=64)
@@ -174,7 +159,10 @@ def written(name: str) -> str:
 
 
 def name_relations(convs: Mapping[str, CorrectedConv], reverse: Reverse) -> None:
-    """Tell every layer which relations it aggregates over, by its path or by what it was built with."""
+    """Tell every layer which relations it aggregates over, by its path or by what it was built with.
+
+    A layer of one that has a reverse learns where both are drawn.
+    """
     beside: dict[str, dict[Relation, Any]] = {}
     known: set[Relation] = set()
     for path, conv in convs.items():
@@ -191,7 +179,7 @@ def name_relations(convs: Mapping[str, CorrectedConv], reverse: Reverse) -> None
         turned = reverses(reverse, tuple(members))
         for relation, conv in members.items():
             if relation in turned:
-                conv.__dict__["_place"] = Place((group, relation), (group, turned[relation]))
+                conv.__dict__["_place"] = (group, relation), (group, turned[relation])
 
 
 def _relation(key: str) -> Relation | None:
