@@ -224,9 +224,7 @@ class CorrectedConv:
                 raise graph.refusal
             return self._corrected(given, LayerViews(graph, lambda *_: graph, linear=False))
         graph = self._graph(context, edge_index, x, mode)
-        against = (
-            "it is not called on the nodes of one graph" if graph is None else self._against(graph, given, context)
-        )
+        against = self._against(graph, given, context)
         if graph is not None and not against:
             return self._corrected(given, LayerViews(graph, context.views_for(cast(Module, self), mode), rows))
         if isinstance(edge_index, Graph):
@@ -256,8 +254,10 @@ class CorrectedConv:
                 return None
         return context.graph_of(edge_index, x.shape[0], self._relation)
 
-    def _against(self, graph: Graph, given: Arguments, context: Context) -> str:
+    def _against(self, graph: Graph | None, given: Arguments, context: Context) -> str:
         """Why what PyG's layer would compute from this call is no sum with moments, "" where it is."""
+        if graph is None:
+            return "it is not called on the nodes of one graph"
         if reason := self.against_moments():
             return reason
         if context.setting.correction.by == "pairs":

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -30,6 +29,7 @@ Arguments = dict[str, Any]  # what a layer is called with, by name
 Mode = Literal["views", "mean", "clean"]
 Find = Callable[..., Adjacency]  # by graph, step, and the number of a view
 Batch = Tensor | Mapping[str, Tensor]  # the graph of each node, or of each node of each kind
+OF_RELATION = "relation"  # what the cache of the graph of a relation has, its edge type or None
 KEPT = 4  # distributions: of training and of evaluation, on two graphs each
 
 
@@ -138,7 +138,6 @@ class Context:
         self.current: Pass | None = None
         self.reached: Pass | None = None  # whose output a backward pass came to last
         self._graphs: Recall[Graph] = Recall()
-        self._relations: WeakKeyDictionary[Graph, Relation | None] = WeakKeyDictionary()  # of graphs of one of several
         self._distributions: dict[Hashable, Distribution] = {}
         self._copies = 0
         self._undone: dict[Rates, bool] = {}  # noise that graphs had, and whether one was too sparse for it
@@ -202,7 +201,7 @@ class Context:
             ends = edge_index, nodes, targets, batches
             found = self._graphs.get((edge_index, *batches), (nodes, targets, relation), lambda: Bipartite.of(*ends))
         if own or relation is not None or targets is not None:
-            self._relations[found] = relation
+            found.cache[OF_RELATION] = relation
         if self.current is not None:
             self.current.last = edge_index, place, found
         return found
@@ -227,26 +226,19 @@ class Context:
         alike = all(torch.equal(fitting[0], other) for other in fitting[1:])
         return fitting[0] if fitting and alike else None
 
-    def rates_at(self, density: float) -> Rates:
-        """Those of a relation, whose q = ρD follows from its own density."""
-        if self.setting.rates is not None:
-            return self.setting.rates
-        return Rates(float(self.source.p), min(float(self.source.rho) * density, 1.0))
-
     def distribution(self, graph: Graph, training: bool) -> Distribution:
         """That of the views of a graph, the same object for the same rates."""
         setting = self.setting
-        if graph in self._relations:
-            rates = self.rates_at(graph.density)
+        # Rates are those of a pass, by its first graph: a pooled one is treated in evaluation as in training.
+        first = graph if self.current is None or self.current.graph is None else self.current.graph
+        if setting.rates is not None:
+            rates = setting.rates
+        elif OF_RELATION in graph.cache:  # q = ρD follows from its own density
+            rates = Rates(float(self.source.p), min(float(self.source.rho) * graph.density, 1.0))
+        elif training or not setting.variant.keeps_additions:
+            rates = self.source.rates_at(first.density)
         else:
-            # Those of a pass, by its first graph: a pooled one is treated in evaluation as in training.
-            first = graph if self.current is None or self.current.graph is None else self.current.graph
-            if setting.rates is not None:
-                rates = setting.rates
-            elif training or not setting.variant.keeps_additions:
-                rates = self.source.rates_at(first.density)
-            else:
-                rates = self.source.rates_for(first)
+            rates = self.source.rates_for(first)
         rest = (setting.variant, setting.correction, setting.views, setting.noise, setting.trust)
         if isinstance(graph, Bipartite):  # which has no moments to keep
             return Distribution(graph, rates, *rest)
@@ -315,7 +307,7 @@ class Context:
                     self.source.count(graph)
         found = self.distribution(graph, mode == "views")
         if present.batch is not None and graph.num_graphs == 1 and found.rates.q:
-            relation, pattern = self._relations.get(graph, layer.__dict__.get("_relation")), graph.pattern
+            relation, pattern = graph.cache.get(OF_RELATION, layer.__dict__.get("_relation")), graph.pattern
             if self.batch_for(pattern.columns, relation) is None or self.batch_for(pattern.rows, relation, -1) is None:
                 present.note_mixed(layer)
         return found
@@ -346,13 +338,12 @@ class Context:
     def __getstate__(self) -> dict[str, object]:
         """Everything but what passes; the generator as its state, since generators cannot be pickled."""
         gone: dict[str, object] = {"current": None, "reached": None, "trace": None, "_distributions": {}}
-        kept = {name: value for name, value in self.__dict__.items() if name != "_relations"}
-        return kept | gone | {"generator": packed(self.generator)}
+        return self.__dict__ | gone | {"generator": packed(self.generator)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         generator = torch.Generator()
         unpack(generator, state["generator"])
-        self.__dict__.update(state | {"generator": generator, "_relations": WeakKeyDictionary()})
+        self.__dict__.update(state | {"generator": generator})
 
     def __deepcopy__(self, memo: dict[int, object]) -> Context:
         """The same with a stream of its own: a teacher or an average must not see the model's views."""

@@ -67,18 +67,6 @@ def in_order(graph: Graph, edge_weight: Tensor) -> Tensor:
     return edge_weight.view(-1)[graph.order]
 
 
-def edge_mean(graph: Graph, values: Tensor, without: float = 0.0) -> Tensor:
-    """The mean over the edges of each node's graph, [E, ...] → [n, ...]; ``without`` for a graph without edges."""
-    return _means(values, graph.batch[graph.pattern.target], graph.num_graphs, without).index_select(0, graph.batch)
-
-
-def _means(values: Tensor, graph_of_edge: Tensor, graphs: int, without: float) -> Tensor:
-    """The mean over the edges of each graph, [E, ...] → [B, ...]."""
-    count = torch.bincount(graph_of_edge, minlength=graphs).view(-1, *[1] * (values.dim() - 1))
-    sums = values.new_zeros(graphs, *values.shape[1:]).index_add(0, graph_of_edge, values)
-    return torch.where(count > 0, sums / count.clamp(min=1), without)
-
-
 def weighted(base: Normalised, edge_weight: Tensor | None, added: float | None) -> Coefficients:
     """``base`` with weights; added edges weigh ``added``, by default as much as edges of their graph on average."""
     if edge_weight is None:
@@ -106,12 +94,7 @@ def symmetric(
 
 def has_positive_weights(graph: Graph, edge_weight: Tensor) -> bool:
     """Whether weighted degrees have moments: all weights positive and finite; looked at once for each tensor."""
-    known: Recall[bool] = graph.cache.setdefault("positive", Recall())
-
-    def look() -> bool:
-        return bool(((edge_weight > 0) & (edge_weight < torch.inf)).all())
-
-    return look() if edge_weight.requires_grad else known.get((edge_weight,), None, look)
+    return bool(_once(graph, edge_weight, "positive", lambda: ((edge_weight > 0) & (edge_weight < torch.inf)).all()))
 
 
 def _kept(graph: Graph, edge_weight: Tensor, added: float | None, what: Hashable, build: Build) -> Coefficients:
@@ -119,10 +102,16 @@ def _kept(graph: Graph, edge_weight: Tensor, added: float | None, what: Hashable
 
     def built() -> Coefficients:
         weight = in_order(graph, edge_weight)
-        return build(weight, edge_mean(graph, weight, without=1.0) if added is None else added)
+        return build(weight, imputed(graph, weight, "mean", without=1.0) if added is None else added)
 
-    known: Recall[Coefficients] = graph.cache.setdefault("weighted", Recall())
-    return built() if edge_weight.requires_grad else known.get((edge_weight,), what, built)
+    found: Coefficients = _once(graph, edge_weight, what, built)
+    return found
+
+
+def _once(graph: Graph, edge_weight: Tensor, what: Hashable, build: Callable[[], Any]) -> Any:
+    """What is found of a graph with weights; those that are learned change in every step."""
+    known: Recall[Any] = graph.cache.setdefault("weights", Recall())
+    return build() if edge_weight.requires_grad else known.get((edge_weight,), what, build)
 
 
 def attributes_in_order(graph: Graph, edge_attr: Tensor | None, layer: str) -> Tensor:
@@ -136,28 +125,30 @@ def attributes_in_order(graph: Graph, edge_attr: Tensor | None, layer: str) -> T
     return (edge_attr if edge_attr.dim() == 2 else edge_attr[:, None])[graph.order]
 
 
-def imputed(graph: Graph, attributes: Tensor, how: Imputed) -> Tensor:
-    """What an added edge of each node's graph has in place of ``attributes`` [E, D], as [n, D].
+def imputed(graph: Graph, attributes: Tensor, how: Imputed, without: float = 0.0) -> Tensor:
+    """What an added edge of each node's graph has in place of ``attributes`` [E, ...], as [n, ...].
 
-    how: ``"mean"`` over the edges of the graph; ``"zero"``; ``"frequent"``, its most frequent row, for categories; or a
-        row of one's own, [D]. Zero in a graph without edges.
+    how: ``"mean"`` over the edges of the graph, ``without`` if it has none; ``"zero"``; ``"frequent"``, its most
+        frequent row, for categories, zero without edges; or a row of one's own, [D].
     """
     if not isinstance(how, Tensor):
         choose("added_attr", how, ("mean", "zero", "frequent"))
     if how == "mean" and not attributes.is_floating_point() and len(attributes):
         raise ValueError("categories in edge_attr have no mean; added_attr='frequent' takes the most frequent one")
-    usual = _usual(attributes, how, graph.batch[graph.pattern.target], graph.num_graphs)
+    usual = _usual(attributes, how, graph.batch[graph.pattern.target], graph.num_graphs, without)
     return usual.index_select(0, graph.batch)
 
 
-def _usual(values: Tensor, how: Imputed, graph_of_edge: Tensor, graphs: int, without: float = 0.0) -> Tensor:
+def _usual(values: Tensor, how: Imputed, graph_of_edge: Tensor, graphs: int, without: float) -> Tensor:
     """What represents the values of each graph's edges, [E, ...] → [B, ...]; categories have no mean."""
     if isinstance(how, Tensor):
         return how.to(values).expand(graphs, *values.shape[1:])
+    if how == "mean" and values.is_floating_point():
+        count = torch.bincount(graph_of_edge, minlength=graphs).view(-1, *[1] * (values.dim() - 1))
+        sums = values.new_zeros(graphs, *values.shape[1:]).index_add(0, graph_of_edge, values)
+        return torch.where(count > 0, sums / count.clamp(min=1), without)
     if how == "zero" or not len(values):
         return values.new_zeros(graphs, *values.shape[1:])
-    if how == "mean" and values.is_floating_point():
-        return _means(values, graph_of_edge, graphs, without)
     return _most_frequent(values.view(len(values), -1), graph_of_edge, graphs).view(graphs, *values.shape[1:])
 
 

@@ -212,9 +212,7 @@ class _Part:
         return self.positions[view.kept_as_given()], torch.stack([view.added.source, view.added.target])
 
 
-def _by_relation(
-    conv: Any, context: Context, edges: Tensor, given: Arguments, sizes: tuple[int, int]
-) -> list[_Part]:
+def _by_relation(conv: Any, context: Context, edges: Tensor, given: Arguments, sizes: tuple[int, int]) -> list[_Part]:
     """The relations that a layer sums over at once."""
     relations, x = given.get("edge_index_dict", {}), given.get("x_dict", {})
     own = [name for name, value in relations.items() if value is edges]
@@ -324,4 +322,3 @@ def _sizes(conv: Any, given: Arguments, edge_index: Tensor) -> tuple[int, int]:
     if not isinstance(x, tuple) and rows[0] is None:
         seen = [max(seen)] * 2
     return (seen[0] if rows[0] is None else rows[0], seen[1] if rows[1] is None else rows[1])
-

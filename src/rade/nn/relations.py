@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -121,21 +121,18 @@ def _in_common(pairs: Tensor, kept: Tensor, others: Tensor, other_kept: Tensor) 
 @lru_cache(maxsize=64)
 def reverses(reverse: Reverse, relations: tuple[Relation, ...]) -> Relations:
     """Those of the relations that have a reverse among them, and which."""
+    pairs: list[tuple[Relation, Relation]] = []
     if isinstance(reverse, str):
         named = [name for name in relations if isinstance(name, tuple)]
-        pairs = [(name, (name[2], reverse + name[1], name[0])) for name in named]
-        return _both_ways((one, other) for one, other in pairs if other in named)
-    found = []
-    for name, back in reverse:
-        ones, others = ([one for one in relations if _is(which, one)] for which in (name, back))
-        found += [(one, other) for one in ones for other in others if _turn(one, other)]
-    return _both_ways(found)
-
-
-def _both_ways(pairs: Iterable[tuple[Relation, Relation]]) -> Relations:
+        pairs += [(name, (name[2], reverse + name[1], name[0])) for name in named]
+    else:
+        for name, back in reverse:
+            ones, others = ([one for one in relations if _is(which, one)] for which in (name, back))
+            pairs += [(one, other) for one in ones for other in others if _turn(one, other)]
     found: dict[Hashable, Hashable] = {}
     for one, other in pairs:
-        found |= {one: other, other: one}
+        if other in relations:
+            found |= {one: other, other: one}
     return found
 
 
