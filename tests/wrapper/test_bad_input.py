@@ -103,9 +103,6 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         stepped(None, pyg.GIN(8, 6, 2, 3, norm="layer_norm")), ValueError, "cannot push messages through LayerNorm"
     ),
     "gated unit": (stepped(None, pyg.GatedGraphConv(8, 1)), ValueError, r"unit of GatedGraphConv.*rade.NoiseRatio\(\)"),
-    "attention by pairs": (
-        stepped(None, pyg.TransformerConv(8, 3)), ValueError, r"no convolution that has moments; use rule=rade.Constant"
-    ),
     "no row": (stepped(torch.zeros(NODES).bool()), ValueError, "labelled must name at least one row"),
 }  # fmt: skip
 

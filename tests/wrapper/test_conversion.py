@@ -50,11 +50,6 @@ def test_hooks_and_wrapped_weights_stay():
     assert net.head.parametrizations.weight.original.grad is not None
 
 
-def test_every_layer_with_moments_is_exported():
-    assert {twin.__name__ for twin in TWINS.values()} <= set(rade.nn.__all__)
-    assert all(twin.__name__ == layer.__name__ for layer, twin in TWINS.items())
-
-
 class Mine(pyg.MessagePassing):
     def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
         return self.propagate(edge_index, x=x)
