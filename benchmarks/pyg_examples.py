@@ -208,7 +208,7 @@ class Watch:
         watch, called, trained = self, rade.RADE._call, rade.RADE._trained
 
         def call(model: Any, method: Any, *args: Any, **kwargs: Any) -> Any:
-            if model._context.current is None and (watch.call is None or method is model.wrapped):
+            if model._context.here.current is None and (watch.call is None or method is model.wrapped):
                 name = "" if method is model.wrapped else method.__name__
                 watch.call = (model, name, *_copied(args, kwargs))
             return called(model, method, *args, **kwargs)

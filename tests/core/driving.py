@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rade import Constant, Correction, Graph, Rates, Variant
 from rade.distribution import Distribution
-from rade.nn.context import Context, Setting
+from rade.nn.context import BatchVectors, Context, Setting
 from rade.rates.state import RateState
 from rade.testing.oracle import AllViews, copies, view_of
 from rade.views import View
@@ -53,6 +53,6 @@ class AllDraws:
         monkeypatch.setattr(Context, "draw", lambda context, distribution: self(context, distribution))
         repeated = [value.repeat(self.count, *[1] * (value.dim() - 1)) for value in (x, *edges)]
         # Copy by copy, as the edges are.
-        with torch.no_grad(), context.running(self.copies.batch):
+        with torch.no_grad(), context.running(BatchVectors([self.copies.batch])):
             out = layer(repeated[0], self.copies.given, *repeated[1:])
         return torch.einsum("k,k...->...", self.weight, out.view(self.count, -1, out.shape[-1]))

@@ -13,7 +13,7 @@ from torch_geometric.data import Batch, HeteroData
 
 import rade
 from rade.distribution import Distribution
-from rade.nn.context import Context
+from rade.nn.context import BatchVectors, Context
 from rade.nn.relations import Bipartite
 from rade.testing.aggregators import normal
 from rade.testing.oracle import error
@@ -103,7 +103,7 @@ def test_the_mean_over_all_pairs_of_views_is_the_plain_model(monkeypatch, name):
 
         def run(flip: Flip) -> Tensor:
             flipping(monkeypatch, flip)
-            with model._context.running(None if batch is None else torch.tensor(batch)):
+            with model._context.running(None if batch is None else BatchVectors([torch.tensor(batch)])):
                 return flat(model(*args))
 
         assert error(every_outcome(run), clean) <= 1e-6
@@ -203,7 +203,7 @@ def test_the_same_relations_with_other_boundaries_are_other_graphs():
     """And directed ones if views are."""
     model = drawing(seeded(lambda: pyg.RGCNConv(IN, OUT, 2)), directed=True)
     for batch in (None, torch.tensor([0, 0, 1, 1])):
-        with model._context.running(batch) as present:
+        with model._context.running(None if batch is None else BatchVectors([batch])) as present:
             model(X.float(), *TWO_GRAPHS)
     assert {(view.graph.num_graphs, view.graph.directed) for view in present.views.values()} == {(2, True)}
 

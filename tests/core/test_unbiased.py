@@ -16,7 +16,7 @@ from torch.nn import Linear, ReLU, Sequential
 
 from core.driving import AllDraws, given, on_views
 from rade import Graph, Rates, Views
-from rade.nn.context import Context
+from rade.nn.context import BatchVectors, Context
 from rade.testing.aggregators import normal
 from rade.testing.oracle import error
 from zoo import EVERY, random_edges, seeded, stacked
@@ -97,7 +97,7 @@ def test_the_mean_over_all_views_is_what_evaluation_computes(monkeypatch, name, 
     everything = AllDraws(data, rates, draws or 2)
     mean = everything.mean(monkeypatch, layer, context, x, *values)
     clean = plain(x, data.given, *values).detach()
-    with context.running(data.batch):
+    with context.running(BatchVectors([data.batch])):
         evaluated = layer.eval()(x, data.given, *values).detach()
     attends = way != "pairs" and any(word in name for word in ("GAT", "Transformer"))
     assert error(mean, evaluated) <= (1e-3 if attends else 1e-6 if draws != 1 and name != "own-name" else 1e-8)
@@ -129,18 +129,20 @@ def test_every_call_of_a_layer_has_a_view_of_its_own(monkeypatch, same, shared, 
     everything, x = AllDraws(TAIL, RATES, 1 if shared else 2), normal(4, IN)
     mean = everything.mean(monkeypatch, layer, context, x)
     assert everything.drawn == (1 if shared else 2)
-    away = error(mean, layer.eval()(x, TAIL.edge_index).detach())
+    with context.running():
+        away = error(mean, layer.eval()(x, TAIL.edge_index).detach())
     assert away > 0.05 if shared else away <= 1e-8
 
 
 def test_an_uncorrected_view_is_the_layer_on_its_edges(monkeypatch):
     """One view for each call: variant="none" is DropEdge for layers without moments too."""
     plain, x = seeded(BY_PAIRS["SAGE-max"]).double(), normal(4, IN)
-    layer, _ = on_views(plain, Rates(0.5, 0.0), variant="none")
+    layer, context = on_views(plain, Rates(0.5, 0.0), variant="none")
     seen, draw = [], Context.draw
     monkeypatch.setattr(Context, "draw", lambda self, of: seen.append(draw(self, of)) or seen[-1])
     for _ in range(5):
-        out = layer(x, TAIL.edge_index)
+        with context.running():
+            out = layer(x, TAIL.edge_index)
         assert error(out, plain(x, seen[-1].edge_index)) <= 1e-12
     assert len(seen) == 5
 

@@ -79,14 +79,14 @@ def test_the_density_is_that_of_the_first_graph_unless_given():
 def test_larger_graphs_than_in_training_get_as_many_additions_per_node():
     state, small, large = RateState(Constant(0.2, 0.5), 0.4), GRAPHS["path"], undirected([(0, 1)], 8)
     assert state.rates_for(large).q == 0.2  # nothing was counted
-    state.count(small)
+    state.count(small, whole=False)
     assert state.rates_for(small).q == 0.2
     assert state.rates_for(large).q == pytest.approx(0.2 * 5 / 8)
-    state.count(large)
+    state.count(large, whole=False)
     assert float(state.nodes) == 6.5
     assert state.rates_for(GRAPHS["batch"]).q == 0.2  # graphs of a batch keep q
-    state.count(GRAPHS["batch"])
-    state.count(small)
+    state.count(GRAPHS["batch"], whole=True)
+    state.count(small, whole=False)
     assert math.isnan(float(state.nodes))
     assert state.rates_for(large).q == 0.2
 

@@ -17,6 +17,10 @@ from rade.runtime import by_fields
 HALF = 31  # bits of a graph's size, beside those of a degree
 
 
+class JoinedGraphs(ValueError):
+    """An edge joins nodes of different graphs of a batch."""
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """A graph, or a batch of them, ready for aggregation, sampling and moments. Immutable.
@@ -55,7 +59,7 @@ class Graph:
         nodes = node_count(edge_index, num_nodes, batch)
         batch, ptr, by_graph = _batch_and_pointer(batch, nodes, edge_index.device)
         if ptr.numel() > 2 and not torch.equal(*(batch.index_select(0, ends) for ends in edge_index)):
-            raise ValueError("edge_index joins nodes of different graphs of the batch; check the batch vector")
+            raise JoinedGraphs("edge_index joins nodes of different graphs of the batch; check the batch vector")
         source, target, order, entry = _sorted(edge_index, nodes)
         back = stable_order(target, nodes)  # sorted by source as they are, this sorts them by target
         pattern, directed = _structure(source, target, back, nodes, directed)
@@ -353,4 +357,5 @@ def _batch_and_pointer(
     smallest, largest = map(int, batch.aminmax()) if nodes else (0, 0)
     if smallest < 0:
         raise ValueError(f"batch must number graphs from 0, got {smallest}")
-    return batch, row_pointer(ordered, largest + 1), by_graph
+    # A copy: what is recalled of the vector must not keep its memory alive.
+    return batch.clone(), row_pointer(ordered, largest + 1), by_graph

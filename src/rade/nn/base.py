@@ -37,6 +37,8 @@ UNREADABLE = (
     "the layer's forward reads its edge_index, which holds no single list of edges where RADE sums over views: compute "
     "it in message(), or register a twin with a forward on views, `on` (docs/theory.md, Add an aggregator)"
 )
+# Whether `torch.func` differentiates or maps the model: it knows PyG's operations, not RADE's sums.
+transforming = torch._C._functorch.peek_interpreter_stack
 HOOKS = tuple(
     f"_{what}_forward_{when}hooks"
     for what in ("propagate", "message", "aggregate", "message_and_aggregate", "edge_update")
@@ -216,8 +218,8 @@ class CorrectedConv:
         if isinstance(edge_index, Tensor) and edge_index.layout is not torch.strided:
             given = given if mode == "clean" and context.trace is None else listed_edges(self._names, given)
             edge_index = given["edge_index"]
-        if rows is not EVERYBODY and context.current is not None:
-            context.current.targets = rows[0]
+        if rows is not EVERYBODY and context.here.current is not None:
+            context.here.current.targets = rows[0]
         if mode != "clean" and (tracing() is not None or exporting()):
             graph = cast(Any, mean_of_views(cast(Module, self), context, given, mode))
             if not self.moments_on(graph, given):
@@ -230,8 +232,8 @@ class CorrectedConv:
         if isinstance(edge_index, Graph):
             given = {**given, "edge_index": edge_index.given}
         if mode == "views":
-            if context.current is not None:
-                context.current.by_pairs[cast(Module, self)] = against
+            if context.here.current is not None:
+                context.here.current.by_pairs[cast(Module, self)] = against
             return aggregate_pairs(self, context, graph, given)
         if mode == "mean":
             context.note_plain(cast(Module, self))
@@ -247,7 +249,7 @@ class CorrectedConv:
             return None
         if mode == "clean" and context.trace is None:
             fixed = tracing() is not None or torch.compiler.is_compiling() or self._option("cached", False)
-            if fixed or _against_sums(x):
+            if fixed or transforming() is not None or _against_sums(x):
                 return None
             known = context.knows(edge_index, x.shape[0], self._relation)
             if not known and not is_sparse(x):  # PyG's take no sparse features
@@ -340,7 +342,7 @@ def _propagate(self: Any, edge_index: object, size: object = None, **inputs: Any
     # Stacks of features, [K, n, F], travel side by side.
     flat = x.transpose(0, 1).flatten(1)
     out = self.send(edge_index, self.coefficients(edge_index.graph, flat, **inputs), flat)
-    return cast(Tensor, out.view(out.shape[0], x.shape[0], -1).transpose(0, 1))
+    return cast(Tensor, out.view(out.shape[0], x.shape[0], out.shape[1] // x.shape[0]).transpose(0, 1))
 
 
 def _against_sums(x: Tensor) -> str:

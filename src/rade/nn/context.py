@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from threading import local
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import torch
@@ -17,7 +19,7 @@ from torch.nn import Module
 from rade.correction import Adjacency
 from rade.distribution import NO_NOISE, Correction, Distribution, Rates, Relation, Trust, Variant, Views, number
 from rade.errors import outside
-from rade.graph.graph import Graph
+from rade.graph.graph import Graph, JoinedGraphs
 from rade.nn.relations import Bipartite, as_reverse_of, written
 from rade.runtime import Recall
 from rade.views import View, branched, draw, packed, seeded, unpack
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
 Arguments = dict[str, Any]  # what a layer is called with, by name
 Mode = Literal["views", "mean", "clean"]
 Find = Callable[..., Adjacency]  # by graph, step, and the number of a view
-Batch = Tensor | Mapping[str, Tensor]  # the graph of each node, or of each node of each kind
 OF_RELATION = "relation"  # what the cache of the graph of a relation has, its edge type or None
 KEPT = 4  # distributions: of training and of evaluation, on two graphs each
 
@@ -65,13 +66,43 @@ class Setting:
         return self.noise == NO_NOISE and self.trust.alike
 
 
+@dataclass(frozen=True, eq=False)
+class BatchVectors:
+    """The graph of each node, as far as the arguments of a call tell.
+
+    Attributes:
+        vectors: of whatever nodes there are as many of.
+        edges: those that came in a data object, with its edge_index.
+        kinds: of each kind of nodes.
+    """
+
+    vectors: Sequence[Tensor] = ()
+    edges: Sequence[tuple[Tensor, Tensor]] = ()
+    kinds: Mapping[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def several(self) -> bool:
+        """Whether there is more than one graph."""
+        return any(vector.numel() and int(vector.max()) > 0 for vector in (*self.vectors, *self.kinds.values()))
+
+    def of(self, nodes: int, edge_index: Tensor | None, kind: str | None) -> Tensor | None:
+        """That of so many nodes, by the edges among them or their kind, where these are known; None if unclear."""
+        for edges, vector in self.edges:
+            if edges is edge_index and vector.numel() == nodes:
+                return vector
+        own = [vector for name, vector in self.kinds.items() if written(name) == kind]
+        fitting = [vector for vector in (*self.vectors, *(own or self.kinds.values())) if vector.numel() == nodes]
+        alike = all(torch.equal(fitting[0], other) for other in fitting[1:])
+        return fitting[0] if fitting and alike else None
+
+
 class Pass:
     """One pass through a model: its views by layer, so that a layer that is computed again meets the same one.
 
     Calls that a backward pass repeats do not tell their number, so a layer that was called more than once is refused.
     """
 
-    def __init__(self, batch: Batch | None = None) -> None:
+    def __init__(self, batch: BatchVectors | None = None) -> None:
         self.batch = batch
         self.graph: Graph | None = None  # of the first layer
         self.drew = False  # whether any layer aggregated over a view
@@ -102,8 +133,7 @@ class Pass:
 
     def note_mixed(self, layer: Module) -> None:
         """A layer adds edges to nodes whose graphs are unknown: between different ones, if the batch has several."""
-        vectors = [self.batch] if isinstance(self.batch, Tensor) else list((self.batch or {}).values())
-        if any(vector.numel() and int(vector.max()) > 0 for vector in vectors):
+        if self.batch is not None and self.batch.several:
             self.mixed.add(type(layer).__name__)
 
 
@@ -118,7 +148,13 @@ class RateSource(Protocol):
     def rates_at(self, density: float) -> Rates: ...
     def rates_for(self, graph: Graph) -> Rates: ...
     def see(self, graph: Graph) -> None: ...
-    def count(self, graph: Graph) -> None: ...
+    def count(self, graph: Graph, whole: bool) -> None: ...
+
+
+class _Here(local):
+    """What is of one thread: predictions may be made in several at once."""
+
+    current: Pass | None = None
 
 
 class Context:
@@ -135,34 +171,41 @@ class Context:
         self.setting, self.source = setting, source
         self.generator = seeded() if generator is None else generator
         self.trace: Trace | None = None
-        self.current: Pass | None = None
+        self.here = _Here()
         self.reached: Pass | None = None  # whose output a backward pass came to last
         self._graphs: Recall[Graph] = Recall()
         self._distributions: dict[Hashable, Distribution] = {}
         self._copies = 0
+        self.owner: weakref.ref[Module] | None = None  # the model that was wrapped with it
+        self._told = False  # of a layer that was called by itself
         self._undone: dict[Rates, bool] = {}  # noise that graphs had, and whether one was too sparse for it
 
+    @property
+    def is_owned(self) -> bool:
+        """Whether the model that was wrapped with it is still there."""
+        return self.owner is not None and self.owner() is not None
+
     @contextmanager
-    def running(self, batch: Batch | None = None) -> Iterator[Pass]:
+    def running(self, batch: BatchVectors | None = None) -> Iterator[Pass]:
         """One pass; inside of another it is part of that one."""
-        if self.current is not None:
-            yield self.current
+        if self.here.current is not None:
+            yield self.here.current
             return
-        self.current = self.reached = present = Pass(batch)
+        self.here.current = self.reached = present = Pass(batch)
         try:
             yield present
         finally:
-            self.current = present.last = None  # an edge_index lives as long as its owner says
+            self.here.current = present.last = None  # an edge_index lives as long as its owner says
 
     @contextmanager
     def afresh(self) -> Iterator[None]:
         """Views of their own for what runs inside, on the same batch."""
-        before = self.current
-        self.current = Pass(None if before is None else before.batch)
+        before = self.here.current
+        self.here.current = Pass(None if before is None else before.batch)
         try:
             yield
         finally:
-            self.current = before
+            self.here.current = before
 
     @contextmanager
     def using(self, trace: Trace | None = None, **changes: Any) -> Iterator[None]:
@@ -188,49 +231,50 @@ class Context:
         targets: how many nodes receive, if these are of another kind.
         own: whether it has rates by its own density, as all graphs of relations have.
         """
-        last = None if self.current is None else self.current.last
+        current = self.here.current
+        last = None if current is None else current.last
         place = None if edge_index.is_inference() else edge_index._version, nodes, relation, targets
         if last is not None and last[0] is edge_index and last[1] == place:
             return last[2]
-        batch, directed = self.batch_for(nodes, relation), True if self.setting.views.directed else None
+        batch = self.batch_for(nodes, relation, edge_index=edge_index)
         if targets is None:
-            key, given = (nodes, directed, relation), (edge_index, nodes, batch, directed)
-            found = self._graphs.get((edge_index, batch), key, lambda: Graph.from_edge_index(*given))
+            directed = True if self.setting.views.directed else None
+            given = edge_index, nodes, batch, directed
+            found = self._graphs.get((edge_index, batch), (nodes, directed, relation), lambda: _sorted(*given))
         else:
-            batches = batch, self.batch_for(targets, relation, -1)
+            batches = batch, self.batch_for(targets, relation, -1, edge_index)
             ends = edge_index, nodes, targets, batches
             found = self._graphs.get((edge_index, *batches), (nodes, targets, relation), lambda: Bipartite.of(*ends))
         if own or relation is not None or targets is not None:
             found.cache[OF_RELATION] = relation
-        if self.current is not None:
-            self.current.last = edge_index, place, found
+        if current is not None:
+            current.last = edge_index, place, found
         return found
 
     def knows(self, edge_index: Tensor, nodes: int, relation: Relation | None = None) -> bool:
         """Whether the graph of an ``edge_index`` was sorted before."""
         directed = True if self.setting.views.directed else None
-        batch = self.batch_for(nodes, relation)
+        batch = self.batch_for(nodes, relation, edge_index=edge_index)
         return self._graphs.known((edge_index, batch), (nodes, directed, relation))
 
-    def batch_for(self, nodes: int, relation: Relation | None = None, end: int = 0) -> Tensor | None:
+    def batch_for(
+        self, nodes: int, relation: Relation | None = None, end: int = 0, edge_index: Tensor | None = None
+    ) -> Tensor | None:
         """The batch vector of the present call, for layers with as many nodes; None if there are several such.
 
         relation, end: the edge type whose sources (0) or targets (−1) the nodes are, if it is known.
         """
-        batch = (self.current or self._pass()).batch
-        if batch is None or isinstance(batch, Tensor):
-            return batch if batch is not None and batch.numel() == nodes else None
-        kind = written(relation[end]) if isinstance(relation, tuple) else None
-        own = {name: vector for name, vector in batch.items() if written(name) == kind}
-        fitting = [vector for vector in (own or batch).values() if vector.numel() == nodes]
-        alike = all(torch.equal(fitting[0], other) for other in fitting[1:])
-        return fitting[0] if fitting and alike else None
+        batch = (self.here.current or self._pass()).batch
+        if batch is None:
+            return None
+        return batch.of(nodes, edge_index, written(relation[end]) if isinstance(relation, tuple) else None)
 
     def distribution(self, graph: Graph, training: bool) -> Distribution:
         """That of the views of a graph, the same object for the same rates."""
         setting = self.setting
         # Rates are those of a pass, by its first graph: a pooled one is treated in evaluation as in training.
-        first = graph if self.current is None or self.current.graph is None else self.current.graph
+        current = self.here.current
+        first = graph if current is None or current.graph is None else current.graph
         if setting.rates is not None:
             rates = setting.rates
         elif OF_RELATION in graph.cache:  # q = ρD follows from its own density
@@ -248,7 +292,7 @@ class Context:
             self._check_noise(graph)
             found = Distribution(graph, rates, *rest)
             if len(self._distributions) == KEPT:
-                del self._distributions[next(iter(self._distributions))]
+                self._distributions.pop(next(iter(self._distributions)), None)
         self._distributions[key] = found  # the latest used are kept
         return found
 
@@ -273,7 +317,7 @@ class Context:
         """
         if mode == "clean":
             return lambda graph, *_: Adjacency(graph)
-        present, shared = self.current or self._pass(), self.setting.views.shared
+        present, shared = self.here.current or self._alone(layer), self.setting.views.shared
         present.drew = True
         call = present.enter(layer) if mode == "views" and not shared else 0
 
@@ -304,11 +348,12 @@ class Context:
             if self.setting.mode is None and layer.training:
                 self.source.see(graph)
                 if self.setting.variant.keeps_additions:
-                    self.source.count(graph)
+                    self.source.count(graph, present.batch is not None)
         found = self.distribution(graph, mode == "views")
         if present.batch is not None and graph.num_graphs == 1 and found.rates.q:
             relation, pattern = graph.cache.get(OF_RELATION, layer.__dict__.get("_relation")), graph.pattern
-            if self.batch_for(pattern.columns, relation) is None or self.batch_for(pattern.rows, relation, -1) is None:
+            ends = self.batch_for(pattern.columns, relation), self.batch_for(pattern.rows, relation, -1)
+            if any(vector is None or (vector.numel() and int(vector.max()) > 0) for vector in ends):
                 present.note_mixed(layer)
         return found
 
@@ -320,8 +365,8 @@ class Context:
 
     def note_plain(self, layer: Module) -> None:
         """PyG's own aggregation ran in a layer where views, or their mean, were asked for."""
-        if self.current is not None:
-            self.current.plain.add(type(layer).__name__)
+        if self.here.current is not None:
+            self.here.current.plain.add(type(layer).__name__)
 
     def draw(self, distribution: Distribution) -> View:
         """A view by the model's own generator."""
@@ -335,15 +380,27 @@ class Context:
             return self.reached
         return Pass()
 
+    def _alone(self, layer: Module) -> Pass:
+        """The pass of a layer that is called outside of any; warns once, since it is one without a batch vector."""
+        if torch._C._current_graph_task_id() < 0 and not self._told:
+            self._told = True
+            warnings.warn(
+                f"{type(layer).__name__} was called in a part of the model, not in a call of the model that rade.RADE "
+                "returned or of a method of it: batch vectors, views that layers share and rates that adapt are those "
+                "of such calls",
+                stacklevel=outside(),
+            )
+        return self._pass()
+
     def __getstate__(self) -> dict[str, object]:
         """Everything but what passes; the generator as its state, since generators cannot be pickled."""
-        gone: dict[str, object] = {"current": None, "reached": None, "trace": None, "_distributions": {}}
+        gone: dict[str, object] = {"here": None, "owner": None, "reached": None, "trace": None, "_distributions": {}}
         return self.__dict__ | gone | {"generator": packed(self.generator)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         generator = torch.Generator()
         unpack(generator, state["generator"])
-        self.__dict__.update(state | {"generator": generator})
+        self.__dict__.update(state | {"generator": generator, "here": _Here()})
 
     def __deepcopy__(self, memo: dict[int, object]) -> Context:
         """The same with a stream of its own: a teacher or an average must not see the model's views."""
@@ -351,3 +408,11 @@ class Context:
         source = deepcopy(self.source, memo)
         copy = memo[id(self)] = Context(self.setting, source, branched(self.generator, self._copies))
         return copy
+
+
+def _sorted(edge_index: Tensor, nodes: int, batch: Tensor | None, directed: bool | None) -> Graph:
+    """The graph of an ``edge_index``; a vector of as many nodes is not that of its batch if an edge says otherwise."""
+    try:
+        return Graph.from_edge_index(edge_index, nodes, batch, directed)
+    except JoinedGraphs:
+        return Graph.from_edge_index(edge_index, nodes, None, directed)

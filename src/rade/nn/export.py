@@ -32,7 +32,7 @@ def mean_of_views(layer: Any, context: Context, given: Arguments, mode: Mode) ->
             "noise is undone for one graph; call model.eval(), or trace rade.revert(model)"
         )
     x, edge_index = given["x"], given["edge_index"]
-    present = context.current
+    present = context.here.current
     programs = {} if present is None else present.programs
     key = id(edge_index), layer._relation
     graph = programs.get(key)

@@ -39,9 +39,10 @@ class Bipartite(Graph):
         for ends, nodes in zip(edge_index, (sources, targets)):
             node_count(ends.expand(2, -1), nodes)
         known = [batch[ends] for batch, ends in zip(batches, edge_index) if batch is not None]
-        of_source, of_target = batches
-        if of_source is None or of_target is None or not torch.equal(*known):
-            of_source, of_target = edge_index.new_zeros(sources), edge_index.new_zeros(targets)
+        if len(known) < 2 or not torch.equal(*known):
+            batches = edge_index.new_zeros(sources), edge_index.new_zeros(targets)
+        # Copies: what is recalled of the vectors must not keep their memory alive.
+        of_source, of_target = (batch.clone() for batch in batches if batch is not None)
         pairs, pair = torch.unique(edge_index[1] * sources + edge_index[0], return_inverse=True)
         pattern = Pattern.general(row_pointer(pairs // max(sources, 1), targets), pairs % max(sources, 1), sources)
         order = torch.empty_like(pairs).scatter_(0, pair, torch.arange(pair.numel(), device=pair.device))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
-from typing import cast
+from functools import partial
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.nn import Module
+from torch_geometric.data import Data, HeteroData
 from torch_geometric.nn import JumpingKnowledge, MessagePassing
 from torch_geometric.nn import Linear as PyGLinear
 
@@ -22,6 +25,29 @@ from rade.sums import Messages
 LINEAR = (torch.nn.Linear, PyGLinear, torch.nn.BatchNorm1d)
 NO_MOMENTS = "the forward pass called no convolution that has moments; use rule=rade.Constant()"
 After = Callable[[Tensor | None], Tensor | None]  # from the map of an output to that of the sum before it
+
+
+class Again(partial[Any]):
+    """A call to be made later, maybe often: with the data objects, lists and dicts as they are now, and each time with
+    copies of these, since a model may put features back into what it is called with.
+    """
+
+    def __new__(cls, function: Callable[..., Any], *args: object, **kwargs: object) -> Again:
+        return super().__new__(cls, function, *map(_own, args), **{name: _own(value) for name, value in kwargs.items()})
+
+    def __call__(self) -> Any:
+        """Make it."""
+        return self.func(*map(_own, self.args), **{name: _own(value) for name, value in self.keywords.items()})
+
+
+def _own(value: object) -> object:
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, Data | HeteroData):
+        return copy(value)
+    if isinstance(value, dict):
+        return {name: _own(part) for name, part in value.items()}
+    return [_own(part) for part in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, eq=False)

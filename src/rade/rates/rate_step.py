@@ -15,7 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from rade.distribution import Rates
 from rade.graph.graph import Graph
-from rade.nn.context import Context, Mode, Pass
+from rade.nn.context import BatchVectors, Context, Mode, Pass
 from rade.nn.trace import Trace, following, head_matrix, logits_of
 from rade.rates.readout import Labelled, Readout
 from rade.rates.regulariser import CleanPass, clean_gradient_norm, gradient_norm, regulariser
@@ -92,8 +92,8 @@ class Repeated:
         if apart is not None:
             with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), self.context.using(mode="clean"):
                 logits = logits.index_copy(0, labelled.chosen(len(logits), logits.device), apart())
-        batch = None if self.context.current is None else self.context.current.batch
-        if isinstance(batch, Tensor) and batch.numel() != trace.graph.num_nodes:
+        batch = None if self.context.here.current is None else self.context.here.current.batch
+        if batch is not None:
             _refuse_lost_graphs(batch, trace.graph)
         with torch.set_grad_enabled(flat):
             last, head = trace.last, cast("str | None", self.readout.head)  # `RADE` knows the head by its path
@@ -113,7 +113,7 @@ class Repeated:
         """Its logits without gradients, and the nodes of their rows, where not every node has one."""
         with torch.no_grad(), self.context.using(mode=mode):
             logits = logits_of(self.run())
-        return logits, None if self.context.current is None else self.context.current.targets
+        return logits, None if self.context.here.current is None else self.context.here.current.targets
 
     def graph(self) -> Graph:
         """The one that is known, or that it is given as an argument, or that of its last convolution with moments."""
@@ -126,11 +126,12 @@ class Repeated:
         return trace.graph
 
 
-def _refuse_lost_graphs(batch: Tensor, graph: Graph) -> None:
+def _refuse_lost_graphs(batch: BatchVectors, graph: Graph) -> None:
     """Refuse a last convolution on nodes that a pooling layer left of several graphs, where it is not told which."""
-    if graph.num_graphs == 1 and batch.numel() and int(batch.max()) > 0:
+    sizes = [vector.numel() for vector in batch.vectors]
+    if sizes and graph.num_nodes not in sizes and graph.num_graphs == 1 and batch.several:
         raise ValueError(
-            f"the last convolution gets {graph.num_nodes} nodes that a pooling layer left of {batch.numel()}, and "
+            f"the last convolution gets {graph.num_nodes} nodes that a pooling layer left of {sizes[0]}, and "
             "their graphs are unknown: pass rade.Graph.from_edge_index(edge_index, num_nodes, batch) in the place of "
             f"its edge_index, or {OTHERWISE}"
         )

@@ -89,9 +89,12 @@ class RateState(Module):
             edges, pairs = average(torch.tensor([graph.num_edges, graph.num_pairs]).to(self.density))
             self.density.copy_(edges / pairs.clamp(min=1.0))
 
-    def count(self, graph: Graph) -> None:
-        """Remember how large the graphs of training are; batches vary in themselves: after one nothing is counted."""
-        if graph.num_graphs > 1:
+    def count(self, graph: Graph, whole: bool) -> None:
+        """Remember how large the graphs of training are; batches vary in themselves: after one nothing is counted.
+
+        whole: whether a batch vector says that these are whole graphs, be it only one, and no parts of a larger one.
+        """
+        if graph.num_graphs > 1 or whole:
             self.calls.fill_(math.inf)
         self.calls.add_(1.0)
         mean = torch.nan_to_num(self.nodes, nan=float(graph.num_nodes))

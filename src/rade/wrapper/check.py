@@ -14,7 +14,7 @@ from torch.nn import Module
 from rade.distribution import Rates
 from rade.nn.base import convolutions
 from rade.nn.context import Pass
-from rade.nn.trace import Trace, logits_in
+from rade.nn.trace import Again, Trace, logits_in
 from rade.rates.readout import Labelled
 from rade.rates.regulariser import regulariser
 from rade.rates.rules import GradNorm
@@ -123,7 +123,7 @@ def _same(net: Module, model: RADE, args: tuple[object, ...], kwargs: dict[str, 
         for run in (copy.deepcopy(net).eval(), model.wrapped.eval()):
             torch.manual_seed(0)  # for whatever else is random in it
             with model._context.using(trace, mode="clean"):
-                outputs.append(run(*args, **kwargs))
+                outputs.append(Again(run, *args, **kwargs)())
     plain, found = (logits_in(output) for output in outputs)
     if plain is None or found is None:
         return []
@@ -140,7 +140,7 @@ def _training(model: RADE, args: tuple[object, ...], kwargs: dict[str, object]) 
     """One training call: the graph that it met, and what it would have warned of."""
     with warnings.catch_warnings(record=True) as said, torch.no_grad():
         warnings.simplefilter("always")
-        model.train()(*args, **kwargs)
+        Again(model.train(), *args, **kwargs)()
     present = model._context.reached
     lines = [Finding("warning", str(one.message), False) for one in said]
     if present is None or present.graph is None:

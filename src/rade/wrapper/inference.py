@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -12,8 +12,9 @@ from torch.utils._pytree import tree_map
 
 from rade.distribution import NO_NOISE, Rates, Trust, number
 from rade.nn.context import Context
+from rade.nn.trace import Again
 
-ForwardPass = Callable[[], Any]
+ForwardPass = partial[Any]
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ class Ensemble(Inference):
             raise ValueError(f"an ensemble needs at least one view, got size = {self.size}")
 
     def __call__(self, context: Context, run: ForwardPass) -> Any:
+        run = Again(run.func, *run.args, **run.keywords)
         total = sampled(context, run, self.rates)
         for _ in range(self.size - 1):
             total = tree_map(_sum, total, sampled(context, run, self.rates))

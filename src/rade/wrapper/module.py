@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import math
 import warnings
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -23,8 +24,8 @@ from rade.errors import outside
 from rade.graph.graph import Graph
 from rade.graph.sparse import without_autocast
 from rade.nn.base import convolutions
-from rade.nn.context import Batch, Context, Pass, Setting
-from rade.nn.trace import evaluating, path_of
+from rade.nn.context import BatchVectors, Context, Pass, Setting
+from rade.nn.trace import Again, evaluating, path_of
 from rade.rates.rate_step import Repeated, rate_step
 from rade.rates.readout import Labelled, Readout
 from rade.rates.regulariser import NoGradient, refuse_reentrant
@@ -111,9 +112,11 @@ class RADE(Module):
         self._told = Warnings(self.rate_state)
         setting = Setting(variant, correction, views, observed.noise, observed.trust)
         self._context = Context(setting, self.rate_state, generator)
+        self._context.owner = weakref.ref(self)
         converted = convert(model)
         if variant.keeps_additions:
             _require_moments(converted)
+        _warn_of_taken(converted)
         attach(converted, self._context)
         self.wrapped = converted  # last: from here on, names that it holds are its own
 
@@ -132,18 +135,20 @@ class RADE(Module):
         if torch.is_inference_mode_enabled():  # what is kept must serve training later
             with ordinary_tensors():
                 return self._call(method, *args, **kwargs)
-        if context.current is not None or (self.training and context.repeats):  # part of a pass that has begun
+        if context.here.current is not None or (self.training and context.repeats):  # part of a pass that has begun
             return run()
+        # Tensors are what they are; other arguments are kept as they are before the model has its way with them.
+        later = run if not kwargs and {*map(type, args)} == {Tensor} else Again(method, *args, **kwargs)
         with context.running(_batch_of(method, args, kwargs)) as present:
             output = run() if self.training else self.rade.inference(context, run)
         for what, layers in (("plain", present.plain), ("mixed", present.mixed)):
             if layers:
                 self._told.say(what, layers=", ".join(sorted(layers)))
         if self.training:
-            self._trained(run, present, output)
+            self._trained(run, later, present, output)
         return output
 
-    def _trained(self, run: partial[object], present: Pass, output: object) -> None:
+    def _trained(self, run: partial[object], later: partial[object], present: Pass, output: object) -> None:
         """Remember a training call; one without gradients is only a look."""
         told, latest = self._told, self._latest
         same = latest is not None and latest.present.graph is present.graph
@@ -161,7 +166,8 @@ class RADE(Module):
             nodes = None if present.graph is None else present.graph.num_nodes
             if same and not told.looked and len(latest.reached) == nodes:
                 told.labels(latest.reached)
-        self.__dict__["_latest"] = LastCall(run, present, output, self._context)  # the wrapped model has no say in it
+        # The wrapped model has no say in it.
+        self.__dict__["_latest"] = LastCall(run, later, present, output, self._context)
 
     def adapt(self, *args: object, labelled: Labelled | Tensor | None = None, **kwargs: object) -> Tensor:
         """One step of the rate rule, with the gradients that ``loss.backward()`` left; returns the clean logits.
@@ -176,8 +182,9 @@ class RADE(Module):
                 return self.adapt(*args, labelled=labelled, **kwargs)
         model, last, state, told = self.wrapped, self._latest, self._told.state, self._told
         if args or kwargs:
-            run, batch = partial(model, *args, **kwargs), _batch_of(model, args, kwargs)
-            graph = None if last is None else last.graph_of(run)
+            given, batch = partial(model, *args, **kwargs), _batch_of(model, args, kwargs)
+            run: partial[object] = Again(model, *args, **kwargs)
+            graph = None if last is None else last.graph_of(given)
         elif last is None:
             raise RuntimeError("adapt() without arguments repeats the last training call, but there was none")
         else:
@@ -242,7 +249,7 @@ class RADE(Module):
         """A call that is made once or more often inside, in evaluation mode, as one pass."""
         model, context = self.wrapped, self._context
         with ordinary_tensors(), evaluating(model), context.running(_batch_of(model, args, kwargs)):
-            yield Repeated(context, model, partial(model, *args, **kwargs), self.rade.readout)
+            yield Repeated(context, model, Again(model, *args, **kwargs), self.rade.readout)
 
     def by(self, inference: Inference) -> Callable[..., Any]:
         """Evaluation in another way, e.g. ``model.by(rade.Denoised(noise=...))(x, edge_index)``."""
@@ -338,8 +345,10 @@ class RADE(Module):
 class LastCall:
     """The last training call of a model: how to repeat it, and the rows that its loss reached."""
 
-    def __init__(self, run: partial[object], present: Pass, output: object, context: Context) -> None:
-        self.run, self.present, self.context = run, present, context
+    def __init__(
+        self, given: partial[object], run: partial[object], present: Pass, output: object, context: Context
+    ) -> None:
+        self.given, self.run, self.present, self.context = given, run, present, context
         logits = output[0] if isinstance(output, tuple | list) and output else output
         present.logits = logits.detach() if isinstance(logits, Tensor) else None
         self.gradient: Tensor | None = None
@@ -360,7 +369,7 @@ class LastCall:
 
     def graph_of(self, run: partial[object]) -> Graph | None:
         """The graph of a call, if it is this one: the same function with the same objects."""
-        before, now = ([each.func, *each.args, *each.keywords.values()] for each in (self.run, run))
+        before, now = ([each.func, *each.args, *each.keywords.values()] for each in (self.given, run))
         same = len(before) == len(now) and all(a is b for a, b in zip(before, now))
         return self.present.graph if same else None
 
@@ -388,8 +397,22 @@ def _require_model(model: object) -> None:
         raise TypeError(f"RADE wraps a model, got the class {model.__name__}: build it, RADE({model.__name__}(...))")
     if not isinstance(model, Module):
         raise TypeError(f"RADE wraps a model, a torch.nn.Module, got {model!r}")
-    if isinstance(model, RADE):
-        raise ValueError("the model is wrapped in RADE already; wrap what it wraps, RADE(rade.revert(model), ...)")
+    if any(isinstance(part, RADE) for part in model.modules()):
+        raise ValueError(
+            "the model, or a part of it, is wrapped in RADE already; wrap the whole once, what RADE wraps in the place "
+            "of it: RADE(rade.revert(model), ...)"
+        )
+
+
+def _warn_of_taken(model: Module) -> None:
+    """A layer follows one model alone, the one that was wrapped last."""
+    taken = [conv for conv in convolutions(model).values() if conv._context is not None and conv._context.is_owned]
+    if taken:
+        warnings.warn(
+            f"{type(taken[0]).__name__} is a layer of another rade.RADE model, too: from here on it has the views and "
+            "rates of this one in both; wrap one model that holds all parts, or give each layers of its own",
+            stacklevel=outside(),
+        )
 
 
 def _require_moments(model: Module) -> None:
@@ -406,29 +429,57 @@ def _require_moments(model: Module) -> None:
 @cache
 def _parameters(function: Callable[..., object]) -> tuple[str, ...]:
     """The parameters of a method by position."""
-    return tuple(inspect.signature(function).parameters)
+    parameters = inspect.signature(function).parameters.values()
+    return tuple(one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD)
 
 
-def _batch_of(method: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> Batch | None:
-    """The batch vector of a call, or one of each kind of nodes: an argument named batch, or that of a data object."""
+def _batch_of(
+    method: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+) -> BatchVectors | None:
+    """The batch vectors of a call: an argument named batch, or those of its data objects."""
     given = dict(kwargs)
     # The usual call, (x, edge_index), is not looked up by name: that would cost time in every step.
     if len(args) > 2 or (len(args) == 2 and isinstance(args[1], Tensor) and args[1].dim() == 1):
-        forward = type(method).forward if isinstance(method, Module) else method.__func__  # type: ignore[attr-defined]
-        given = dict(zip(_parameters(forward)[1:], args)) | given
+        method = getattr(method, "_orig_mod", method)  # of `torch.compile`
+        forward: Any = type(method).forward if isinstance(method, Module) else cast(Any, method).__func__
+        names = _parameters(forward)[1:]
+        unnamed = [value for value in args[len(names) :] if _is_batch(value) and _may_be_batch(value, args)]
+        given = dict(zip(("batch",), unnamed)) | dict(zip(names, args)) | given
     found = given.get("batch", given.get("batch_dict"))
-    for value in (*args, *kwargs.values()):
-        if isinstance(value, Data):
-            found = value.get("batch")
-        elif isinstance(value, HeteroData):
-            found = {kind: value[kind].batch for kind in value.node_types if "batch" in value[kind]}
     if isinstance(found, dict):
-        return {kind: vector for kind, vector in found.items() if _is_batch(vector)}
-    return found if isinstance(found, Tensor) and _is_batch(found) else None
+        return BatchVectors(kinds={kind: vector for kind, vector in found.items() if _is_batch(vector)})
+    if _is_batch(found):
+        return BatchVectors([cast(Tensor, found)])
+    if {*map(type, args)} == {Tensor} and not kwargs:
+        return None
+    edges: list[tuple[Tensor, Tensor]] = []
+    kinds: dict[str, Tensor] = {}
+    for data in _data_objects((*args, *kwargs.values())):
+        if isinstance(data, HeteroData):
+            kinds |= {kind: data[kind].batch for kind in data.node_types if "batch" in data[kind]}
+        elif _is_batch(data.get("batch")):
+            edges.append((data["edge_index"], data["batch"]))
+    return BatchVectors([vector for _, vector in edges], edges, kinds) if edges or kinds else None
+
+
+def _data_objects(values: Iterable[object]) -> Iterator[Data | HeteroData]:
+    """Those among some values, and in lists and dicts of these."""
+    for value in values:
+        if isinstance(value, Data | HeteroData):
+            yield value
+        elif isinstance(value, tuple | list | dict):
+            yield from _data_objects(value.values() if isinstance(value, dict) else value)
 
 
 def _is_batch(vector: object) -> bool:
     return isinstance(vector, Tensor) and vector.dim() == 1 and vector.dtype == torch.long
+
+
+def _may_be_batch(vector: Any, args: Iterable[object]) -> bool:
+    """Whether an argument without a name looks like one: it counts up from 0 over as many nodes as have features."""
+    features = [value for value in args if isinstance(value, Tensor) and value.dim() == 2 and value.is_floating_point()]
+    nodes = set(map(len, features))
+    return len(vector) in nodes - {0} and int(vector[0]) == 0 and bool((vector.diff() >= 0).all())
 
 
 @revert.register

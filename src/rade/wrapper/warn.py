@@ -38,9 +38,10 @@ SENTENCES = {
     "than once, with self-loops or weights, or between two kinds of nodes; there are views of an edge_index [2, E] of "
     "int64: pass such a one",
     # Layers on nodes that no batch vector is known of, those that a pooling layer has left say.
-    "mixed": "{layers} got nodes that no batch vector of this call belongs to, as after pooling, so edges are added "
-    "between different graphs; pass rade.Graph.from_edge_index(edge_index, num_nodes, batch) in the place of that "
-    "edge_index, or add no edges, rule=rade.Constant(p, 0)",
+    "mixed": "{layers} got nodes that no batch vector of this call belongs to, as after pooling, or edges between the "
+    "graphs of the one that fits, so edges are added between different graphs; pass "
+    "rade.Graph.from_edge_index(edge_index, num_nodes, batch) in the place of that edge_index, or add no edges, "
+    "rule=rade.Constant(p, 0)",
     # Rates that should adapt, and many training calls without a rate step: on batches a whole epoch of them.
     "follow": "{calls:,} training calls and no rate step: {rule} moves the rates in model.adapt() after every step, or "
     "by itself after model.follow(optimizer)",
