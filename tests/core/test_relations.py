@@ -231,6 +231,14 @@ def test_every_relation_adds_by_its_own_density(numbered, last):
         assert ratio == pytest.approx([0.5, 0.5])
 
 
+def test_views_between_two_kinds_of_nodes_are_drawn_like_others():
+    """In fixed numbers where these are asked for, each kind of edges by itself: two views for each."""
+    model = drawing(seeded(lambda: pyg.RGCNConv((IN, IN), OUT, 2)), 0.0, 1.0, sampling="fixed")
+    model((MANY["a"], MANY["b"]), INDEX[TO], torch.arange(60) % 2)
+    views = model._context.reached.views.values()
+    assert [(view.graph.num_edges, view.added.size) for view in views] == [(30, 27)] * 4
+
+
 def test_sampled_relations_share_what_both_have():
     """A loader leaves out some edges of one relation: common pairs are dropped together, additions are its own."""
     edges = {TO: INDEX[TO], BACK: INDEX[BACK][:, :40]}

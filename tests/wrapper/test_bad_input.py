@@ -44,6 +44,7 @@ ROWS = "labelled rows must be a vector of int64 ids or"
 BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     # What PyG's layers refuse in their words, what RADE cannot draw views of in its own.
     "index too large": (call(X, EDGES + 5), ValueError, "node ids from 0 to 39, got 44"),
+    "targets too few": (call((X, X[:10]), EDGES, net=pyg.SAGEConv(8, 3)), ValueError, "node ids from 0 to 9, got 39"),
     "transposed": (call(X, EDGES.t()), ValueError, r"shape \[2, E\], got \[\d+, 2\]"),
     "COO features": (call(X.to_sparse(), EDGES), ValueError, r"torch.sparse_coo; pass x.to_sparse_csr"),
     "rows of attributes": (call(X, EDGES, ATTR[1:], net=GINE), ValueError, r"edge_attr with one row for each.*, 2\]"),

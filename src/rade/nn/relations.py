@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rade.distribution import Relation, Reverse
-from rade.graph.graph import Graph
+from rade.graph.graph import Graph, node_count
 from rade.graph.sparse import Pattern, places, row_pointer
 from rade.views import View
 
@@ -36,6 +36,8 @@ class Bipartite(Graph):
 
         batches: the graph of each node that sends, and that receives; one graph if an edge is in none of them.
         """
+        for ends, nodes in zip(edge_index, (sources, targets)):
+            node_count(ends.expand(2, -1), nodes)
         known = [batch[ends] for batch, ends in zip(batches, edge_index) if batch is not None]
         of_source, of_target = batches
         if of_source is None or of_target is None or not torch.equal(*known):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -24,22 +24,8 @@ QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 OFTEN = 0.25
 
 
-class Rounded:
-    """A base of dataclasses (with ``repr=False``) that shows floats to four digits."""
-
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{field.name}={_short(getattr(self, field.name))}" for field in fields(self))  # type: ignore[arg-type]
-        return f"{type(self).__name__}({shown})"
-
-
-def _short(value: object) -> str:
-    if isinstance(value, tuple):
-        return f"({', '.join(map(_short, value))})"
-    return f"{value:.4g}" if isinstance(value, float) else repr(value)
-
-
-@dataclass(frozen=True, repr=False)
-class LayerReport(Rounded):
+@dataclass(frozen=True)
+class LayerReport:
     """One convolution under the current rates.
 
     ``interchange`` is the variation over nodes, std/mean, of Σ_nonedges m̃² / Σ_edges m² (Prop. 4): 0 would mean that
@@ -112,8 +98,8 @@ def _interchange(drop: Tensor, add: Tensor) -> float:
     return float(ratio.std() / ratio.mean()) if ratio.numel() > 1 and bool(torch.isfinite(ratio).all()) else 0.0
 
 
-@dataclass(frozen=True, repr=False)
-class NoiseReport(Rounded):
+@dataclass(frozen=True)
+class NoiseReport:
     """R = 1/(2|B|) Σ w Var(δ) of a model at its present rates, three times.
 
     ``sampled`` is the truth to within ``error`` (one standard error over groups of views); ``all_layers`` the formula
