@@ -35,11 +35,9 @@ class Observed:
     @staticmethod
     def of(distribution: Distribution) -> Observed:
         """The noisy graph of a distribution, found once."""
-        if "observed" not in distribution.cache:
-            found = Observed(distribution.graph, distribution.noise, distribution.trust)
-            distribution.cache["observed"] = found
-        observed: Observed = distribution.cache["observed"]
-        return observed
+        new = Observed(distribution.graph, distribution.noise, distribution.trust)
+        found: Observed = distribution.cache.setdefault("observed", new)
+        return found
 
     @property
     def gain(self) -> float:
