@@ -302,12 +302,10 @@ def _sparse_cosine(x: Tensor, pairs: Tensor) -> Tensor:
     """The same by scipy, which gathers rows of a sparse matrix without the zeros."""
     import numpy as np
     import scipy.sparse as sp
+    from sklearn.preprocessing import normalize
 
-    values, columns, pointer = (part.cpu() for part in (x.values().double(), x.col_indices(), x.crow_indices()))
-    row = torch.repeat_interleave(torch.arange(x.shape[0]), pointer.diff())
-    norm = torch.zeros(x.shape[0], dtype=torch.double).index_add(0, row, values.square()).sqrt()
-    unit = values / torch.where(norm > 0, norm, 1.0)[row]
-    matrix = sp.csr_matrix((unit.numpy(), columns.numpy(), pointer.numpy()), shape=tuple(x.shape))
+    parts = (part.cpu().numpy() for part in (x.values().double(), x.col_indices(), x.crow_indices()))
+    unit = normalize(sp.csr_matrix(tuple(parts), shape=tuple(x.shape)))
     chunks = [chunk.numpy() for chunk in torch.split(pairs.cpu(), CHUNK, 1)]
-    found = [np.asarray(matrix[a].multiply(matrix[b]).sum(1)).ravel() for a, b in chunks]
+    found = [np.asarray(unit[a].multiply(unit[b]).sum(1)).ravel() for a, b in chunks]
     return torch.from_numpy(np.concatenate(found)).float().to(pairs.device)

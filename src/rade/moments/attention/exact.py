@@ -12,9 +12,9 @@ integrands t, t², t³, t⁴, and the first level is so small that nothing else 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -139,21 +139,28 @@ def listing_is_cheaper(scores: Scores) -> bool:
     return slower * by_pairs <= by_grid and ordered_pairs(scores.graph) * scores.heads <= MOST_PAIRS
 
 
-class Denominator(Protocol):
+class Denominator(ABC):
     """What is asked of the distribution of X_i = c_i + Σ_k A'_ik w_ik."""
 
-    def edge_mean(self) -> Tensor:
-        """E[α'_ij] given that the edge is on, [E, H]."""
+    rates: Rates
 
-    def loop_mean(self) -> Tensor:
-        """E[α'_ii], [n, H]."""
+    @abstractmethod
+    def on_edges(self, power: int) -> Tensor:
+        """E[α'_ij^power] given that the edge is on, for the first two powers, [E, H]."""
 
     def edge_variance(self) -> Tensor:
         """Var[α'_ij], [E, H]."""
+        return variance_from(self.on_edges(1), self.on_edges(2), 1.0 - self.rates.p)
 
+    @abstractmethod
+    def loop_mean(self) -> Tensor:
+        """E[α'_ii], [n, H]."""
+
+    @abstractmethod
     def nonedge_mean(self, dtype: torch.dtype) -> Sums:
         """Σ_{j∉N(i)} E[α'_ij] x_j."""
 
+    @abstractmethod
     def nonedge_variance(self, dtype: torch.dtype) -> Sums:
         """Σ_{j∉N(i)} Var[α'_ij] x_j."""
 
@@ -170,12 +177,8 @@ class DenominatorByPairs(Denominator):
         found = [_moments(*g) if len(groups) == 1 else checkpoint(_moments, *g, use_reentrant=False) for g in groups]
         self.mean, self.square, self.loop = (torch.cat(parts) for parts in zip(*found))  # as `_moments` returns them
 
-    def edge_mean(self) -> Tensor:
-        return self.mean.index_select(0, self.pairs.edge)
-
-    def edge_variance(self) -> Tensor:
-        square = self.square.index_select(0, self.pairs.edge)
-        return variance_from(self.edge_mean(), square, 1.0 - self.rates.p)
+    def on_edges(self, power: int) -> Tensor:
+        return (self.mean if power == 1 else self.square).index_select(0, self.pairs.edge)
 
     def loop_mean(self) -> Tensor:
         return self.loop

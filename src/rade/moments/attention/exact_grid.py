@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from functools import partial
 
 import torch
@@ -16,7 +16,7 @@ from rade.moments.attention.scores import Scores, list_pairs
 from rade.sums import Sums
 
 
-class DenominatorByGrid(Denominator, ABC):
+class DenominatorByGrid(Denominator):
     """E[1/X^r] with X_i = c_i + Σ_k A'_ik w_ik, without the pair in question, on one lattice for all rows.
 
         L_i(t)     = Σ_edges log(p + (1−p)e^−y) + Σ_others log(1−q + q e^−y) − t c_i,       y = t w_ij
@@ -46,17 +46,11 @@ class DenominatorByGrid(Denominator, ABC):
     def _of_others(self) -> Tensor:
         """Σ_others log(1−q + q e^−y), [R, K]."""
 
-    def edge_mean(self) -> Tensor:
-        return self._on_edges(1)
-
-    def edge_variance(self) -> Tensor:
-        return variance_from(self._on_edges(1), self._on_edges(2), 1.0 - self.rates.p)
+    def on_edges(self, power: int) -> Tensor:
+        return self.given(self.edges, power, 1.0 - self.rates.p).double()
 
     def loop_mean(self) -> Tensor:
         return (self.density * self.own).sum(1).view_as(self.scores.loop).double()
-
-    def _on_edges(self, power: int) -> Tensor:
-        return self.given(self.edges, power, 1.0 - self.rates.p).double()
 
     def given(self, pairs: PairsOnGrid, power: int, rate: float | Tensor) -> Tensor:
         """E[α'^power] of pairs given that they are on, [P, H]."""
