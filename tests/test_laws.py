@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import rade.testing
-from rade.distribution import Correction, Distribution, Rates, Views, number
+from rade.distribution import Correction, Distribution, Rates, Views
 from rade.graph.graph import Graph
 from rade.moments import Coefficients, Moments, Normalised, Weights
 from rade.testing import ALL, CHECKS, GRAPHS, Aggregator, AllViews, plain
@@ -59,7 +59,7 @@ def coarse(self: Coefficients) -> Weights:
 
 def jumping(self: Coefficients, distribution: Distribution) -> Moments:
     """A variance whose slope in p is lost."""
-    return Sum.variance(self, distribution.at(Rates(number(distribution.rates.p), distribution.rates.q)))
+    return Sum.variance(self, distribution.at(Rates(distribution.rates.numbers[0], distribution.rates.q)))
 
 
 def unpaired(self: Coefficients) -> Weights:

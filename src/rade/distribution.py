@@ -22,11 +22,6 @@ Relation = tuple[str, str, str] | int  # an edge type, or the number of a kind o
 Reverse = tuple[tuple[Relation | str, Relation | str], ...] | str  # pairs of relations, or the prefix of reverses
 
 
-def number(rate: float | Tensor) -> float:
-    """A rate as a plain number; a tensor may carry gradients."""
-    return float(rate.detach()) if isinstance(rate, Tensor) else rate
-
-
 @dataclass(frozen=True)
 class Rates:
     """Drop rate p of edges and add rate q of non-edges (Eq. 6: A'_ij ~ Bernoulli(1−p) or Bernoulli(q)).

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from rade.distribution import Rates, Trust, number
+from rade.distribution import Rates, Trust
 from rade.graph.graph import Graph
 from rade.graph.sparse import is_sparse
 from rade.wrapper.inference import Denoised
@@ -194,7 +194,7 @@ def rates_of(graph: Graph, share: float) -> Rates:
 
 def share_of(graph: Graph, noise: Rates) -> float:
     """The share of observed edges that are spurious at these rates, the inverse of `rates_of`."""
-    p, q, edges = number(noise.p), number(noise.q), max(graph.num_edges, 1)
+    (p, q), edges = noise.numbers, max(graph.num_edges, 1)
     # share = q (pairs − clean)/edges with clean = edges (1 − share)/(1 − p)
     share = (q * graph.num_pairs / edges - q / (1.0 - p)) / (1.0 - q / (1.0 - p))
     return min(max(share, 0.0), 1.0 - 1e-9)

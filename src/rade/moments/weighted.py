@@ -8,7 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from rade.distribution import Distribution, number
+from rade.distribution import Distribution
 from rade.graph.graph import Graph
 from rade.moments.base import Coefficients, Moments, RateFactors, Slopes, Weights, once
 from rade.moments.denoise import Observed
@@ -55,8 +55,7 @@ class Weighted(Coefficients):
         """Spurious edges weigh the mean ē on average: ē times the base's, and (e_ij − ē)/((1−p)r) on observed edges."""
         base, mean = self.base.denoised(observed), self.weight.sum() / max(self.weight.numel(), 1)
         assert base.edges is not None
-        kept = (1.0 - number(observed.noise.p)) * observed.trust.real
-        beyond = (self.weight - mean) / (observed.gain * kept)  # the base's own edges carry the gain
+        beyond = (self.weight - mean) / (observed.gain * observed.kept)  # the base's own edges carry the gain
         loop = self.base.clean().loop  # loops have no weight
         return base.scaled(mean.expand(loop.shape)) + Sums(self.graph, beyond * base.edges, (1.0 - mean) * loop)
 

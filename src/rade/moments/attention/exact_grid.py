@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
-from rade.distribution import Rates, number
+from rade.distribution import Rates
 from rade.moments.attention.exact import Denominator, Lattice, mixed, terms, variance_from
 from rade.moments.attention.grid import Everybody, Grid, PairsOnGrid, Table, over_nonedges
 from rade.moments.attention.scores import Scores, list_pairs
@@ -139,7 +139,8 @@ class DenominatorOfAll(DenominatorByGrid):
 def _levels(scores: Scores, rates: Rates, lattice: Lattice) -> Tensor:
     """All levels at which X_i of some row is neither too small nor too large, [K]."""
     graph, s, t = scores.graph, scores.s.detach(), scores.t.detach()
-    expected = 1.0 + (1.0 - number(rates.p)) * graph.degree + (number(rates.q) * graph.nonneighbors).clamp(min=1.0)
+    p, q = rates.numbers
+    expected = 1.0 + (1.0 - p) * graph.degree + (q * graph.nonneighbors).clamp(min=1.0)
     top = (scores.heaviest() + expected.log()[:, None]).max()
     lightest = torch.cat([scores.edge.detach().flatten(), leaky_relu(s.min() + t.min(), scores.slope)[None]])
     bottom = scores.own.detach().min() if scores.self_loops else lightest.min()
