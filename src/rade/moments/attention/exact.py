@@ -22,6 +22,7 @@ from torch.nn.functional import pad
 from torch.utils.checkpoint import checkpoint
 
 from rade.distribution import Rates
+from rade.graph.sparse import consecutive
 from rade.moments.attention.scores import (
     SHORT_LIST,
     ListedPairs,
@@ -198,7 +199,6 @@ Group = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Lattice]
 
 def _groups(scores: Scores, rates: Rates, pairs: ListedPairs, lattice: Lattice) -> Iterator[Group]:
     """Consecutive targets whose pairs fit the budget: what `_moments` takes."""
-    nodes, heads = scores.own.shape
     is_edge = torch.zeros_like(pairs.target, dtype=torch.double).index_fill(0, pairs.edge, 1.0)
     rate = is_edge * (1.0 - rates.p) + (1.0 - is_edge) * rates.q
     largest = scores.heard(scores.edge) if lattice.follows else scores.largest
@@ -207,13 +207,11 @@ def _groups(scores: Scores, rates: Rates, pairs: ListedPairs, lattice: Lattice) 
     own = torch.where(own > -torch.inf, own.clamp(min=-FARTHEST), own)
     first, last = _ends(beta, own, rate, pairs.target, lattice)
     levels = last - first + 1
-    load = torch.maximum(pairs.rowptr.diff() * lattice.band, levels.amax(1).long()) * heads
-    turns = (torch.div(load.cumsum(0), BUDGET, rounding_mode="floor").diff() > 0).nonzero().squeeze(1) + 1
-    ends = [*turns.tolist(), nodes]
-    for begin, end in zip([0, *ends], ends):
-        where = slice(int(pairs.rowptr[begin]), int(pairs.rowptr[end]))
-        target = pairs.target[where] - begin
-        yield beta[where], own[begin:end], rate[where, None], target, first[begin:end], levels[begin:end], lattice
+    load = torch.maximum(pairs.rowptr.diff() * lattice.band, levels.amax(1).long()) * scores.heads
+    for rows in consecutive(load, BUDGET):
+        where = slice(int(pairs.rowptr[rows.start]), int(pairs.rowptr[rows.stop]))
+        target = pairs.target[where] - rows.start
+        yield beta[where], own[rows], rate[where, None], target, first[rows], levels[rows], lattice
 
 
 @torch.no_grad()
