@@ -12,7 +12,7 @@ from torch.nn import Module
 from rade.distribution import Rates
 from rade.graph.graph import Graph
 from rade.rates.rules import Rule, State, double
-from rade.runtime import Recall, average
+from rade.runtime import average
 
 
 class RateState(Module):
@@ -35,7 +35,7 @@ class RateState(Module):
             raise ValueError(f"{type(rule).__name__}.init must return p and rho, but {min(missing)} is missing")
         for name, value in self._first().items():
             self.register_buffer(name, value)
-        self._numbers: Recall[list[float]] = Recall()
+        self._known: tuple[tuple[Tensor, ...], tuple[int, ...], tuple[float, float, float]] | None = None
         self._latest: Rates | None = None
 
     def reset(self) -> None:
@@ -98,17 +98,30 @@ class RateState(Module):
         mean = mean + (graph.num_nodes - mean) / self.calls
         self.nodes.copy_(torch.where(self.calls.isinf(), math.nan, mean))  # by tensors: nothing waits for a GPU
 
-    def _read(self) -> list[float]:
+    def _read(self) -> tuple[float, float, float]:
         """p, ρ and D as numbers; in training converted once for each change of them, since that makes a GPU wait.
 
         Not so in evaluation: averages of a model are often written by ``.data.copy_``, which counts no change.
         """
-        given = (self.p, self.rho, self.density)
-        if not self.training:
-            return torch.stack(given).tolist()
-        return self._numbers.get(given, None, lambda: torch.stack(given).tolist())
+        p, rho, density = self.p, self.rho, self.density
+        if not self.training:  # nor do tensors of inference mode count any
+            return _numbers(p, rho, density)
+        versions, known = (p._version, rho._version, density._version), self._known
+        same = known is not None and known[0][0] is p and known[0][1] is rho and known[0][2] is density
+        if known is None or not same or known[1] != versions:
+            known = self._known = (p, rho, density), versions, _numbers(p, rho, density)
+        return known[2]
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without the numbers: a copy's tensors count their changes anew, and may match by chance."""
+        return self.__dict__ | {"_known": None, "_latest": None}
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> RateState:
         """Follow the model to its device but keep double precision: in bfloat16 a step of 1e-3 would be lost."""
         super()._apply(lambda tensor: tensor.to(fn(tensor).device), recurse)  # type: ignore[no-untyped-call]
         return self
+
+
+def _numbers(p: Tensor, rho: Tensor, density: Tensor) -> tuple[float, float, float]:
+    found: list[float] = torch.stack([p, rho, density]).tolist()
+    return found[0], found[1], found[2]
