@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import ClassVar
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rade.distribution import Distribution
 from rade.graph.graph import Graph
-from rade.moments.base import Coefficients, Moments, Weights
+from rade.moments.base import Coefficients, Moments, Weights, once
 from rade.moments.denoise import Observed
 from rade.sums import Messages, Sums
 from rade.views import View
@@ -41,12 +41,9 @@ class Factors:
         return self.total.masked_fill(self.total == 0, torch.inf)
 
 
+@once
 def factors(coefficients: Coefficients, distribution: Distribution) -> Factors:
     """Factors α/E[α'] (Eq. 8) of an aggregator; computed once, for all layers where they agree."""
-    return coefficients.once(distribution, "factors", partial(_factors, coefficients, distribution))
-
-
-def _factors(coefficients: Coefficients, distribution: Distribution) -> Factors:
     graph, mean = distribution.graph, coefficients.expected(distribution)
     if not distribution.variant.corrects:
         return Factors(graph, mean, torch.ones_like(mean.edges), torch.ones_like(mean.loop))
@@ -90,19 +87,17 @@ def inference_sums(coefficients: Coefficients, distribution: Distribution) -> Su
     return found + coefficients.expected(distribution).nonedges if distribution.variant.keeps_additions else found
 
 
+@once
 def _denoised(coefficients: Coefficients, distribution: Distribution) -> Sums:
     """An estimate of the aggregation on the graph without noise."""
-    return coefficients.once(distribution, "denoised", lambda: coefficients.denoised(Observed.of(distribution)))
+    return coefficients.denoised(Observed.of(distribution))
 
 
+@once
 def _denoising(coefficients: Coefficients, distribution: Distribution) -> Sums:
     """What turns the aggregation on a noisy graph into that estimate."""
-
-    def build() -> Sums:
-        clean = coefficients.clean()
-        return _denoised(coefficients, distribution) + Sums(distribution.graph, -clean.edges, -clean.loop)
-
-    return coefficients.once(distribution, "denoising", build)
+    clean = coefficients.clean()
+    return _denoised(coefficients, distribution) + Sums(distribution.graph, -clean.edges, -clean.loop)
 
 
 @dataclass(frozen=True, eq=False)

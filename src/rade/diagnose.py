@@ -17,7 +17,7 @@ from torch_geometric.utils import to_scipy_sparse_matrix
 
 from rade.correction import Adjacency
 from rade.data import Dataset
-from rade.distribution import Distribution, Rates, Variant, number
+from rade.distribution import Distribution, Rates, Variant
 from rade.errors import RunError
 from rade.graph.graph import Graph
 from rade.moments import Normalised
@@ -68,8 +68,8 @@ def diagnose(trained: Trained, dataset: Dataset, seed: int = 0) -> Diagnosis:
         "edges": graph.num_edges,
         "graphs": graph.num_graphs,
         "layers": len(net.convolutions),
-        "p": number(rates.p),
-        "q": number(rates.q),
+        "p": rates.numbers[0],
+        "q": rates.numbers[1],
         "operators": {
             name: {
                 "gap": sum(spectral_gap(operator(piece)) for piece in pieces) / len(pieces),

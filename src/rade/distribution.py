@@ -22,11 +22,6 @@ Relation = tuple[str, str, str] | int  # an edge type, or the number of a kind o
 Reverse = tuple[tuple[Relation | str, Relation | str], ...] | str  # pairs of relations, or the prefix of reverses
 
 
-def number(rate: float | Tensor) -> float:
-    """A rate as a plain number; a tensor may carry gradients."""
-    return float(rate.detach()) if isinstance(rate, Tensor) else rate
-
-
 @dataclass(frozen=True)
 class Rates:
     """Drop rate p of edges and add rate q of non-edges (Eq. 6: A'_ij ~ Bernoulli(1−p) or Bernoulli(q)).
@@ -68,25 +63,16 @@ class Variant(str, Enum):
     centres: bool  # whether the mean over non-neighbors is taken off additions, so that they vanish on average
     keeps_additions: bool  # whether inference adds the expected additions (Eq. 11)
 
-    OF = "of", True, True, False
-    OFS = "ofs", True, False, True
-    NONE = "none", False, False, False
+    OF = "of"
+    OFS = "ofs"
+    NONE = "none"
 
-    def __new__(cls, value: str, corrects: bool, centres: bool, keeps_additions: bool) -> Variant:
-        """A member is its name, with what it means."""
-        member = str.__new__(cls, value)
-        member._value_ = value
-        member.corrects, member.centres, member.keeps_additions = corrects, centres, keeps_additions
-        return member
+    def __init__(self, name: str) -> None:
+        self.corrects, self.centres, self.keeps_additions = name != "none", name == "of", name == "ofs"
 
     @classmethod
     def _missing_(cls, value: object) -> None:
         choose("variant", value, tuple(variant.value for variant in cls))
-
-
-def variant_of(value: Variant | str) -> Variant:
-    """A variant by its name."""
-    return Variant(value)  # type: ignore[call-arg]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from rade.distribution import Rates, Trust, number
+from rade.distribution import Rates, Trust
 from rade.graph.graph import Graph
 from rade.graph.sparse import is_sparse
 from rade.wrapper.inference import Denoised
@@ -194,7 +194,7 @@ def rates_of(graph: Graph, share: float) -> Rates:
 
 def share_of(graph: Graph, noise: Rates) -> float:
     """The share of observed edges that are spurious at these rates, the inverse of `rates_of`."""
-    p, q, edges = number(noise.p), number(noise.q), max(graph.num_edges, 1)
+    (p, q), edges = noise.numbers, max(graph.num_edges, 1)
     # share = q (pairs − clean)/edges with clean = edges (1 − share)/(1 − p)
     share = (q * graph.num_pairs / edges - q / (1.0 - p)) / (1.0 - q / (1.0 - p))
     return min(max(share, 0.0), 1.0 - 1e-9)
@@ -302,12 +302,10 @@ def _sparse_cosine(x: Tensor, pairs: Tensor) -> Tensor:
     """The same by scipy, which gathers rows of a sparse matrix without the zeros."""
     import numpy as np
     import scipy.sparse as sp
+    from sklearn.preprocessing import normalize
 
-    values, columns, pointer = (part.cpu() for part in (x.values().double(), x.col_indices(), x.crow_indices()))
-    row = torch.repeat_interleave(torch.arange(x.shape[0]), pointer.diff())
-    norm = torch.zeros(x.shape[0], dtype=torch.double).index_add(0, row, values.square()).sqrt()
-    unit = values / torch.where(norm > 0, norm, 1.0)[row]
-    matrix = sp.csr_matrix((unit.numpy(), columns.numpy(), pointer.numpy()), shape=tuple(x.shape))
+    parts = (part.cpu().numpy() for part in (x.values().double(), x.col_indices(), x.crow_indices()))
+    unit = normalize(sp.csr_matrix(tuple(parts), shape=tuple(x.shape)))
     chunks = [chunk.numpy() for chunk in torch.split(pairs.cpu(), CHUNK, 1)]
-    found = [np.asarray(matrix[a].multiply(matrix[b]).sum(1)).ravel() for a, b in chunks]
+    found = [np.asarray(unit[a].multiply(unit[b]).sum(1)).ravel() for a, b in chunks]
     return torch.from_numpy(np.concatenate(found)).float().to(pairs.device)

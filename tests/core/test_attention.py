@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch_geometric.nn as pyg
+from torch import Tensor
 
 from core.dense_attention import Case, fine_integral, mixed, random_graph
 from rade import RADE, Variant
@@ -58,6 +59,14 @@ def check_moments(case: Case, tolerance: float, allowed: float) -> None:
     assert float(bias.abs().max()) <= allowed
 
 
+def check_slopes(found: Tensor, exact: Tensor, inputs: list[Tensor], bound: float) -> None:
+    """The gradient of a random sum, relative to its norm."""
+    weights = normal(len(exact), 1, seed=8)
+    pair = [torch.autograd.grad((weights * x).sum(), inputs, retain_graph=True) for x in (found, exact)]
+    for one, other in zip(*pair):
+        assert float((one - other).norm()) <= bound * float(other.norm())
+
+
 @pytest.mark.parametrize("tolerance", [1e-3, 1e-5])
 @pytest.mark.parametrize(("p", "q"), [(0.0, 0.1), (0.5, 0.05), (0.8, 0.6)])
 @pytest.mark.parametrize(("scale", "loops"), [(0.0, True), (1.0, True), (3.0, False), (20.0, True)])
@@ -99,8 +108,7 @@ def test_slopes_are_those_of_the_fine_integral(monkeypatch, way, bounds, toleran
     At 1e-5 the pairs are more than the budget: they come in two groups of targets, which are computed again.
     """
     choose(monkeypatch, way)
-    graph, weights = random_graph(100, 200), normal(400, 1, seed=8)
-    leaves = [*normal(2, 100, 1, seed=3), *torch.tensor([0.5, 0.02]).double()]
+    graph, leaves = random_graph(100, 200), [*normal(2, 100, 1, seed=3), *torch.tensor([0.5, 0.02]).double()]
     inputs = [leaf.clone().requires_grad_() for leaf in leaves]
     case, at = Case(graph, *inputs, True), (graph.pattern.target, graph.pattern.source)
     attention, distribution = case.attention(dtype), distribution_of(case, tolerance)
@@ -108,12 +116,7 @@ def test_slopes_are_those_of_the_fine_integral(monkeypatch, way, bounds, toleran
     true, square, loop = fine_integral(case)
     seen = (mean.edges, variance.edges + mean.edges.square(), mean.loop)
     for found, exact in zip(seen, (true[at], square[at], loop)):
-        size = weights[: len(found)]
-        slopes = [
-            torch.autograd.grad((size * x.double().log()).sum(), inputs, retain_graph=True) for x in (found, exact)
-        ]
-        for one, other in zip(*slopes):
-            assert float((one - other).norm()) <= bounds[tolerance < 1e-3] * float(other.norm())
+        check_slopes(found.double().log(), exact.log(), inputs, bounds[tolerance < 1e-3])
 
 
 def test_slopes_of_saturated_scores(monkeypatch):
@@ -123,11 +126,8 @@ def test_slopes_of_saturated_scores(monkeypatch):
     case = Case(random_graph(100, 200), *inputs, 0.5, 0.02, True)
     at, (true, _, loop) = (case.graph.pattern.target, case.graph.pattern.source), fine_integral(case)
     mean = case.attention(torch.float32).mean(distribution_of(case, 1e-3))
-    for found, exact in ((mean.edges, true[at]), (mean.loop, loop)):
-        size = normal(len(found), 1, seed=8)
-        slopes = [torch.autograd.grad((size * x).sum(), inputs, retain_graph=True) for x in (found, exact)]
-        for one, other in zip(*slopes):
-            assert float((one - other).norm()) <= 0.025 * float(other.norm())
+    check_slopes(mean.edges, true[at], inputs, 0.025)
+    check_slopes(mean.loop, loop, inputs, 0.025)
 
 
 @pytest.mark.parametrize("dtype", [torch.double, torch.float32])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor
 
 from rade.correction import Adjacency
 from rade.distribution import Distribution, Rates, Variant, Views
@@ -14,6 +15,7 @@ from rade.rates.variance import LogitMessages, pooled_variance, variance
 from rade.sums import Sums
 from rade.testing import GRAPHS, AllViews
 from rade.testing.aggregators import normal
+from rade.views import View
 from zoo import NORMALISED
 
 C = 3
@@ -21,31 +23,28 @@ close = {"rtol": 1e-10, "atol": 1e-12}
 every_variant = pytest.mark.parametrize("variant", Variant)
 
 
-class Heads(Normalised):
-    """Plain sums with two heads of constant weights, which share their edges."""
+class Heads(Coefficients):
+    """Plain sums with two heads of constant weights, which share their edges; nothing is added."""
 
     scale = torch.tensor([0.7, -1.3], dtype=torch.double)
 
     def clean(self) -> Weights:
-        return self._times(super().clean())
+        return Weights(self.scale.expand(self.graph.pattern.size, 2), self.no_loop(), self.no_loop()[:0])
 
-    def on(self, view):
-        return self._times(super().on(view))
-
-    def _times(self, weights: Weights) -> Weights:
-        return Weights(*(part[:, None] * self.scale for part in (weights.edges, weights.loop, weights.added)))
+    def on(self, view: View) -> Weights:
+        return Weights(view.kept[:, None] * self.scale, self.no_loop(), self.no_loop()[:0])
 
     def mean(self, distribution: Distribution) -> Moments:
-        found = super().mean(distribution)
-        return Moments(found.edges[:, None] * self.scale, found.loop[:, None] * self.scale, Sums(self.graph))
+        return self._alike((1.0 - distribution.rates.p) * self.scale)
 
     def variance(self, distribution: Distribution) -> Moments:
-        found = super().variance(distribution)
-        return Moments(found.edges[:, None] * self.scale.square(), found.loop[:, None] * self.scale, Sums(self.graph))
+        return self._alike(distribution.rates.p * (1.0 - distribution.rates.p) * self.scale.square())
 
-    covariance = Coefficients.covariance
-    ratio = Coefficients.ratio
-    key = None
+    def _alike(self, each: Tensor) -> Moments:
+        return Moments(each.expand(self.graph.pattern.size, 2), self.no_loop(), Sums(self.graph))
+
+    def no_loop(self) -> Tensor:
+        return torch.zeros(self.graph.num_nodes, 2, dtype=torch.double)
 
 
 @pytest.mark.parametrize("name", ["path", "near-clique", "directed"])
@@ -53,8 +52,8 @@ def test_heads_share_their_edges(name):
     """Exactly, on edges; at nodes and pooled."""
     graph, distribution = GRAPHS[name], Distribution(GRAPHS[name], Rates(0.3, 0.0))
     views, messages = AllViews(distribution), normal(graph.num_nodes, 2, C)
-    values = views.aggregate(lambda graph, _, dtype: Heads(graph, dtype, 0.0, 0.0), messages).sum(2)
-    sent = LogitMessages(Heads(graph, torch.double, 0.0, 0.0), messages)
+    values = views.aggregate(lambda graph, _, dtype: Heads(graph, dtype), messages).sum(2)
+    sent = LogitMessages(Heads(graph, torch.double), messages)
     torch.testing.assert_close(variance(sent, distribution).total, views.variance(values), **close)
     found = pooled_variance(sent, distribution, mean=False, exact=True).total
     torch.testing.assert_close(found, views.variance(values.sum(1, keepdim=True)), **close)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -146,6 +147,12 @@ def entries_of_rows(rowptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     pointer = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
     shift = torch.repeat_interleave(rowptr[:-1][rows] - pointer[:-1], counts)
     return pointer, torch.arange(shift.numel(), device=shift.device) + shift
+
+
+def consecutive(load: Tensor, most: int) -> list[slice]:
+    """Groups of consecutive rows that carry about ``most`` together, by the load of each."""
+    turns = (torch.div(load.cumsum(0), most, rounding_mode="floor").diff() > 0).nonzero().squeeze(1) + 1
+    return [slice(*ends) for ends in pairwise([0, *turns.tolist(), load.numel()])]
 
 
 def rows_of(x: Tensor, rows: Tensor) -> Tensor:

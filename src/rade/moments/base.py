@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, wraps
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -20,6 +20,7 @@ from rade.sums import Sums
 from rade.views import View
 
 T = TypeVar("T")
+C = TypeVar("C", bound="Coefficients")
 RateFactors = Callable[[Rates], tuple[Tensor | float, Tensor | float]]
 
 
@@ -60,6 +61,21 @@ class Slopes:
     added: Tensor
     nonedges: Tensor
     reverse: Callable[[], Tensor]
+
+
+def once(build: Callable[[C, Distribution], T]) -> Callable[[C, Distribution], T]:
+    """What follows from coefficients: found once for each distribution, and once for all layers that have a `key`."""
+
+    @wraps(build)
+    def found(coefficients: C, distribution: Distribution) -> T:
+        place = (type(coefficients), coefficients.key, build)
+        cache = coefficients._cache.setdefault(distribution, {}) if place[1] is None else distribution.cache
+        if place not in cache:
+            cache[place] = build(coefficients, distribution)
+        known: T = cache[place]
+        return known
+
+    return found
 
 
 def without_derivatives(value: T) -> T:
@@ -182,13 +198,15 @@ class Coefficients(ABC):
 
     # ---- for all: nothing to write --------------------------------------------------------------------------------
 
+    @once
     def expected(self, distribution: Distribution) -> Moments:
         """E[α'_ij], computed once for each distribution."""
-        return self.once(distribution, "mean", partial(self.mean, distribution))
+        return self.mean(distribution)
 
+    @once
     def varying(self, distribution: Distribution) -> Moments:
         """Var[α'_ij], computed once for each distribution."""
-        return self.once(distribution, "variance", partial(self.variance, distribution))
+        return self.variance(distribution)
 
     def present(self, distribution: Distribution, power: int) -> Tensor:
         """E[α'^power | the pair is present] on edges, for the first two powers, [E]."""
@@ -199,15 +217,6 @@ class Coefficients(ABC):
     @cached_property
     def _cache(self) -> WeakKeyDictionary[Distribution, dict[Hashable, Any]]:
         return WeakKeyDictionary()
-
-    def once(self, distribution: Distribution, name: Hashable, build: Callable[[], T]) -> T:
-        """What ``build`` returns, computed once for each distribution, and once for all layers that have a `key`."""
-        place = (type(self), self.key, name)
-        cache = self._cache.setdefault(distribution, {}) if place[1] is None else distribution.cache
-        if place not in cache:
-            cache[place] = build()
-        found: T = cache[place]
-        return found
 
     def detached(self: T) -> T:
         """The same without derivatives in features and parameters."""

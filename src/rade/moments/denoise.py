@@ -11,7 +11,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from rade.distribution import Distribution, Rates, Trust, number
+from rade.distribution import Distribution, Rates, Trust
 from rade.graph.graph import Graph
 from rade.sums import LowRank, Sums
 
@@ -35,21 +35,24 @@ class Observed:
     @staticmethod
     def of(distribution: Distribution) -> Observed:
         """The noisy graph of a distribution, found once."""
-        if "observed" not in distribution.cache:
-            found = Observed(distribution.graph, distribution.noise, distribution.trust)
-            distribution.cache["observed"] = found
-        observed: Observed = distribution.cache["observed"]
-        return observed
+        new = Observed(distribution.graph, distribution.noise, distribution.trust)
+        found: Observed = distribution.cache.setdefault("observed", new)
+        return found
 
     @property
     def gain(self) -> float:
         """1/((1−p)r − qs): what trust in an edge counts, so that kept and spurious ones add up to the clean ones."""
-        return 1.0 / ((1.0 - number(self.noise.p)) * self.trust.real - self.leak)
+        return 1.0 / (self.kept - self.leak)
+
+    @property
+    def kept(self) -> float:
+        """(1−p)r: what real edges weigh on average, lost ones among them."""
+        return (1.0 - self.noise.numbers[0]) * self.trust.real
 
     @property
     def leak(self) -> float:
         """qs: what spurious edges weigh on average over all pairs."""
-        return number(self.noise.q) * self.trust.spurious
+        return self.noise.numbers[1] * self.trust.spurious
 
     @cached_property
     def spurious(self) -> Tensor:
@@ -72,8 +75,7 @@ class Observed:
         would be negative at a sixth of the nodes where λ is as large as the real degree. Sums of trust are taken for
         counts, with the incomplete gamma function between whole numbers.
         """
-        kept = (1.0 - number(self.noise.p)) * self.trust.real
-        return torch.where(self.graph.degree > 0, self._real / kept, 0.0)
+        return torch.where(self.graph.degree > 0, self._real / self.kept, 0.0)
 
     @cached_property
     def share(self) -> Tensor:

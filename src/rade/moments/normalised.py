@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rade.distribution import Distribution
 from rade.graph.graph import Graph
-from rade.moments.base import Coefficients, Moments, RateFactors, Slopes, Weights
+from rade.moments.base import Coefficients, Moments, RateFactors, Slopes, Weights, once
 from rade.moments.degrees import EDGE, LOOP, NONEDGE, degree_moments, degree_tables
 from rade.moments.denoise import Observed, signed_pairs
 from rade.sums import LowRank, Sums, over_nonedges
@@ -94,7 +94,7 @@ class Normalised(Coefficients):
         p, q = distribution.rates.p, distribution.rates.q
         if self.a == self.b == 0.0:
             return self._alike(1.0 - p, q)
-        given = self.once(distribution, "degrees", partial(self._given, distribution))
+        given = self._given(distribution)
         (target, _), (source, _) = given.edge
         edges = self._ends((1.0 - p) * target, source)
         (target, _), (source, _) = given.nonedge
@@ -105,7 +105,7 @@ class Normalised(Coefficients):
         p, q = distribution.rates.p, distribution.rates.q
         if self.a == self.b == 0.0:
             return self._alike(p * (1.0 - p), q * (1.0 - q))
-        given = self.once(distribution, "degrees", partial(self._given, distribution))
+        given = self._given(distribution)
         left, right = second_moment(*given.edge, p)
         edges = self._ends((1.0 - p) * left, right).sum(-1)
         left, right = second_moment(*given.nonedge, 1.0 - q)
@@ -115,7 +115,7 @@ class Normalised(Coefficients):
         """c_i c_j / (1−p) with c = d^−a/f."""
         if self.a == self.b == 0.0:
             return self.everywhere(1.0 / (1.0 - distribution.rates.p), self.graph.pattern.size), self.no_loop()
-        given = self.once(distribution, "degrees", partial(self._given, distribution))
+        given = self._given(distribution)
         (target, source, own), ((f, _), (fs, _)) = self._at_nodes, given.edge
         to, loop = target / f, own / given.loop.masked_fill(given.loop == 0, 1.0)
         by = to if target is source and f is fs else source / fs.masked_fill(fs == 0, 1.0)
@@ -132,7 +132,7 @@ class Normalised(Coefficients):
         """The variance where α'_ij = α'_ji; else π(1−π) f_i f_j, since the endpoint degrees are independent."""
         if self.a == self.b:
             return self.varying(distribution)
-        given = self.once(distribution, "degrees", partial(self._given, distribution))
+        given = self._given(distribution)
         q, (f, _) = distribution.rates.q, given.nonedge[0]
         nonedges = over_nonedges(self.graph, (q * (1.0 - q) * f)[:, None], f[:, None])
         return Moments(super().covariance(distribution).edges, self.no_loop(), nonedges)
@@ -178,6 +178,7 @@ class Normalised(Coefficients):
         sums = Sums(graph, self.everywhere(-nonedges, size), self.everywhere(-nonedges, nodes), everyone=(everyone,))
         return Moments(self.everywhere(edges, size), self.no_loop(), sums)
 
+    @once
     def _given(self, distribution: Distribution) -> Given:
         """E[d'^−s] of every node for all powers s: given an edge, a non-edge, or the loop alone."""
         ones = self.everywhere(1.0, self.graph.num_nodes)

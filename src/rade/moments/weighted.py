@@ -8,9 +8,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from rade.distribution import Distribution, number
+from rade.distribution import Distribution
 from rade.graph.graph import Graph
-from rade.moments.base import Coefficients, Moments, RateFactors, Slopes, Weights
+from rade.moments.base import Coefficients, Moments, RateFactors, Slopes, Weights, once
 from rade.moments.denoise import Observed
 from rade.moments.normalised import Normalised, second_moment
 from rade.moments.weighted_degrees import Condition, Found, WeightedDegrees, inverse_moments
@@ -55,8 +55,7 @@ class Weighted(Coefficients):
         """Spurious edges weigh the mean ē on average: ē times the base's, and (e_ij − ē)/((1−p)r) on observed edges."""
         base, mean = self.base.denoised(observed), self.weight.sum() / max(self.weight.numel(), 1)
         assert base.edges is not None
-        kept = (1.0 - number(observed.noise.p)) * observed.trust.real
-        beyond = (self.weight - mean) / (observed.gain * kept)  # the base's own edges carry the gain
+        beyond = (self.weight - mean) / (observed.gain * observed.kept)  # the base's own edges carry the gain
         loop = self.base.clean().loop  # loops have no weight
         return base.scaled(mean.expand(loop.shape)) + Sums(self.graph, beyond * base.edges, (1.0 - mean) * loop)
 
@@ -144,6 +143,7 @@ class WeightedSymmetric(Coefficients):
         left = (q * self.added.square())[:, None] * left
         return Moments(each, self.no_loop(), over_nonedges(self.graph, left, right))
 
+    @once
     def _at_target(self, distribution: Distribution) -> Found:
         """E[d'^−½], E[d'^−1] of targets given each edge, [E], of nodes given an addition and, with loop, nothing."""
         degrees, powers = self._degrees, (0.5, 1.0)
@@ -151,21 +151,18 @@ class WeightedSymmetric(Coefficients):
         wanted.append(Condition(self.loop + degrees.added, powers, joined=1.0))
         if self.loop > 0.0:
             wanted.append(Condition(self.loop + 0.0 * degrees.added, powers))
-
-        def build() -> Found:
-            found = inverse_moments(degrees, distribution, wanted)
-            return [[value.to(self.dtype) for value in row] for row in found]
-
-        return self.once(distribution, "targets", build)
+        found = inverse_moments(degrees, distribution, wanted)
+        return [[value.to(self.dtype) for value in row] for row in found]
 
     def _at_source(self, distribution: Distribution) -> Found:
         """E[d'^−½], E[d'^−1] of sources given each edge, [E], and of nodes that send along an addition, [n]."""
         if not self.graph.directed:
             edges, nonedges, *_ = self._at_target(distribution)
             return [[self._back(moment) for moment in edges], nonedges]
-        alone = self.once(distribution, "sources", lambda: self._alone(distribution))
+        alone = self._alone(distribution)
         return [[moment.index_select(0, self.graph.pattern.source) for moment in alone], alone]
 
+    @once
     def _alone(self, distribution: Distribution) -> list[Tensor]:
         """E[d'^−½; d' > 0], E[d'^−1; d' > 0] given nothing, [n]; without loop as `degree_moments` has them."""
         degrees, rates, higher = self._degrees, distribution.rates, (1.5, 2.0)

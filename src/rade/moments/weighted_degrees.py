@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from rade.distribution import Distribution
+from rade.graph.sparse import consecutive
 from rade.moments.degrees import TO, expansion, points
 
 BUDGET = 2**20  # numbers per temporary; where derivatives are recorded more are computed again in the backward pass
@@ -77,12 +78,10 @@ class WeightedDegrees:
     ) -> Iterator[tuple[slice, WeightedDegrees, list[Condition]]]:
         """Consecutive nodes with about ``most`` nodes and entries, their degrees, and the rows of theirs."""
         counts = torch.bincount(self.target, minlength=len(self.added))
-        load = (counts + 1).cumsum(0)
-        turns = (torch.div(load, most, rounding_mode="floor").diff() > 0).nonzero().squeeze(1) + 1
-        ends, upto = [*turns.tolist(), len(self.added)], torch.cat([counts[:1] * 0, counts.cumsum(0)])
-        for begin, end in zip([0, *ends], ends):
-            nodes, own = slice(begin, end), slice(int(upto[begin]), int(upto[end]))
-            target, others = self.target[own] - begin, self.nonneighbors[nodes]
+        upto = torch.cat([counts[:1] * 0, counts.cumsum(0)])
+        for nodes in consecutive(counts + 1, most):
+            own = slice(int(upto[nodes.start]), int(upto[nodes.stop]))
+            target, others = self.target[own] - nodes.start, self.nonneighbors[nodes]
             block = WeightedDegrees(target, self.weight[own], self.added[nodes], others)
             yield nodes, block, [replace(c, certain=c.certain[own if c.by_entry else nodes]) for c in wanted]
 

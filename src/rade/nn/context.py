@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from rade.correction import Adjacency
-from rade.distribution import NO_NOISE, Correction, Distribution, Rates, Relation, Trust, Variant, Views, number
+from rade.distribution import NO_NOISE, Correction, Distribution, Rates, Relation, Trust, Variant, Views
 from rade.errors import outside
 from rade.graph.graph import Graph, JoinedGraphs
 from rade.nn.relations import Bipartite, as_reverse_of, written
@@ -298,7 +298,7 @@ class Context:
 
     def _check_noise(self, graph: Graph) -> None:
         """Refuse noise that leaves no real edge in the first graph that has it; warn once of a later, sparser one."""
-        noise, q = self.setting.noise, number(self.setting.noise.q)
+        noise, q = self.setting.noise, self.setting.noise.numbers[1]
         if 0.0 < q >= graph.density and not self._undone.get(noise):
             told = (
                 f"noise that adds {q:g} of all pairs leaves no real edge in a graph of density {graph.density:g}; q "

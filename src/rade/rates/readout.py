@@ -16,6 +16,7 @@ from rade.errors import choose
 from rade.graph.graph import Graph
 from rade.rates.variance import LogitMessages, LogitVariance, pooled_variance, variance
 from rade.runtime import Recall
+from rade.views import returning
 
 TaskName = Literal["auto", "multiclass", "binary", "multilabel", "regression"]
 Pool = Literal["sum", "mean"]
@@ -176,15 +177,16 @@ def loss_curvature(loss: Loss, logits: Tensor, rows: Tensor, generator: torch.Ge
     """∂²loss/∂logit² by automatic differentiation, one pass for each column, [k, C].
 
     With random signs v, v ∘ Hv is the diagonal of H where rows do not share terms, and has it as its mean where they
-    do (ranking, pairs): E[v_i Σ_j H_ij v_j] = H_ii. The signs come from a copy of the generator, so that views go on as
-    if nothing had been drawn.
+    do (ranking, pairs): E[v_i Σ_j H_ij v_j] = H_ii. Views go on as if no signs had been drawn.
     """
+    device = None if generator is None else generator.device
+    with returning(generator):
+        signs = 2 * torch.randint(2, (len(logits),), generator=generator, device=device).to(logits) - 1
     with torch.enable_grad():
         x = logits if logits.requires_grad else logits.detach().requires_grad_()
         (slope,) = torch.autograd.grad(loss(x, rows), x, create_graph=True, materialize_grads=True)
         if not slope.requires_grad:
             return torch.zeros_like(logits)  # piecewise linear
-        signs = _signs(x.shape[0], generator, x)
         columns = [_second(slope[:, c], signs, x)[:, c] for c in range(x.shape[1])]
         return torch.stack(columns, 1)
 
@@ -193,13 +195,6 @@ def _second(slope: Tensor, signs: Tensor, x: Tensor) -> Tensor:
     """v ∘ ∂⟨v, slope⟩/∂x, [k, C]."""
     (found,) = torch.autograd.grad(slope @ signs, x, create_graph=True, materialize_grads=True)
     return signs[:, None] * found
-
-
-def _signs(count: int, generator: torch.Generator | None, like: Tensor) -> Tensor:
-    source = torch.default_generator if generator is None else generator
-    copy = torch.Generator(source.device)
-    copy.set_state(source.get_state())
-    return 2 * torch.randint(2, (count,), generator=copy, device=source.device).to(like) - 1
 
 
 @dataclass(frozen=True, eq=False)

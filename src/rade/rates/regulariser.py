@@ -64,11 +64,12 @@ class Regulariser:
         training v is averaged over the ranks first, then the inner products are.
         """
         p, q = torch.as_tensor(rates.p), torch.as_tensor(rates.q)
-        v = gradients(self(rates), self.parameters, create_graph=True)
-        fixed = average(_flat(v).detach())
+        v = _flat(gradients(self(rates), self.parameters, create_graph=True))
+        fixed = average(v.detach())
         norm = fixed.double().norm()
-        found = iter(_pulled_back(v, fixed, [rate for rate in (p, q) if rate.requires_grad]))
-        along = torch.stack([next(found) if rate.requires_grad else norm.new_zeros(()) for rate in (p, q)])
+        zero, moving = norm.new_zeros(()), [rate for rate in (p, q) if rate.requires_grad and v.requires_grad]
+        found = iter(torch.autograd.grad(v, moving, fixed, allow_unused=True, materialize_grads=True) if moving else ())
+        along = torch.stack([next(found, zero) if rate.requires_grad else zero for rate in (p, q)])
         return norm, average(along) / torch.where(norm > 0, norm, 1.0)
 
     def _by_factors(self, rates: Rates, factors: RateFactors) -> tuple[Tensor, Tensor]:
@@ -197,15 +198,3 @@ def gradients(value: Tensor, inputs: Sequence[Tensor], create_graph: bool = Fals
 
 def _flat(parts: Sequence[Tensor]) -> Tensor:
     return torch.cat(list(map(torch.flatten, parts)))
-
-
-def _pulled_back(v: Sequence[Tensor], fixed: Tensor, wanted: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """⟨fixed, ∂v/∂rate⟩ for each wanted rate: ⟨v, fixed⟩ is never formed, v passes back what it is given."""
-    outputs, cotangents = [], []
-    for part, held in zip(v, torch.split(fixed, list(map(torch.numel, v)))):
-        if part.requires_grad:
-            outputs.append(part)
-            cotangents.append(held.view_as(part))
-    if not wanted or not outputs:
-        return tuple(map(torch.zeros_like, wanted))
-    return torch.autograd.grad(outputs, wanted, cotangents, allow_unused=True, materialize_grads=True)

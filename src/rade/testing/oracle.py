@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rade.correction import Adjacency
-from rade.distribution import Correction, Distribution, Rates, Variant, number
+from rade.distribution import Correction, Distribution, Rates, Variant
 from rade.graph.graph import Graph
 from rade.graph.pairs import pattern_of_pairs
 from rade.moments.base import Coefficients, Moments
@@ -129,10 +129,10 @@ class AllViews:
             raise ValueError(
                 f"only independent additions can be enumerated, got sampling={distribution.views.sampling!r}"
             )
-        graph, rates = distribution.graph, distribution.rates
+        graph, (p, q) = distribution.graph, distribution.rates.numbers
         (pairs, is_edge), n = pairs_of(graph), graph.num_nodes
         bits = (torch.arange(2 ** pairs.shape[1])[:, None] >> torch.arange(pairs.shape[1])) & 1
-        present = torch.tensor([number(rates.q), 1.0 - number(rates.p)], dtype=torch.double)[is_edge.long()]
+        present = torch.tensor([q, 1.0 - p], dtype=torch.double)[is_edge.long()]
         chance = torch.where(bits.bool(), present, 1.0 - present).prod(1)
         bits, self.weight = bits[chance > 0], chance[chance > 0]
         self.graph, self.distribution, self.count = graph, distribution, len(bits)

@@ -16,7 +16,7 @@ from typing import Any, get_args
 from torch import nn
 
 from rade import RADE, Constant, Correction, Denoised, GradNorm, NoiseRatio, Rates, Readout, Rule, Variant, Views
-from rade.distribution import NO_NOISE, variant_of
+from rade.distribution import NO_NOISE
 from rade.errors import SettingsError, choose, unknown
 from rade.train.backbones import Backbone
 from rade.train.baselines import DropEdge, DropMessage, DropNode, Dropout, Plain, VirtualNode
@@ -70,7 +70,7 @@ class RandomAddDrop(Method):
     fixed: tuple[str, ...] = ()  # flat settings that the method's name decides, and nobody else
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "variant", variant_of(self.variant))
+        object.__setattr__(self, "variant", Variant(self.variant))
         choose("adapt_every", self.adapt_every, get_args(Cadence))
         choose("noise_trust", self.noise_trust, TRUSTED_BY)
         self.rule.check_views(self.views)
@@ -86,7 +86,7 @@ class RandomAddDrop(Method):
 
     @property
     def named(self) -> dict[str, Any]:
-        return {"variant": variant_of(self.variant).value, **RULES.get(type(self.rule), {}), **self._flat}
+        return {"variant": Variant(self.variant).value, **RULES.get(type(self.rule), {}), **self._flat}
 
     @property
     def _flat(self) -> dict[str, Any]:

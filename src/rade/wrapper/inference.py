@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from rade.distribution import NO_NOISE, Rates, Trust, number
+from rade.distribution import NO_NOISE, Rates, Trust
 from rade.nn.context import Context
 from rade.nn.trace import Again
 
@@ -59,7 +59,7 @@ class Denoised(Inference):
     def __post_init__(self) -> None:
         if not isinstance(self.noise, Rates):
             raise TypeError(f"noise must be a rade.Rates, such as rade.Rates(p=0.0, q=1e-4), got {self.noise!r}")
-        p, q = number(self.noise.p), number(self.noise.q)
+        p, q = self.noise.numbers
         if p + q >= 1.0:
             raise ValueError(
                 f"noise rates must add up to less than 1, got p = {p:g} and q = {q:g}: beyond that an observed edge "

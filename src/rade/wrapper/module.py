@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 from torch.utils._pytree import tree_leaves
 from torch_geometric.data import Data, HeteroData
 
-from rade.distribution import NO_NOISE, Correction, Rates, Variant, Views, variant_of
+from rade.distribution import NO_NOISE, Correction, Rates, Variant, Views
 from rade.errors import outside
 from rade.graph.graph import Graph
 from rade.graph.sparse import without_autocast
@@ -104,7 +104,7 @@ class RADE(Module):
         _require(rule=(rule, Rule), views=(views, Views), correction=(correction, Correction),
                  readout=(readout, Readout), inference=(inference, Inference))  # fmt: skip
         rule.check_views(views)
-        variant, observed = variant_of(variant), Denoised.of(noise)
+        variant, observed = Variant(variant), Denoised.of(noise)
         readout = replace(readout, head=path_of(model, readout.head))
         self.rade = Settings(variant, rule, views, correction, readout, inference, observed)
         self.rate_state = RateState(rule, density)

@@ -15,7 +15,7 @@ from rade.moments.attention.delta import ExpandedDenominator, all_others
 from rade.moments.attention.exact import Denominator, DenominatorByPairs, lattice_for, listing_is_cheaper
 from rade.moments.attention.exact_grid import DenominatorByList, DenominatorOfAll
 from rade.moments.attention.scores import NOTHING, Attributes, Scores, ordered_pairs
-from rade.moments.base import Coefficients, Moments, Slopes, Weights
+from rade.moments.base import Coefficients, Moments, Slopes, Weights, once
 from rade.moments.denoise import Observed
 from rade.sums import Sums
 from rade.views import View
@@ -119,24 +119,23 @@ class Attention(Coefficients):
     def _weights(self, edges: Tensor, loop: Tensor, added: Tensor) -> Weights:
         return Weights(edges.to(self.dtype), loop.to(self.dtype), added.to(self.dtype))
 
+    @once
     def _denominator(self, distribution: Distribution) -> Denominator:
-        def build() -> Denominator:
-            scores, rates = self.scores, distribution.rates
-            if not bool(torch.isfinite(scores.heaviest()).all()):
-                raise ValueError("attention scores must be finite; features, parameters or both hold NaN or infinity")
-            if distribution.correction.moments == "delta":
-                return ExpandedDenominator(scores, rates)
-            lattice = lattice_for(distribution.correction.tolerance)
-            if listing_is_cheaper(scores):
-                return DenominatorByPairs(scores, rates, lattice)
-            single = self.dtype == torch.float32 and distribution.correction.tolerance >= 1e-3
-            by = DenominatorByList if ordered_pairs(self.graph) * scores.heads <= lattice.listed else DenominatorOfAll
-            return by(scores, rates, lattice, torch.float32 if single else torch.double)
+        scores, rates = self.scores, distribution.rates
+        if not bool(torch.isfinite(scores.heaviest()).all()):
+            raise ValueError("attention scores must be finite; features, parameters or both hold NaN or infinity")
+        if distribution.correction.moments == "delta":
+            return ExpandedDenominator(scores, rates)
+        lattice = lattice_for(distribution.correction.tolerance)
+        if listing_is_cheaper(scores):
+            return DenominatorByPairs(scores, rates, lattice)
+        single = self.dtype == torch.float32 and distribution.correction.tolerance >= 1e-3
+        by = DenominatorByList if ordered_pairs(self.graph) * scores.heads <= lattice.listed else DenominatorOfAll
+        return by(scores, rates, lattice, torch.float32 if single else torch.double)
 
-        return self.once(distribution, "denominator", build)
-
+    @once
     def _edge_mean(self, distribution: Distribution) -> Tensor:
-        return self.once(distribution, "edge mean", lambda: self._denominator(distribution).edge_mean())
+        return self._denominator(distribution).on_edges(1)
 
 
 def _positive(total: Tensor) -> Tensor:

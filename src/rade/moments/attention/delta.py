@@ -49,13 +49,15 @@ class ExpandedDenominator(Denominator):
         self.mean = torch.where(mean > 0, mean, 1.0)
         self.variance = p * (1.0 - p) * pattern.row_sum(self.edge.square()) + q * (1.0 - q) * self.others.total(2)
 
-    def edge_mean(self) -> Tensor:
-        return self.edge * self._edge(1)
+    def on_edges(self, power: int) -> Tensor:
+        """w^r E[(w + S_ij)^−r]: the edge's own part leaves the sums and w enters."""
+        p, target = self.rates.p, self.scores.graph.pattern.target
+        variance = (self.variance[target] - p * (1.0 - p) * self.edge.square()).clamp(min=0)
+        return self.edge.pow(power) * expansion(self.mean[target] + p * self.edge, variance, power)
 
     def edge_variance(self) -> Tensor:
         """Var[α'_ij] = π w² E[1/X²] − (π w E[1/X])², [E, H]."""
-        stay = 1.0 - self.rates.p
-        first, second = stay * self.edge * self._edge(1), stay * self.edge.square() * self._edge(2)
+        first, second = ((1.0 - self.rates.p) * self.on_edges(power) for power in (1, 2))
         # The two expansions are separate: their difference can fall below zero where σ² exceeds D².
         return (second - first.square()).clamp(min=0)
 
@@ -71,12 +73,6 @@ class ExpandedDenominator(Denominator):
             return second - self._nonedge_mean(w, mean, variance).square()
 
         return self.others.sums(value, self.mean, self.variance, dtype)
-
-    def _edge(self, power: int) -> Tensor:
-        """E[(w + S_ij)^−power] for an edge: its own part leaves the sums and w enters."""
-        p, target = self.rates.p, self.scores.graph.pattern.target
-        variance = (self.variance[target] - p * (1.0 - p) * self.edge.square()).clamp(min=0)
-        return expansion(self.mean[target] + p * self.edge, variance, power)
 
     def _nonedge_mean(self, w: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         return self.rates.q * w * self._nonedge(w, mean, variance, 1)

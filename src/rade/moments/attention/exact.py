@@ -12,9 +12,9 @@ integrands t, t², t³, t⁴, and the first level is so small that nothing else 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ from torch.nn.functional import pad
 from torch.utils.checkpoint import checkpoint
 
 from rade.distribution import Rates
+from rade.graph.sparse import consecutive
 from rade.moments.attention.scores import (
     SHORT_LIST,
     ListedPairs,
@@ -139,21 +140,28 @@ def listing_is_cheaper(scores: Scores) -> bool:
     return slower * by_pairs <= by_grid and ordered_pairs(scores.graph) * scores.heads <= MOST_PAIRS
 
 
-class Denominator(Protocol):
+class Denominator(ABC):
     """What is asked of the distribution of X_i = c_i + Σ_k A'_ik w_ik."""
 
-    def edge_mean(self) -> Tensor:
-        """E[α'_ij] given that the edge is on, [E, H]."""
+    rates: Rates
 
-    def loop_mean(self) -> Tensor:
-        """E[α'_ii], [n, H]."""
+    @abstractmethod
+    def on_edges(self, power: int) -> Tensor:
+        """E[α'_ij^power] given that the edge is on, for the first two powers, [E, H]."""
 
     def edge_variance(self) -> Tensor:
         """Var[α'_ij], [E, H]."""
+        return variance_from(self.on_edges(1), self.on_edges(2), 1.0 - self.rates.p)
 
+    @abstractmethod
+    def loop_mean(self) -> Tensor:
+        """E[α'_ii], [n, H]."""
+
+    @abstractmethod
     def nonedge_mean(self, dtype: torch.dtype) -> Sums:
         """Σ_{j∉N(i)} E[α'_ij] x_j."""
 
+    @abstractmethod
     def nonedge_variance(self, dtype: torch.dtype) -> Sums:
         """Σ_{j∉N(i)} Var[α'_ij] x_j."""
 
@@ -170,12 +178,8 @@ class DenominatorByPairs(Denominator):
         found = [_moments(*g) if len(groups) == 1 else checkpoint(_moments, *g, use_reentrant=False) for g in groups]
         self.mean, self.square, self.loop = (torch.cat(parts) for parts in zip(*found))  # as `_moments` returns them
 
-    def edge_mean(self) -> Tensor:
-        return self.mean.index_select(0, self.pairs.edge)
-
-    def edge_variance(self) -> Tensor:
-        square = self.square.index_select(0, self.pairs.edge)
-        return variance_from(self.edge_mean(), square, 1.0 - self.rates.p)
+    def on_edges(self, power: int) -> Tensor:
+        return (self.mean if power == 1 else self.square).index_select(0, self.pairs.edge)
 
     def loop_mean(self) -> Tensor:
         return self.loop
@@ -195,7 +199,6 @@ Group = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Lattice]
 
 def _groups(scores: Scores, rates: Rates, pairs: ListedPairs, lattice: Lattice) -> Iterator[Group]:
     """Consecutive targets whose pairs fit the budget: what `_moments` takes."""
-    nodes, heads = scores.own.shape
     is_edge = torch.zeros_like(pairs.target, dtype=torch.double).index_fill(0, pairs.edge, 1.0)
     rate = is_edge * (1.0 - rates.p) + (1.0 - is_edge) * rates.q
     largest = scores.heard(scores.edge) if lattice.follows else scores.largest
@@ -204,13 +207,11 @@ def _groups(scores: Scores, rates: Rates, pairs: ListedPairs, lattice: Lattice) 
     own = torch.where(own > -torch.inf, own.clamp(min=-FARTHEST), own)
     first, last = _ends(beta, own, rate, pairs.target, lattice)
     levels = last - first + 1
-    load = torch.maximum(pairs.rowptr.diff() * lattice.band, levels.amax(1).long()) * heads
-    turns = (torch.div(load.cumsum(0), BUDGET, rounding_mode="floor").diff() > 0).nonzero().squeeze(1) + 1
-    ends = [*turns.tolist(), nodes]
-    for begin, end in zip([0, *ends], ends):
-        where = slice(int(pairs.rowptr[begin]), int(pairs.rowptr[end]))
-        target = pairs.target[where] - begin
-        yield beta[where], own[begin:end], rate[where, None], target, first[begin:end], levels[begin:end], lattice
+    load = torch.maximum(pairs.rowptr.diff() * lattice.band, levels.amax(1).long()) * scores.heads
+    for rows in consecutive(load, BUDGET):
+        where = slice(int(pairs.rowptr[rows.start]), int(pairs.rowptr[rows.stop]))
+        target = pairs.target[where] - rows.start
+        yield beta[where], own[rows], rate[where, None], target, first[rows], levels[rows], lattice
 
 
 @torch.no_grad()

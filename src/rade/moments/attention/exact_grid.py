@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from functools import partial
 
 import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
-from rade.distribution import Rates, number
+from rade.distribution import Rates
 from rade.moments.attention.exact import Denominator, Lattice, mixed, terms, variance_from
 from rade.moments.attention.grid import Everybody, Grid, PairsOnGrid, Table, over_nonedges
 from rade.moments.attention.scores import Scores, list_pairs
 from rade.sums import Sums
 
 
-class DenominatorByGrid(Denominator, ABC):
+class DenominatorByGrid(Denominator):
     """E[1/X^r] with X_i = c_i + Σ_k A'_ik w_ik, without the pair in question, on one lattice for all rows.
 
         L_i(t)     = Σ_edges log(p + (1−p)e^−y) + Σ_others log(1−q + q e^−y) − t c_i,       y = t w_ij
@@ -46,17 +46,11 @@ class DenominatorByGrid(Denominator, ABC):
     def _of_others(self) -> Tensor:
         """Σ_others log(1−q + q e^−y), [R, K]."""
 
-    def edge_mean(self) -> Tensor:
-        return self._on_edges(1)
-
-    def edge_variance(self) -> Tensor:
-        return variance_from(self._on_edges(1), self._on_edges(2), 1.0 - self.rates.p)
+    def on_edges(self, power: int) -> Tensor:
+        return self.given(self.edges, power, 1.0 - self.rates.p).double()
 
     def loop_mean(self) -> Tensor:
         return (self.density * self.own).sum(1).view_as(self.scores.loop).double()
-
-    def _on_edges(self, power: int) -> Tensor:
-        return self.given(self.edges, power, 1.0 - self.rates.p).double()
 
     def given(self, pairs: PairsOnGrid, power: int, rate: float | Tensor) -> Tensor:
         """E[α'^power] of pairs given that they are on, [P, H]."""
@@ -145,7 +139,8 @@ class DenominatorOfAll(DenominatorByGrid):
 def _levels(scores: Scores, rates: Rates, lattice: Lattice) -> Tensor:
     """All levels at which X_i of some row is neither too small nor too large, [K]."""
     graph, s, t = scores.graph, scores.s.detach(), scores.t.detach()
-    expected = 1.0 + (1.0 - number(rates.p)) * graph.degree + (number(rates.q) * graph.nonneighbors).clamp(min=1.0)
+    p, q = rates.numbers
+    expected = 1.0 + (1.0 - p) * graph.degree + (q * graph.nonneighbors).clamp(min=1.0)
     top = (scores.heaviest() + expected.log()[:, None]).max()
     lightest = torch.cat([scores.edge.detach().flatten(), leaky_relu(s.min() + t.min(), scores.slope)[None]])
     bottom = scores.own.detach().min() if scores.self_loops else lightest.min()
