@@ -121,6 +121,11 @@ class Dataset:
         return f"Dataset({self.name!r}, {what}, {self.features} features, {self.classes} classes, {self.metric})"
 
     @property
+    def origin(self) -> dict[str, Any]:
+        """What tells it from others, as records have it: name, source, licence, files and options."""
+        return {"name": self.name, **vars(self.provenance)}
+
+    @property
     def folds(self) -> int:
         """Number of cross-validation folds: 10 for the TU sets, else 0."""
         return self.splits.folds

@@ -9,7 +9,6 @@ from rade.data import DataError, Dataset
 from rade.data.catalogue import resolve as resolve_dataset
 from rade.errors import SettingsError, unknown
 from rade.experiment.table import Cell
-from rade.train.record import origin
 from rade.train.run import run_key
 from rade.train.settings import Settings, check_options, meant_for, resolve
 from rade.train.stages import Corruption
@@ -80,7 +79,7 @@ def plan(
         if name not in facts and name not in problems:
             try:
                 dataset = load(name)
-                facts[name] = origin(dataset), dataset.folds
+                facts[name] = dataset.origin, dataset.folds
             except DataError as error:
                 problems[name] = f"{name}: {error}"
         if name in facts:

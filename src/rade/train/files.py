@@ -9,8 +9,10 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from rade.errors import EnvironmentFault, RunError, is_machine
-from rade.train.record import RecordError, RunRecord
+from pydantic import ValidationError
+
+from rade.errors import EnvironmentFault, RunError, complaint, is_machine
+from rade.train.record import RunRecord
 
 _DAMAGED = "is damaged or not a file of rade; delete it to start this run afresh"
 
@@ -77,9 +79,9 @@ def save_bytes(path: Path, content: bytes) -> None:
 def load_run_record(path: Path) -> RunRecord:
     """Read a `result.json`."""
     try:
-        return RunRecord.from_json(_read(path))
-    except RecordError as error:
-        raise RunError(f"{path} {error}; delete it to start this run afresh") from None
+        return RunRecord.model_validate_json(_read(path))
+    except ValidationError as error:
+        raise RunError(f"{path} is not a run of rade: {complaint(error)}; delete it to start this run afresh") from None
 
 
 def ensure_writable(folder: Path) -> None:

@@ -148,7 +148,7 @@ def _record(problem: Problem, plan: Plan, run: int, trainee: Trainee, made: Mapp
         "command": plan.command(run, threads),
         "data": dict(problem.origin),
     }
-    return RunRecord.of(values)
+    return RunRecord.model_validate(values)
 
 
 def train_run(

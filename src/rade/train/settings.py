@@ -10,7 +10,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from rade.data import resolve as resolve_dataset
-from rade.errors import SettingsError, unknown
+from rade.errors import SettingsError, complaint, unknown
 from rade.train.backbones import BACKBONES
 from rade.train.methods import METHODS, find_method, known_options, make, no_such_option
 from rade.train.protocol import PROTOCOLS, defaults, toml
@@ -163,19 +163,10 @@ def resolve(
         settings = Settings(**{**fields, **names, "options": options})
         make(settings.method, **settings.options)
     except ValidationError as error:
-        raise SettingsError(_sentence(error)) from None
+        raise SettingsError(complaint(error)) from None
     except (ValueError, TypeError, OverflowError) as error:
         raise SettingsError(str(error)) from None
     return settings
-
-
-def _sentence(error: ValidationError) -> str:
-    """The first complaint, as a sentence that names the setting and what came."""
-    first = error.errors()[0]
-    if first["type"] == "value_error":
-        return str(first["ctx"]["error"])  # a sentence of our own
-    reason = first["msg"].removeprefix("Input ").replace("should be", "must be")
-    return f"{first['loc'][0]} {reason[0].lower() + reason[1:]}, got {first['input']!r}"
 
 
 @dataclass(frozen=True)

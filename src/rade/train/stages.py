@@ -14,7 +14,6 @@ from rade import Graph, Rates, Trust, sample_view
 from rade.data import Dataset, GraphList, Provenance, Split
 from rade.errors import SettingsError, choose
 from rade.noise import FeatureEvidence, share_of
-from rade.train.record import origin
 from rade.train.tasks import LOSSES, METRICS, Problem, Task, generator
 
 if TYPE_CHECKING:
@@ -172,7 +171,7 @@ def problem_of(dataset: Dataset, settings: Settings) -> Problem:
         task_of(dataset),
         dataset.metric,
         dataset.density,
-        origin(dataset),
+        dataset.origin,
         dataset.folds,
     )
 
