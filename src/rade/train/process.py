@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from rade.errors import RadeError, SettingsError
-from rade.train.files import ensure_writable, sole_writer
+from rade.train.files import sole_writer
 
 # SIGHUP is unknown to Windows.
 _SIGNALS = [number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP")]
@@ -83,7 +83,6 @@ def holding(out: Path) -> Iterator[None]:
             try:
                 busy = f"{out} is in use by another process; wait for it, or choose another folder with --out"
                 stack.enter_context(sole_writer(out / ".writer", busy))
-                ensure_writable(out)
             except RadeError as error:
                 failure = error
         failure = collect(failure)[0]

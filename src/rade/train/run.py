@@ -13,7 +13,7 @@ import torch
 from rade.data import Dataset
 from rade.errors import Interrupted, RunError
 from rade.train.batches import batches_of
-from rade.train.files import ensure_writable, load_run_record, load_tensors, remove, save_bytes, save_tensors
+from rade.train.files import ensure_writable, load_run_record, load_tensors, save_bytes, save_tensors
 from rade.train.learner import Learner
 from rade.train.loop import Progress, Trainee, fit
 from rade.train.model import Trained
@@ -40,19 +40,17 @@ class Keeping:
     Attributes:
         every: epochs between checkpoints.
         stop_asked: whether somebody wants the run to save its state and stop; asked after every epoch.
-        checkpoint: the file; without one nothing is kept.
-        resume: whether to continue from the file, if it is there.
+        checkpoint: the file, from which a run continues if it is there; without one nothing is kept.
     """
 
     every: int = 50
     stop_asked: StopAsked = never
     checkpoint: Path | None = None
-    resume: bool = False
 
     def restore(self, trainee: Trainee, made: Mapping[str, Any]) -> None:
         """Continue from the file; made: the run's settings and its key, which also knows the data."""
         path = self.checkpoint
-        if path is None or not self.resume or not path.exists():
+        if path is None or not path.exists():
             return
         state = load_tensors(path)
         try:
@@ -173,15 +171,16 @@ def train_run(
         ensure_writable(folder)
         # A result that is there stays until this run has one; of an earlier checkpoint nothing is needed.
         if not resume:
-            remove(checkpoint)
+            checkpoint.unlink(missing_ok=True)
+    collect(None)  # the other processes do not look for it before
     trained = Trained.fresh(dataset, settings, settings.seed + run)
-    keeping = replace(keeping, checkpoint=checkpoint, resume=resume)
+    keeping = replace(keeping, checkpoint=checkpoint)
     record = train(problem, trained.learner, settings, run, keeping=keeping, observe=observe)
     record = record.model_copy(update=_judged(dataset, problem, settings, run, trained.learner.eval()))
     if rank() == 0:
         trained.save(folder / "model.pt")
         save_bytes(folder / "result.json", record.to_json().encode())
-        remove(checkpoint)
+        checkpoint.unlink(missing_ok=True)
     return record
 
 
