@@ -24,7 +24,7 @@ from rade.data import Dataset, load
 from rade.errors import RadeError, RunError
 from rade.experiment.plan import Job
 from rade.train.record import RunRecord
-from rade.train.run import Keeping, StopAsked, never, run_key, train_run
+from rade.train.run import Keeping, StopAsked, run_key, train_run
 from rade.train.stages import corrupted
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def run_all(
     *,
     workers: int = 1,
     scheduler: str = "",
-    stop_asked: StopAsked = never,
+    stop_asked: StopAsked = lambda: False,
 ) -> Iterator[Outcome[A, V]]:
     """`function` of every argument, in other processes: outcomes as they come, each argument once.
 

@@ -106,8 +106,8 @@ def _settings(cell: Cell, candidate: Mapping[str, Any], protocol: str, overrides
 
 
 def _jobs(base: Settings, origin: Mapping[str, Any], pairs: Iterable[tuple[int, int]]) -> Iterable[Job]:
-    if base.corrupt:  # what the settings do to its graphs is a part of the data set's origin
-        origin = {**origin, "options": Corruption.parse(base.corrupt).told(origin["options"])}
+    # What the settings do to its graphs is a part of the data set's origin.
+    origin = {**origin, "options": Corruption.parse(base.corrupt).told(origin["options"])}
     for seed, run in pairs:
         settings = base.model_copy(update={"seed": seed})
         yield Job(run_key(settings, run, origin), settings, run)

@@ -51,7 +51,7 @@ class Method(ABC):
         return 0.0
 
     @property
-    def cadence(self) -> Cadence:
+    def adapt_every(self) -> Cadence:
         """When rates that adapt do so: after every step, or after the last one of an epoch."""
         return "batch"
 
@@ -137,7 +137,7 @@ class Learner(nn.Module):
 
     def adapts_after(self, last: bool) -> bool:
         """Whether to call `adapt` after a step, the `last` of its epoch or another."""
-        return any(model.rade.rule.adapts for model in self._wrapped) and (last or self.method.cadence == "batch")
+        return any(model.rade.rule.adapts for model in self._wrapped) and (last or self.method.adapt_every == "batch")
 
     def adapt(self, step: Step, loss: Callable[[Tensor], Tensor]) -> Tensor | None:
         """One step of all rates; the evaluation logits of the judged rows if that made them anyway."""

@@ -106,10 +106,6 @@ class RandomAddDrop(Method):
             parts.setdefault(argument, {})[field] = options[name]
         return replace(self, **changed, **{name: replace(vars(self)[name], **mine) for name, mine in parts.items()})
 
-    @property
-    def cadence(self) -> Cadence:
-        return self.adapt_every
-
     def around(self, net: nn.Module, context: Context) -> RADE:
         """The model inside `rade.RADE`, which finds the heads of models other than ours."""
         head = "head" if isinstance(net, Backbone) else None
@@ -199,19 +195,20 @@ def find_method(name: str) -> Method:
 
 def make(name: str, **options: Any) -> Method:
     """The method called `name` with the given settings; a setting that the name fixes or lacks is an error."""
-    method = find_method(name)
+    method, checked = find_method(name), {}
     for option, value in options.items():
         if option not in method.options:
             raise no_such_option(option, [name])
-        _check_kind(option, value, method.options[option])
-    return method.configured(options)
+        checked[option] = _checked(option, value, method.options[option])
+    return method.configured(checked)
 
 
-def _check_kind(option: str, value: Any, default: Any) -> None:
-    """Refuse a word for a number and the like, by what the option is otherwise, and numbers that nothing can count."""
-    kinds = {bool: (bool, "true or false"), int: (int, "a whole number"), float: (int | float, "a number")}
-    kind, name = kinds.get(type(default), (object, ""))
-    if not isinstance(value, kind) or (kind is not bool and kind is not object and isinstance(value, bool)):
+def _checked(option: str, value: Any, default: Any) -> Any:
+    """The value; a word for a number and the like is refused, by what the option is otherwise."""
+    kinds: dict[type, tuple[Any, str]] = {bool: (bool, "true or false"), int: (int, "a whole number")}
+    kind, name = (kinds | {float: (int | float, "a number")}).get(type(default), (object, ""))
+    if not isinstance(value, kind) or (kind in (int, int | float) and isinstance(value, bool)):
         raise ValueError(f"{option} must be {name}, got {value!r}")
     if isinstance(value, int | float) and not abs(value) <= LARGEST:
         raise ValueError(f"{option} must be a finite number of at most {LARGEST:g}, got {value!r}")
+    return float(value) if isinstance(default, float) else value

@@ -28,11 +28,6 @@ StopAsked = Callable[[], bool]
 REPEAT = "repeat those settings, choose another folder with --out, or replace the earlier results with --overwrite"
 
 
-def never() -> bool:
-    """Nobody asks to stop."""
-    return False
-
-
 @dataclass(frozen=True)
 class Keeping:
     """How a run is kept safe while it goes on: its whole state in one file.
@@ -44,7 +39,7 @@ class Keeping:
     """
 
     every: int = 50
-    stop_asked: StopAsked = never
+    stop_asked: StopAsked = lambda: False
     checkpoint: Path | None = None
 
     def restore(self, trainee: Trainee, made: Mapping[str, Any]) -> None:
@@ -220,7 +215,7 @@ def finished(folder: Path, settings: Settings, run: int, problem: Problem) -> Ru
     made = made_with(settings, run, problem, result.machine.get("processes", 1))
     if result.key != made["key"] and (folder / "checkpoint.pt").exists():
         return None
-    same_run(path, {"settings": result.settings, "key": result.key}, made)
+    same_run(path, vars(result), made)
     return result
 
 
