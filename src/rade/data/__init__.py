@@ -53,9 +53,8 @@ def load(name: str, root: str | os.PathLike[str] | None = None, *, download: boo
     if options:
         raise DataError(f"{entry.title} has a fixed content; the options {sorted(options)} are for synthetic data sets")
     raw = RawFolder(data_root(root), entry)
-    missing = missing_files(entry.name, raw.root)
-    if missing and not download:
-        raise DataError(missing_sentence(entry, raw.root, missing))
-    if missing:
+    if missing_files(entry.name, raw.root):
+        if not download:
+            raise DataError(missing_sentence(entry, raw.root))
         fetch(entry, raw.root)
     return read(raw)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -161,11 +161,7 @@ class GraphList(Sequence[Data]):
     def __len__(self) -> int:
         return self.tables.node_ptr.numel() - 1
 
-    @overload
-    def __getitem__(self, index: int) -> Data: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Data]: ...
-    def __getitem__(self, index: int | slice) -> Data | Sequence[Data]:
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         if not -len(self) <= index < len(self):

@@ -6,7 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 
 import torch
 from torch import Tensor
@@ -131,15 +131,8 @@ class Chunks(ABC):
 
     def evaluation(self, learner: Learner, logits: Tensor | None) -> Callable[[str], Outputs]:
         """Passes over the items of a part, split among processes."""
-        found: dict[int, Outputs] = {}
-
-        def outputs(part: str) -> Outputs:
-            items = self.parts[part]
-            if id(items) not in found:
-                found[id(items)] = self.outputs(learner, items)
-            return found[id(items)]
-
-        return outputs
+        found = cache(partial(self.outputs, learner))  # folds are validation and test at once
+        return lambda part: found(self.parts[part])
 
     @torch.no_grad()
     def outputs(self, learner: Learner, items: Tensor) -> Outputs:
@@ -166,14 +159,10 @@ class GraphBatches(Chunks):
 
     def steps(self, items: Tensor, size: int, stream: int) -> Iterator[Step]:
         """Disjoint unions of `size` graphs."""
+        graphs, known = self.problem.graphs, isinstance(self.problem.graphs, GraphList)
         for chunk in self.chunks(items, size):
-            yield self._step(chunk)
-
-    def _step(self, chunk: Tensor) -> Step:
-        graphs, labels = self.problem.graphs, self.labels[chunk.to(self.device)]
-        known = isinstance(graphs, GraphList)
-        data = graphs.batch(chunk) if known else Batch.from_data_list([graphs[index] for index in chunk.tolist()])
-        return Step(data.to(self.device), labels)
+            data = graphs.batch(chunk) if known else Batch.from_data_list([graphs[index] for index in chunk.tolist()])
+            yield Step(data.to(self.device), self.labels[chunk.to(self.device)])
 
     def chunks(self, items: Tensor, size: int) -> list[Tensor]:
         """No single graph at the end: a user's batch norm cannot train on one row."""

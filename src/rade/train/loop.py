@@ -4,12 +4,10 @@ import math
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from time import perf_counter
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau, StepLR
@@ -116,7 +114,7 @@ def fit(
             optimizer.step()
             # The rates follow the gradient that the step has just used, at the parameters it has just set.
             if learner.adapts_after(step.last):
-                logits = learner.adapt(step, partial(_loss, task, step.labels))
+                logits = learner.adapt(step, lambda logits: task.loss(logits, step.labels))  # noqa: B023 - called at once
             losses.append(float(loss.detach()))
         learner.eval()
         scores = close_epoch(trainee, task, batches.evaluation(learner, logits), batches.free)
@@ -125,10 +123,6 @@ def fit(
         progress.record(perf_counter() - started, loss=loss_mean, **scores)
         after_epoch(trainee)
     return progress
-
-
-def _loss(task: Task, labels: Tensor, logits: Tensor) -> Tensor:
-    return task.loss(logits, labels)
 
 
 def _check_finite(epoch: int, values: dict[str, float]) -> None:
