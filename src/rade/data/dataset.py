@@ -10,19 +10,10 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from rade.data.catalogue import Encoder, Entry, Level, Loss, Metric
-from rade.data.tensors import Tables
+from rade.data.tensors import Split, Tables
 from rade.graph.sparse import entries_of_rows
 
 DATA_BATCH: Any = type(Batch(_base_cls=Data))  # PyG would make this class anew for every batch
-
-
-@dataclass(frozen=True)
-class Split:
-    """Indices [k] of nodes (node level) or graphs (graph level)."""
-
-    train: Tensor
-    val: Tensor
-    test: Tensor
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from rade.data import GraphList, NeighborLoader, Split, mean_batch_nodes
 from rade.errors import SettingsError
 from rade.train.backbones import FEW, nearby
 from rade.train.learner import Learner, Step
-from rade.train.process import gather, rank, share, world
+from rade.train.process import gather, rank, world
 from rade.train.settings import Plan
 from rade.train.tasks import Outputs, Problem, derive, generator
 
@@ -117,7 +117,7 @@ class Chunks(ABC):
         items = self.parts["train"]
         items = items[torch.randperm(len(items), generator=generator(self.seed, 0, epoch))]
         chunks = self.chunks(items, self.size)
-        shares = [share(chunk) for chunk in chunks]
+        shares = [chunk[rank() :: world()] for chunk in chunks]
         weights = [len(mine) * world() / len(chunk) for mine, chunk in zip(shares, chunks)]
         # A process without an item in the last chunk repeats one with weight 0, so that all take equally many steps.
         shares = [mine if len(mine) else items[:1] for mine in shares]
@@ -138,7 +138,7 @@ class Chunks(ABC):
     def outputs(self, learner: Learner, items: Tensor) -> Outputs:
         """Logits and labels of the items, those of one process after those of another."""
         logits, labels = [], []
-        for step in self.steps(share(items), self.eval_size, derive(self.seed, 2)):
+        for step in self.steps(items[rank() :: world()], self.eval_size, derive(self.seed, 2)):
             logits.append(learner(self.judged(step)))
             labels.append(step.labels)
         return gather(torch.cat(logits)), gather(torch.cat(labels))

@@ -59,7 +59,7 @@ class RandomAddDrop(Method):
     Its settings have flat names; those that the chosen values lack are not offered.
     """
 
-    variant: Variant | str = Variant.OF
+    variant: Variant = Variant.OF
     rule: Rule = GradNorm()  # noqa: RUF009 - a frozen value
     views: Views = Views()  # noqa: RUF009
     correction: Correction = Correction()  # noqa: RUF009
@@ -70,7 +70,6 @@ class RandomAddDrop(Method):
     fixed: tuple[str, ...] = ()  # flat settings that the method's name decides, and nobody else
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "variant", variant_of(self.variant))
         choose("adapt_every", self.adapt_every, get_args(Cadence))
         choose("noise_trust", self.noise_trust, TRUSTED_BY)
         self.rule.check_views(self.views)
@@ -86,7 +85,7 @@ class RandomAddDrop(Method):
 
     @property
     def named(self) -> dict[str, Any]:
-        return {"variant": variant_of(self.variant).value, **RULES.get(type(self.rule), {}), **self._flat}
+        return {"variant": self.variant.value, **RULES.get(type(self.rule), {}), **self._flat}
 
     @property
     def _flat(self) -> dict[str, Any]:
@@ -128,7 +127,7 @@ class RandomAddDrop(Method):
 
 
 def _rade(variant: str, rule: Rule = GradNorm(), **fixed: Any) -> RandomAddDrop:  # noqa: B008 - a frozen value
-    return RandomAddDrop(variant, rule, fixed=tuple(fixed)).configured(fixed)
+    return RandomAddDrop(variant_of(variant), rule, fixed=tuple(fixed)).configured(fixed)
 
 
 FIXED = Constant(GradNorm().p, GradNorm().rho)  # where adaptation starts
@@ -139,7 +138,7 @@ METHODS: dict[str, Method] = {
     "drop-node": DropNode(),
     "drop-message": DropMessage(),
     "virtual-node": VirtualNode(),
-    "rade": RandomAddDrop("of", Constant(), fixed=("p", "rho", "share_view")),
+    "rade": RandomAddDrop(Variant.OF, Constant(), fixed=("p", "rho", "share_view")),
     "rade-of": _rade("of"),
     "rade-ofs": _rade("ofs"),
     "rade-of-fixed": _rade("of", FIXED),

@@ -33,11 +33,6 @@ def rank() -> int:
     return dist.get_rank() if _joined else 0
 
 
-def share(items: Tensor) -> Tensor:
-    """This process's share of the items."""
-    return items[rank() :: world()]
-
-
 def collect(value: Any) -> list[Any]:
     """The value of every process, by rank."""
     values = [value] * world()
