@@ -115,10 +115,7 @@ class Step:
 
 
 class Learner(nn.Module):
-    """A model under a method: perturbed in training, clean in evaluation.
-
-    The state of the generator is part of `state_dict`, so a restored learner draws what the saved one would have drawn.
-    """
+    """A model under a method: perturbed in training, clean in evaluation."""
 
     by_rows = False  # whether a step may ask for single rows at less cost than for all
 
@@ -147,13 +144,6 @@ class Learner(nn.Module):
     def rates(self) -> Rates:
         """The present rates of the model, or of the first part that has any."""
         return self._wrapped[0].rates if self._wrapped else Rates(0.0, 0.0)
-
-    def get_extra_state(self) -> Tensor:
-        return self.generator.get_state()
-
-    def set_extra_state(self, state: Tensor) -> None:
-        if state.numel() == self.generator.get_state().numel():  # another kind of device cannot continue it
-            self.generator.set_state(state.cpu())
 
 
 def evaluates_clean(model: RADE) -> bool:

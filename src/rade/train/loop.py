@@ -93,11 +93,7 @@ class Trainee:
 
 
 def fit(
-    trainee: Trainee,
-    batches: Batches,
-    task: Task,
-    plan: Plan,
-    after_epoch: Callable[[Trainee], None] = lambda trainee: None,
+    trainee: Trainee, batches: Batches, task: Task, plan: Plan, after_epoch: Callable[[Trainee], None]
 ) -> Progress:
     """Train as long as the plan says; the test score is the one at the best validation epoch."""
     learner, optimizer, progress = trainee.learner, trainee.optimizer, trainee.progress
@@ -133,7 +129,7 @@ def _check_finite(epoch: int, values: dict[str, float]) -> None:
 
 
 def close_epoch(
-    trainee: Trainee, task: Task, outputs: Callable[[str], Outputs], free: tuple[str, ...] = ()
+    trainee: Trainee, task: Task, outputs: Callable[[str], Outputs], free: tuple[str, ...]
 ) -> dict[str, float]:
     """Score the epoch on the validation part, note it if it is the best so far, and advance the schedule.
 

@@ -25,7 +25,6 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 NUMERICS = 1
 # The same for runs that undo noise of their graph, and for them alone.
 NOISE = 2
-FORMAT: Literal[1] = 1
 
 NEUTRAL = frozenset({"seed", "threads", "device"})  # no other experiment: which repetition it is, and where it ran
 # Settings that came after the first runs were stored: at these values they decide nothing and leave keys as they were.
@@ -93,9 +92,9 @@ class RunRecord(_Part):
     dirty: bool
     machine: dict[str, Any]
     threads: int
-    command: str
+    command: str = ""  # that repeats it
     data: Origin
-    format: Literal[1] = FORMAT
+    format: Literal[1] = 1
     key: str = Field(pattern="^[0-9a-f]{32}$")
     numerics: int
     settings: dict[str, Any]

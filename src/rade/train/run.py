@@ -114,7 +114,7 @@ def made_with(plan: Plan, run: int, problem: Problem, processes: int) -> dict[st
 
 
 def _record(problem: Problem, plan: Plan, run: int, trainee: Trainee, made: Mapping[str, Any]) -> RunRecord:
-    progress, threads, made_by = trainee.progress, torch.get_num_threads(), provenance()
+    progress, made_by = trainee.progress, provenance()
     skipped = [int(value) for name, value in trainee.learner.named_buffers() if name.endswith(".skipped")]
     values = {
         **made,
@@ -137,8 +137,7 @@ def _record(problem: Problem, plan: Plan, run: int, trainee: Trainee, made: Mapp
         },
         **made_by,
         "machine": {**made_by["machine"], "processes": world()},
-        "threads": threads,
-        "command": plan.command(run, threads),
+        "threads": torch.get_num_threads(),
         "data": dict(problem.origin),
     }
     return RunRecord.model_validate(values)
@@ -171,7 +170,8 @@ def train_run(
     trained = Trained.fresh(dataset, settings, settings.seed + run)
     keeping = replace(keeping, checkpoint=checkpoint)
     record = train(problem, trained.learner, settings, run, keeping=keeping, observe=observe)
-    record = record.model_copy(update=_judged(dataset, problem, settings, run, trained.learner.eval()))
+    judged = _judged(dataset, problem, settings, run, trained.learner.eval())
+    record = record.model_copy(update={"command": settings.command(run, record.threads), **judged})
     if rank() == 0:
         trained.save(folder / "model.pt")
         save_bytes(folder / "result.json", record.to_json().encode())

@@ -54,10 +54,6 @@ class Plan(BaseModel):
         """The method's options with its defaults filled in."""
         return dict(self.options)
 
-    def command(self, run: int, threads: int) -> str:
-        """The command that repeats one run, where there is one."""
-        return ""
-
 
 class Settings(Plan):
     """Everything that decides a run of `rade train` or `rade reproduce`, except the run's number itself."""
