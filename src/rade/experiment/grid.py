@@ -23,8 +23,8 @@ import torch
 from rade.data import Dataset, load
 from rade.errors import RadeError, RunError
 from rade.experiment.plan import Job
-from rade.train.record import RunRecord
-from rade.train.run import Keeping, StopAsked, run_key, train_run
+from rade.train.record import RunRecord, run_key
+from rade.train.run import Keeping, StopAsked, train_run
 from rade.train.stages import corrupted
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from rade.data import DataError, Dataset
 from rade.data.catalogue import resolve as resolve_dataset
 from rade.errors import SettingsError, unknown
 from rade.experiment.table import Cell
-from rade.train.run import run_key
+from rade.train.record import run_key
 from rade.train.settings import Settings, check_options, meant_for, resolve
 from rade.train.stages import Corruption
 

@@ -15,9 +15,12 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+
+if TYPE_CHECKING:
+    from rade.train.settings import Plan
 
 # Part of every stored run's key. Raise it by one when the same settings, seed and data would give other scores than
 # before, beyond rounding: a formula, a default inside a layer, the order of random draws, a reader's result, a split.
@@ -162,22 +165,20 @@ class RunRecord(_Part):
         return "{" + ",\n".join(f"{plain(name)}:{plain(value)}" for name, value in members.items()) + "}\n"
 
 
-def key_of(
-    settings: Mapping[str, Any], options: Mapping[str, Any], run: int, data: Mapping[str, Any], processes: int = 1
-) -> str:
+def run_key(plan: Plan, run: int, data: Mapping[str, Any], processes: int = 1) -> str:
     """The name of a run: a hash of everything that decides its numbers.
 
-    settings: a dump of `Settings`; options: the method's, defaults filled in; data: name, files and options as in a
-    record; processes: how many share every batch, for each draws views of its own.
-    Left out are the number of threads and which CPU or which of several GPUs computes: they decide rounding only, and
-    a run repeated on another machine is the same run. The kind of device counts, for a GPU draws other random numbers.
+    data: name, files and options as in a record; processes: how many share every batch, for each draws views of its
+    own. Left out are the number of threads and which CPU or which of several GPUs computes: they decide rounding only,
+    and a run repeated on another machine is the same run. The kind of device counts, for a GPU draws other random
+    numbers.
     """
-    decides = {name: value for name, value in settings.items() if name not in ("options", "threads", "device")}
-    decides = {name: value for name, value in decides.items() if name not in LATER or value != LATER[name]}
-    later = LATER_OPTIONS
-    options = {name: value for name, value in options.items() if name not in later or value != later[name]}
+    settings = plan.model_dump(mode="json", exclude={"options", "threads"})
+    decides = {name: value for name, value in settings.items() if (name, value) not in LATER.items()}
+    decides["device"] = plan.device.partition(":")[0]
+    given = plan.all_options.items()
+    options = {name: value for name, value in given if (name, value) not in LATER_OPTIONS.items()}
     options = {**GONE_OPTIONS, **options} if "moments" in options else options
-    decides["device"] = str(settings["device"]).partition(":")[0]
     origin = {name: data[name] for name in ("name", "files", "options")}
     whole = {"numerics": NUMERICS, "settings": decides, "options": options, "run": run, "data": origin}
     whole["processes"] = processes

@@ -18,7 +18,7 @@ from rade.train.learner import Learner
 from rade.train.loop import Progress, Trainee, fit
 from rade.train.model import Trained
 from rade.train.process import collect, rank, world
-from rade.train.record import NUMERICS, RunRecord, key_of, provenance
+from rade.train.record import NUMERICS, RunRecord, provenance, run_key
 from rade.train.settings import Plan, Settings
 from rade.train.stages import Corruption, problem_of
 from rade.train.tasks import Problem, quality
@@ -101,11 +101,6 @@ def train(
     record = _record(problem, plan, run, trainee, made)
     learner.load_state_dict(progress.best_state)
     return record
-
-
-def run_key(plan: Plan, run: int, data: Mapping[str, Any], processes: int = 1) -> str:
-    """The name under which a run is stored; data: the `origin` of the problem."""
-    return key_of(plan.model_dump(mode="json"), plan.all_options, run, data, processes)
 
 
 def made_with(plan: Plan, run: int, problem: Problem, processes: int) -> dict[str, Any]:
