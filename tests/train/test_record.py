@@ -25,9 +25,6 @@ def test_numbers_survive_to_the_last_bit():
     ("change", "sentence"),
     [
         ({"val": "0.5"}, "val: Input should be a valid number, got '0.5'"),
-        ({"val": float("nan")}, "val: Input should be a finite number"),
-        ({"run": True}, "run: Input should be a valid integer"),
-        ({"key": "short"}, "key: String should match pattern"),
         ({"format": 2}, "format: Input should be 1, got 2"),
         ({"epochs": 3}, "it has 3 epochs, and 2 values in its curve"),
         ({"settings": {"dataset": "cora"}}, "it has no backbone among its settings"),
