@@ -87,6 +87,7 @@ class Trained:
             settings = Settings(**{**saved["settings"], "device": "cpu"})
             shape, seed = Shape(**saved["shape"]), saved["seed"]
             learner = build_learner(settings, shape, seed)
+            saved["state"].pop("_extra_state", None)  # of older models
             learner.load_state_dict(saved["state"])
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError):
             raise RunError(f"{path} is damaged or was written by another version of rade") from None
