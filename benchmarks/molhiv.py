@@ -30,7 +30,7 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GINEConv, global_mean_pool
 
 import rade
-from rade.train.tasks import roc_auc
+from rade.train.tasks import METRICS
 
 FOLDER = "ogbg_molhiv"
 PARTS = ("train", "valid", "test")
@@ -143,7 +143,7 @@ def score(model: nn.Module, graphs: list[Data]) -> float:
     """ROC-AUC."""
     model.eval()
     out = [(model(b.x, b.edge_index, b.edge_attr, b.batch), b.y) for b in DataLoader(graphs, 512)]
-    return roc_auc(*(torch.cat(part) for part in zip(*out)))
+    return METRICS["roc-auc"](*(torch.cat(part) for part in zip(*out)))
 
 
 def run(molecules: Molecules, method: str, seed: int, size: int, epochs: int) -> dict[str, Any]:

@@ -23,7 +23,8 @@ from study import add, asked
 from rade.data import Dataset, load
 from rade.statistics import differences, paired, spread
 from rade.train.model import Trained
-from rade.train.run import run_key, train
+from rade.train.record import run_key
+from rade.train.run import train
 from rade.train.settings import Settings, resolve
 from rade.train.stages import problem_of
 

@@ -20,7 +20,7 @@ from torch_geometric.nn import GCN, GIN, global_mean_pool
 import rade
 from rade.data import Dataset, GraphList, load
 from rade.train import methods, resolve, train_run
-from rade.train.run import run_key
+from rade.train.record import run_key
 from zoo import normal, precision, random_edges
 
 GOLDEN = Path(__file__).parent / "golden"

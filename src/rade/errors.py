@@ -6,6 +6,10 @@ import difflib
 import errno
 import sys
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 # What the machine refuses, not what the user wrote; a system may lack some of them.
 _MACHINE = (
@@ -80,6 +84,14 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(given.lower(), list(known), n=3, cutoff=0.5)
     swapped = [name for name in near if sorted(name) == sorted(given.lower())]
     return f"; did you mean '{(swapped or near)[0]}'?" if near else "."
+
+
+def complaint(error: ValidationError) -> str:
+    """The first thing that pydantic finds wrong, with its place (members of a list count from 0) and what came."""
+    first = error.errors(include_url=False)[0]
+    place, reason = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
+    came = "" if first["type"] in ("value_error", "missing", "json_invalid") else f", got {first['input']!r:.80}"
+    return f"{place}: {reason}{came}" if place else reason
 
 
 def outside() -> int:

@@ -103,7 +103,8 @@ def test_help_names_everything_that_exists(rade):
 
 def test_a_rate_that_fell_to_zero_and_rate_steps_that_were_left_out_are_told():
     def record(p, run=0, **more):
-        return RunRecord.of(row(0.5, run, done=2, history={"val": [0.5, 0.5], "p": p, "q": [p[0], p[0]]}) | more)
+        curves = {"val": [0.5, 0.5], "p": p, "q": [p[0], p[0]]}
+        return RunRecord.model_validate(row(0.5, run, done=2, history=curves) | more)
 
     runs = {"none": [record([0.0, 0.0])], "rade-of": [record([0.5, 0.0]), record([0.5, 0.4], 1, skipped=2)]}
     skipped, fell = notes_of(SimpleNamespace(settings=()), runs)

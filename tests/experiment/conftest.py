@@ -39,7 +39,7 @@ def record():
         odd = {"val": 0.5, "quality": {"log_loss": 1 / 3}, "command": 'rade train --set "x=1,\n2"'}
         odd["history"] = {"loss": [1.0, 0.1 + number], "val": [0.5, 0.4]}
         values = row(0.25 + number / 1000, run=number, done=2, **(settings or {}))
-        return RunRecord.of(values | odd | changes)
+        return RunRecord.model_validate(values | odd | changes)
 
     return build
 

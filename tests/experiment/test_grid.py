@@ -60,7 +60,7 @@ def test_a_grid_is_planned_run_and_not_run_again(rade, table, scheduler, tmp_pat
     runs = stored("results.sqlite")
     assert {key for cell in planned for key in cell} == set(runs)
     command = next(run["command"] for run in runs.values() if run["settings"]["method"] == "none" and run["run"] == 0)
-    assert command.endswith("--run 0 --seed 0 --threads 1 --set epochs=4 --set hidden=4")
+    assert command.endswith("--run 0 --seed 0 --threads 1 --device cpu --set epochs=4 --set hidden=4")
     assert not (tmp_path / "results.sqlite.work").exists()
 
     code, out, err = rade("reproduce", table(), table())  # tables share runs

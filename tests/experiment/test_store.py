@@ -69,7 +69,7 @@ def test_an_export_loses_nothing_and_what_rade_train_left_is_merged(text, record
     other.merge(records_below(text))
     assert export(other, text) == 4
     (folder / "result.json").write_text("{")
-    with pytest.raises(RunError, match=r"result.json is incomplete or not JSON"):
+    with pytest.raises(RunError, match=r"result.json is not a run of rade: Invalid JSON"):
         records_below(tmp_path / "runs")
 
 
@@ -93,7 +93,7 @@ def test_what_is_no_store_is_a_sentence(store, record):
     store.put(record(1))
     with sqlite3.connect(store.path) as base:
         base.execute("UPDATE runs SET record = ?", (json.dumps({"format": 2}),))
-    with pytest.raises(RunError, match=r"runs.sqlite is not a run of rade: it has no versions"):
+    with pytest.raises(RunError, match=r"runs.sqlite is not a run of rade: versions: Field required"):
         store.records()
     store.path.write_bytes(b"")
     assert store.records() == []  # its first writer was killed at once

@@ -74,13 +74,13 @@ def store(count=20, **shifts):
 
 
 def report(rows, *experiments):
-    return build(read_records(map(RunRecord.of, rows)), experiments or (MAIN,))
+    return build(read_records(map(RunRecord.model_validate, rows)), experiments or (MAIN,))
 
 
 def save(rows, folder):
     """A store with these rows, in its text form."""
     file = Store(folder / "runs.sqlite")
     with file.writing():
-        file.merge(RunRecord.of(one) for one in rows)
+        file.merge(RunRecord.model_validate(one) for one in rows)
     export(file, folder)
     return folder

@@ -46,11 +46,11 @@ def rows(curves, folds):
 
 def told_by(curves, folds):
     """What `rade train`, the report, `rade.compare` and, of seeds, the demo say."""
-    records = [RunRecord.of(one) for one in rows(curves, folds)]
+    records = [RunRecord.model_validate(one) for one in rows(curves, folds)]
     of_method = {name: [one for one in records if one.settings["method"] == name] for name in curves}
     yield from rade.Comparison.of(of_method).differences.values()
     yield report(rows(curves, folds), TABLE).tables[0].comparisons[0].verdict
-    runs = tuple(RunRecord.of(one) for one in rows(curves, 0))
+    runs = tuple(RunRecord.model_validate(one) for one in rows(curves, 0))
     yield rade.Comparison(runs, "accuracy", "none", fold_ratio(folds)).differences["rade-of"]
     if not folds:
         scores = {method: [curve[1] for curve in found] for method, found in curves.items()}

@@ -58,7 +58,7 @@ def test_a_run_stopped_at_one_of_its_files_leaves_the_old_ones_and_resumes(
     with pytest.raises((EnvironmentFault, KeyboardInterrupt), match=sentence):
         train_run(papers, new, 0, folder, keeping=Keeping(every=2 if file == "checkpoint.pt" else 50))
     monkeypatch.undo()
-    assert RunRecord.from_json((folder / "result.json").read_bytes()) == first
+    assert RunRecord.model_validate_json((folder / "result.json").read_bytes()) == first
     assert not list(folder.glob(".*"))
     if file == "checkpoint.pt":
         (folder / "result.json").unlink()

@@ -18,7 +18,6 @@ def batches(monkeypatch):
     def found(dataset, settings, rank=0, world=1):
         monkeypatch.setattr(batches_module, "rank", lambda: rank)
         monkeypatch.setattr(batches_module, "world", lambda: world)
-        monkeypatch.setattr(batches_module, "share", lambda items: items[rank::world])
         problem = problem_of(dataset, settings)
         return batches_of(problem, problem.split(0), settings, 0)
 

@@ -63,7 +63,7 @@ def test_a_resumed_process_goes_on_with_its_own_stream(rank, tmp_path, monkeypat
     stream = torch.Generator().manual_seed(2)
     states = {"state_dict": lambda: {}, "load_state_dict": lambda state: stream.set_state(own[0])}
     trainee: Any = SimpleNamespace(learner=SimpleNamespace(generator=stream), **states)
-    keeping = Keeping(checkpoint=tmp_path / "checkpoint.pt", resume=True)
+    keeping = Keeping(checkpoint=tmp_path / "checkpoint.pt")
     monkeypatch.setattr(run, "collect", lambda value: own)
     keeping.save(trainee, {"key": ""})
     monkeypatch.setattr(run, "rank", lambda: rank)

@@ -56,7 +56,7 @@ def predict(
     trained = load_run(run)
     data = load(dataset or trained.settings.dataset, data_root)
     corrupt = trained.settings.corrupt if corrupt is None and data.name == trained.settings.dataset else corrupt
-    data = Corruption.parse(corrupt).of_dataset(data) if corrupt else data
+    data = Corruption.parse(corrupt or "").of_dataset(data)
     if noise is not None:
         trained, found = trained.denoised(data, noise)
         typer.echo(f"noise: {found}", err=True)

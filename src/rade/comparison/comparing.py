@@ -21,8 +21,7 @@ from rade.statistics import number
 from rade.train.learner import Context, Method
 from rade.train.methods import METHODS as NAMED
 from rade.train.methods import RandomAddDrop, find_method, make
-from rade.train.record import RunRecord
-from rade.train.run import run_key
+from rade.train.record import RunRecord, run_key
 
 METHODS = ("none", "drop-edge", "rade", "rade-ofs")
 PENALTY = 0.1  # of the paper, for graph tasks

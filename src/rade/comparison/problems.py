@@ -75,7 +75,7 @@ class Training:
 
 
 # Until a model has been seen: its outputs tell what is to be learned.
-_UNTOLD = Task("", LOSSES["multiclass"], METRICS["accuracy"], 0)
+_UNTOLD = Task("", LOSSES["multiclass"], METRICS["accuracy"])
 
 
 def own_problem(data: Any, training: Training) -> tuple[Problem, Training]:
@@ -111,7 +111,7 @@ def with_task(problem: Problem, training: Training, outputs: Tensor, labels: Ten
     else:
         word, score = str(getattr(metric, "__name__", type(metric).__name__)), metric
     loss = LOSSES[name] if training.loss is None else training.loss
-    return replace(problem, task=Task(name, loss, score, outputs.shape[-1]), metric=word)
+    return replace(problem, task=Task(name, loss, score), metric=word)
 
 
 def _own(

@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Any
 from rade.data.catalogue import DataError, names, resolve
 
 if TYPE_CHECKING:
-    from rade.data.dataset import Dataset, FixedSplit, GraphList, Provenance, RandomSplit, Split, StratifiedFolds
+    from rade.data.dataset import Dataset, FixedSplit, GraphList, Provenance, RandomSplit, StratifiedFolds
     from rade.data.files import data_root, import_mirror
     from rade.data.neighbor import NeighborLoader, mean_batch_nodes
     from rade.data.synthetic import Words, csbm, far_pair, ring_transfer, tree_neighbors_match
+    from rade.data.tensors import Split
 
 # Loaded on first use: the table of data sets must not wait for PyTorch. No name here may equal a module of this
 # package, or importing that module would hide it.
 _HOMES = {
-    "dataset": ("Dataset", "FixedSplit", "GraphList", "Provenance", "RandomSplit", "Split", "StratifiedFolds"),
+    "dataset": ("Dataset", "FixedSplit", "GraphList", "Provenance", "RandomSplit", "StratifiedFolds"),
     "files": ("data_root", "import_mirror"),
     "neighbor": ("NeighborLoader", "mean_batch_nodes"),
     "synthetic": ("Words", "csbm", "far_pair", "ring_transfer", "tree_neighbors_match"),
+    "tensors": ("Split",),
 }
 _HOME = {name: f"rade.data.{module}" for module, members in _HOMES.items() for name in members}
 
@@ -53,9 +55,8 @@ def load(name: str, root: str | os.PathLike[str] | None = None, *, download: boo
     if options:
         raise DataError(f"{entry.title} has a fixed content; the options {sorted(options)} are for synthetic data sets")
     raw = RawFolder(data_root(root), entry)
-    missing = missing_files(entry.name, raw.root)
-    if missing and not download:
-        raise DataError(missing_sentence(entry, raw.root, missing))
-    if missing:
+    if missing_files(entry.name, raw.root):
+        if not download:
+            raise DataError(missing_sentence(entry, raw.root))
         fetch(entry, raw.root)
     return read(raw)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal
 
 from rade.errors import RadeError, did_you_mean
@@ -59,8 +58,7 @@ class Entry:
 def catalogue() -> Mapping[str, Entry]:
     """All data sets by canonical name, in the order of the paper's tables."""
     facts = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8"))
-    entries = {name: Entry(name=name, **row | {"aliases": tuple(row["aliases"])}) for name, row in facts.items()}
-    return MappingProxyType(entries)
+    return {name: Entry(name=name, **row | {"aliases": tuple(row["aliases"])}) for name, row in facts.items()}
 
 
 def names() -> tuple[str, ...]:

@@ -3,26 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from rade.data.catalogue import Encoder, Entry, Level, Loss, Metric
-from rade.data.tensors import Tables
+from rade.data.tensors import Split, Tables
 from rade.graph.sparse import entries_of_rows
 
 DATA_BATCH: Any = type(Batch(_base_cls=Data))  # PyG would make this class anew for every batch
-
-
-@dataclass(frozen=True)
-class Split:
-    """Indices [k] of nodes (node level) or graphs (graph level)."""
-
-    train: Tensor
-    val: Tensor
-    test: Tensor
 
 
 @dataclass(frozen=True)
@@ -121,6 +112,11 @@ class Dataset:
         return f"Dataset({self.name!r}, {what}, {self.features} features, {self.classes} classes, {self.metric})"
 
     @property
+    def origin(self) -> dict[str, Any]:
+        """What tells it from others, as records have it: name, source, licence, files and options."""
+        return {"name": self.name, **vars(self.provenance)}
+
+    @property
     def folds(self) -> int:
         """Number of cross-validation folds: 10 for the TU sets, else 0."""
         return self.splits.folds
@@ -156,11 +152,7 @@ class GraphList(Sequence[Data]):
     def __len__(self) -> int:
         return self.tables.node_ptr.numel() - 1
 
-    @overload
-    def __getitem__(self, index: int) -> Data: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Data]: ...
-    def __getitem__(self, index: int | slice) -> Data | Sequence[Data]:
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         if not -len(self) <= index < len(self):

@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -106,9 +106,9 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def missing_sentence(entry: Entry, root: Path, files: Sequence[RawFile]) -> str:
-    """What to say when raw files are absent."""
-    paths = ", ".join(file.path for file in files)
+def missing_sentence(entry: Entry, root: Path) -> str:
+    """What to say when raw files are absent, or not as they should be."""
+    paths = ", ".join(file.path for file in missing_files(entry.name, root) or raw_files(entry.name))
     return (
         f"{entry.title} needs {paths} below the data folder '{root}', and it is not there; "
         f"put it there, or run `rade datasets import DIR` with a mirror that has it"
@@ -121,16 +121,12 @@ States = Mapping[str, str]  # by path: "new" where a file came now, "present" wh
 
 def fetch(entry: Entry, root: Path) -> States:
     """Download what is missing or altered of a data set, and nothing else."""
-    needed = missing_files(entry.name, root) or raw_files(entry.name)
     try:
-        root.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=root, prefix=".download-") as folder:
-            return _bring(entry, root, _from_web(entry, Path(folder)), "the download")
+        return _bring(entry, root, _from_web(entry), "the download")
     except DataError:
         raise
     except Exception as reason:  # whatever a network or a stranger's archive does: the user learns what is needed
-        sentence = missing_sentence(entry, root, needed)
-        raise DataError(f"{sentence} (the download failed: {reason})") from None
+        raise DataError(f"{missing_sentence(entry, root)} (the download failed: {reason})") from None
 
 
 def import_mirror(
@@ -184,15 +180,13 @@ def _place(stream: IO[bytes], file: RawFile, target: Path, origin: object) -> No
             Path(copy.name).unlink(missing_ok=True)
 
 
-def _from_web(entry: Entry, folder: Path) -> Opened:
+def _from_web(entry: Entry) -> Opened:
     """Each file from its address; an archive is downloaded once."""
 
     @cache
     def archive(address: str) -> zipfile.ZipFile:
-        path = folder / "archive.zip"
-        with _download(address) as stream, path.open("wb") as copy:
-            shutil.copyfileobj(stream, copy, PIECE)
-        return zipfile.ZipFile(path)
+        with _download(address) as stream:
+            return zipfile.ZipFile(io.BytesIO(stream.read()))
 
     def opened(file: RawFile) -> IO[bytes]:
         address, _, member = _address(entry, file).partition("#")

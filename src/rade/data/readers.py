@@ -17,9 +17,9 @@ from torch import Tensor
 from torch_geometric.io import read_planetoid_data
 
 from rade.data.catalogue import DataError
-from rade.data.dataset import Dataset, FixedSplit, Provenance, RandomSplit, Split, Splits, StratifiedFolds, assemble
+from rade.data.dataset import Dataset, FixedSplit, Provenance, RandomSplit, Splits, StratifiedFolds, assemble
 from rade.data.files import RawFolder
-from rade.data.tensors import Parts, Tables, choose_layout, clean_edges, edge_slices, one_graph, pointer, row_normalised
+from rade.data.tensors import Split, Tables, choose_layout, clean_edges, edge_slices, one_graph, pointer, row_normalised
 
 CSR = ("data", "indices", "indptr")
 MASKS = ("train_masks", "val_masks", "test_masks")
@@ -41,9 +41,9 @@ def read_planetoid(raw: RawFolder) -> Tables:
         warnings.simplefilter("ignore")  # these files name modules of NumPy and SciPy as they were in 2016
         data: Any = read_planetoid_data(str(places[0].parent), prefix)
     x = choose_layout(sp.csr_matrix(data.x.numpy()))
-    train, val, test = (data[f"{part}_mask"].nonzero().squeeze(1) for part in ("train", "val", "test"))
+    split = Split(*(data[f"{part}_mask"].nonzero().squeeze(1) for part in ("train", "val", "test")))
     source, target = data.edge_index.numpy()
-    return one_graph(x, clean_edges(source, target, data.y.numel()), data.y, (train, val, test))
+    return one_graph(x, clean_edges(source, target, data.y.numel()), data.y, split)
 
 
 def read_npz(raw: RawFolder) -> Tables:
@@ -67,10 +67,8 @@ def read_heterophilous(raw: RawFolder) -> Tables:
     source, target = arrays["edges"].astype(np.int64).T
     labels = torch.from_numpy(arrays["node_labels"].astype(np.int64))
     y = labels[:, None].float() if raw.entry.loss == "binary" else labels
-    splits: list[Parts] = []
-    for masks in zip(*(arrays[part] for part in MASKS)):
-        train, val, test = (torch.from_numpy(np.flatnonzero(mask)) for mask in masks)
-        splits.append((train, val, test))
+    masks = zip(*(arrays[part] for part in MASKS))
+    splits = [Split(*(torch.from_numpy(np.flatnonzero(mask)) for mask in three)) for three in masks]
     x = choose_layout(sp.csr_matrix(arrays["node_features"]))
     return one_graph(x, clean_edges(source, target, len(labels)), y, *splits)
 
@@ -79,7 +77,7 @@ def read_flickr(raw: RawFolder) -> Tables:
     """GraphSAINT's layout: features with rows summing to 1, the graph, and the public split."""
     matrix = _arrays(raw, ("indices", "indptr"), "raw/adj_full.npz")
     roles, classes = (json.loads(raw.checked(f"raw/{file}.json").read_bytes()) for file in ("role", "class_map"))
-    train, val, test = (torch.tensor(roles[part]).sort().values for part in ("tr", "va", "te"))
+    split = Split(*(torch.tensor(roles[part]).sort().values for part in ("tr", "va", "te")))
     count = len(classes)
     y = torch.empty(count, dtype=torch.long)
     y[torch.tensor([int(node) for node in classes])] = torch.tensor(list(classes.values()))
@@ -88,7 +86,7 @@ def read_flickr(raw: RawFolder) -> Tables:
     values = np.load(raw.checked("raw/feats.npy"), mmap_mode="r", allow_pickle=False)
     # In slices: the file is float64, and two dense copies of it would take a gigabyte.
     x = sp.vstack([sp.csr_matrix(values[i : i + 8192], dtype=np.float32) for i in range(0, len(values), 8192)])
-    return one_graph(choose_layout(row_normalised(x)), edge_index, y, (train, val, test))
+    return one_graph(choose_layout(row_normalised(x)), edge_index, y, split)
 
 
 def read_ogb_nodes(raw: RawFolder) -> Tables:
@@ -113,10 +111,9 @@ def read_ogb_graphs(raw: RawFolder) -> Tables:
     return Tables(features, edge_index, torch.from_numpy(y), node_ptr, edge_ptr, (_ogb_split(raw, "scaffold"),))
 
 
-def _ogb_split(raw: RawFolder, kind: str) -> Parts:
+def _ogb_split(raw: RawFolder, kind: str) -> Split:
     paths = (f"split/{kind}/{part}.csv.gz" for part in ("train", "valid", "test"))
-    train, val, test = (torch.from_numpy(_table(raw, path, 1)[:, 0]) for path in paths)
-    return train, val, test
+    return Split(*(torch.from_numpy(_table(raw, path, 1)[:, 0]) for path in paths))
 
 
 def read_peptides(raw: RawFolder) -> Tables:
@@ -125,7 +122,7 @@ def read_peptides(raw: RawFolder) -> Tables:
     integers = {key: torch.from_numpy(arrays[key].astype(np.int64)) for key in PEPTIDES[2:]}
     node_ptr = pointer(integers["num_nodes"])
     edge_index, edge_ptr = _union_edges(arrays["edge"].astype(np.int64), integers["num_edges"], node_ptr)
-    split = (integers["train"], integers["val"], integers["test"])
+    split = Split(integers["train"], integers["val"], integers["test"])
     return Tables(torch.from_numpy(arrays["x"]), edge_index, integers["y"].float(), node_ptr, edge_ptr, (split,))
 
 
@@ -177,8 +174,7 @@ def read(raw: RawFolder) -> Dataset:
         raise DataError(f"{entry.title} {sizes}; {_AGAIN}")
     splits: Splits = StratifiedFolds(tables.y) if entry.level == "graph" else RandomSplit(tables.y.size(0))
     if tables.splits:
-        first, *others = (Split(*parts) for parts in tables.splits)
-        splits = FixedSplit(first, tuple(others))
+        splits = FixedSplit(tables.splits[0], tables.splits[1:])
     return assemble(entry, tables, splits, Provenance(entry.source, entry.licence, dict(raw.seen)), entry.classes)
 
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from rade.data.catalogue import DataError, catalogue
-from rade.data.dataset import Dataset, FixedSplit, Provenance, Split, assemble, shares
-from rade.data.tensors import Tables, choose_layout, clean_edges, edge_slices, one_graph
+from rade.data.dataset import Dataset, FixedSplit, Provenance, assemble, shares
+from rade.data.tensors import Split, Tables, choose_layout, clean_edges, edge_slices, one_graph
 
 FEATURES = 64  # of csbm without words
 

@@ -10,11 +10,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 IntArray = NDArray[np.int64]
-Parts = tuple[Tensor, Tensor, Tensor]  # train, val, test
 
 # A CSR product costs time in proportion to the density and meets the dense product at about 0.11
 # (n = 19,717, 500 features, 512 outputs, one core), so features below 0.1 stay sparse.
 SPARSE_BELOW = 0.1
+
+
+@dataclass(frozen=True)
+class Split:
+    """Indices [k] of nodes (node level) or graphs (graph level)."""
+
+    train: Tensor
+    val: Tensor
+    test: Tensor
 
 
 @dataclass(frozen=True)
@@ -29,7 +37,7 @@ class Tables:
     y: Tensor  # [N] node classes, [G] graph classes, or [G, T] tasks
     node_ptr: Tensor  # [G + 1]
     edge_ptr: Tensor  # [G + 1]
-    splits: tuple[Parts, ...] = ()  # the public or official ones, if any
+    splits: tuple[Split, ...] = ()  # the public or official ones, if any
 
     def density(self) -> float:
         """Pooled density D = Σ|E_g| / Σ n_g(n_g − 1)/2, |E_g| undirected."""
@@ -39,7 +47,7 @@ class Tables:
         return self.edge_index.size(1) / pairs if pairs else 0.0
 
 
-def one_graph(x: Tensor, edge_index: Tensor, y: Tensor, *splits: Parts) -> Tables:
+def one_graph(x: Tensor, edge_index: Tensor, y: Tensor, *splits: Split) -> Tables:
     """The tensors of a node-level data set."""
     return Tables(x, edge_index, y, torch.tensor([0, y.size(0)]), torch.tensor([0, edge_index.size(1)]), splits)
 

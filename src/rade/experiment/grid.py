@@ -23,8 +23,8 @@ import torch
 from rade.data import Dataset, load
 from rade.errors import RadeError, RunError
 from rade.experiment.plan import Job
-from rade.train.record import RunRecord, origin
-from rade.train.run import Keeping, StopAsked, never, run_key, train_run
+from rade.train.record import RunRecord, run_key
+from rade.train.run import Keeping, StopAsked, train_run
 from rade.train.stages import corrupted
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def run_all(
     *,
     workers: int = 1,
     scheduler: str = "",
-    stop_asked: StopAsked = never,
+    stop_asked: StopAsked = lambda: False,
 ) -> Iterator[Outcome[A, V]]:
     """`function` of every argument, in other processes: outcomes as they come, each argument once.
 
@@ -175,7 +175,7 @@ def perform(job: Job, *, work: Path, data_root: Path | None, threads: int, check
     """Train a job on a worker, continuing from its checkpoint in the folder `work`, if the worker sees one there."""
     torch.set_num_threads(threads)
     dataset = corrupted(_dataset(job.settings.dataset, data_root), job.settings)
-    if run_key(job.settings, job.run, origin(dataset)) != job.key:
+    if run_key(job.settings, job.run, dataset.origin) != job.key:
         raise RunError(
             f"{dataset.name} or rade itself differs here from what the plan was made with; "
             "give every worker the same data files and the same version of rade"

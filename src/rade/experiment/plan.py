@@ -9,8 +9,7 @@ from rade.data import DataError, Dataset
 from rade.data.catalogue import resolve as resolve_dataset
 from rade.errors import SettingsError, unknown
 from rade.experiment.table import Cell
-from rade.train.record import origin
-from rade.train.run import run_key
+from rade.train.record import run_key
 from rade.train.settings import Settings, check_options, meant_for, resolve
 from rade.train.stages import Corruption
 
@@ -80,7 +79,7 @@ def plan(
         if name not in facts and name not in problems:
             try:
                 dataset = load(name)
-                facts[name] = origin(dataset), dataset.folds
+                facts[name] = dataset.origin, dataset.folds
             except DataError as error:
                 problems[name] = f"{name}: {error}"
         if name in facts:
@@ -107,8 +106,8 @@ def _settings(cell: Cell, candidate: Mapping[str, Any], protocol: str, overrides
 
 
 def _jobs(base: Settings, origin: Mapping[str, Any], pairs: Iterable[tuple[int, int]]) -> Iterable[Job]:
-    if base.corrupt:  # what the settings do to its graphs is a part of the data set's origin
-        origin = {**origin, "options": Corruption.parse(base.corrupt).told(origin["options"])}
+    # What the settings do to its graphs is a part of the data set's origin.
+    origin = {**origin, "options": Corruption.parse(base.corrupt).told(origin["options"])}
     for seed, run in pairs:
         settings = base.model_copy(update={"seed": seed})
         yield Job(run_key(settings, run, origin), settings, run)

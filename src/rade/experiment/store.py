@@ -19,11 +19,11 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
-from rade.errors import EnvironmentFault, RunError
+from rade.errors import EnvironmentFault, RunError, complaint
 from rade.train.files import load_run_record, save_bytes, sole_writer
-from rade.train.record import Curves, RecordError, RunRecord
+from rade.train.record import Curves, RunRecord, plain
 
 _CURVES = TypeAdapter(Curves)
 DEFAULT = Path("results.sqlite")
@@ -90,7 +90,7 @@ class Store:
         columns = "record, curves" if curves else "record"
         for text, *rest in self._rows(f"SELECT {columns} FROM runs"):
             with _told(self.path):
-                record = RunRecord.from_json(text)
+                record = RunRecord.model_validate_json(text)
                 history = _CURVES.validate_json(rest[0]) if rest else {}
             yield record.model_copy(update={"history": history})
 
@@ -130,7 +130,7 @@ class TextStore(Store):
         for number, line in enumerate(self._lines(), start=2):
             with _told(f"{self.path / 'runs.csv'}, line {number},"):
                 history = histories[line["key"]] if curves else {}
-                record = RunRecord.of({**_record_values(line, known), "history": history})
+                record = RunRecord.model_validate({**_record_values(line, known), "history": history})
             yield record
 
     def _lines(self) -> list[dict[str, str]]:
@@ -154,8 +154,8 @@ def _told(what: object) -> Iterator[None]:
         if "no such table" not in str(error):
             raise EnvironmentFault(f"cannot use the store {what}: {error}; what it held is still there") from None
         raise RunError(f"{what} {_DAMAGED}") from None
-    except RecordError as error:
-        raise RunError(f"{what} {error}") from None
+    except ValidationError as error:
+        raise RunError(f"{what} is not a run of rade: {complaint(error)}") from None
     except OSError as error:
         raise RunError(f"cannot read {what}: {error.strerror or error}") from None
     except (sqlite3.Error, EOFError, ValueError, LookupError, TypeError, AttributeError, zlib.error):
@@ -206,7 +206,7 @@ def export(store: Store, folder: Path) -> int:
     writer.writeheader()
     for record in records:
         writer.writerow(_line(record, known))
-        curves.setdefault(record.place[0], []).append(_plain({"key": record.key, **record.history}))
+        curves.setdefault(record.place[0], []).append(plain({"key": record.key, **record.history}))
     for dataset, lines in curves.items():
         packed = gzip.compress("\n".join([*lines, ""]).encode(), mtime=0)
         save_bytes(folder / "curves" / f"{dataset}.jsonl.gz", packed)
@@ -225,11 +225,11 @@ def _line(record: RunRecord, known: dict[str, dict[str, Any]]) -> dict[str, Any]
     words = {"made": record.commit, "data": record.data.name, "settings": cell["method"]}
     names = {}
     for what, value in shared.items():
-        names[what] = f"{words[what]}-{hashlib.sha256(_plain(value).encode()).hexdigest()[:8]}"
+        names[what] = f"{words[what]}-{hashlib.sha256(plain(value).encode()).hexdigest()[:8]}"
         known[what][names[what]] = value
     line = {name: values[name] for name in ("key", *_PLAIN, "numerics", "threads", "command")}
     line |= cell | {name: values["timing"][name] for name in _TIMING}
-    line |= {name: _plain(values[name]) if values[name] else "" for name in _JSON}
+    line |= {name: plain(values[name]) if values[name] else "" for name in _JSON}
     return {**line, **names}
 
 
@@ -240,7 +240,3 @@ def _record_values(line: dict[str, str], known: dict[str, Any]) -> dict[str, Any
     settings = {**settings, **{name: values.pop(name) for name in _NAMES}}
     values["timing"] = {name: values.pop(name) for name in _TIMING}
     return {**values, **made, "data": data, "settings": settings}
-
-
-def _plain(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from rade.errors import RadeError, did_you_mean
+from rade.errors import RadeError, complaint, did_you_mean
 from rade.train.protocol import toml
 from rade.train.record import MEASURES, SCORE
 
@@ -195,7 +195,7 @@ def read(path: str | Path) -> Experiment:
             _check_datasets(row, table.datasets)
         return replace(table, rows=tuple(varied for row in table.rows for varied in _varied(row, vary)))
     except ValidationError as error:
-        raise TableError(f"{path}: {_complaint(error)}") from None
+        raise TableError(f"{path}: {complaint(error)}") from None
     except ValueError as error:
         raise TableError(f"{path}: {error}") from None
 
@@ -218,11 +218,3 @@ def _varied(row: Row, vary: Mapping[str, tuple[Any, ...]]) -> Iterable[Row]:
             raise ValueError(f"row '{row.name}': '{key}' is varied by the table and set by the row; keep one")
         told = "".join(f", {key} {value}" for key, value in chosen.items())
         yield replace(row, name=row.name + told, settings={**row.settings, **chosen})
-
-
-def _complaint(error: ValidationError) -> str:
-    """The first thing that is wrong, with its place; rows count from 0."""
-    first = error.errors(include_url=False)[0]
-    place, reason = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
-    came = "" if first["type"] in ("value_error", "missing") else f", got {first['input']!r:.80}"
-    return f"{place}: {reason}{came}" if place else reason

@@ -6,7 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from rade.data import GraphList, NeighborLoader, Split, mean_batch_nodes
 from rade.errors import SettingsError
 from rade.train.backbones import FEW, nearby
 from rade.train.learner import Learner, Step
-from rade.train.process import gather, rank, share, world
+from rade.train.process import gather, rank, world
 from rade.train.settings import Plan
 from rade.train.tasks import Outputs, Problem, derive, generator
 
@@ -117,7 +117,7 @@ class Chunks(ABC):
         items = self.parts["train"]
         items = items[torch.randperm(len(items), generator=generator(self.seed, 0, epoch))]
         chunks = self.chunks(items, self.size)
-        shares = [share(chunk) for chunk in chunks]
+        shares = [chunk[rank() :: world()] for chunk in chunks]
         weights = [len(mine) * world() / len(chunk) for mine, chunk in zip(shares, chunks)]
         # A process without an item in the last chunk repeats one with weight 0, so that all take equally many steps.
         shares = [mine if len(mine) else items[:1] for mine in shares]
@@ -131,21 +131,14 @@ class Chunks(ABC):
 
     def evaluation(self, learner: Learner, logits: Tensor | None) -> Callable[[str], Outputs]:
         """Passes over the items of a part, split among processes."""
-        found: dict[int, Outputs] = {}
-
-        def outputs(part: str) -> Outputs:
-            items = self.parts[part]
-            if id(items) not in found:
-                found[id(items)] = self.outputs(learner, items)
-            return found[id(items)]
-
-        return outputs
+        found = cache(partial(self.outputs, learner))  # folds are validation and test at once
+        return lambda part: found(self.parts[part])
 
     @torch.no_grad()
     def outputs(self, learner: Learner, items: Tensor) -> Outputs:
         """Logits and labels of the items, those of one process after those of another."""
         logits, labels = [], []
-        for step in self.steps(share(items), self.eval_size, derive(self.seed, 2)):
+        for step in self.steps(items[rank() :: world()], self.eval_size, derive(self.seed, 2)):
             logits.append(learner(self.judged(step)))
             labels.append(step.labels)
         return gather(torch.cat(logits)), gather(torch.cat(labels))
@@ -166,14 +159,10 @@ class GraphBatches(Chunks):
 
     def steps(self, items: Tensor, size: int, stream: int) -> Iterator[Step]:
         """Disjoint unions of `size` graphs."""
+        graphs, known = self.problem.graphs, isinstance(self.problem.graphs, GraphList)
         for chunk in self.chunks(items, size):
-            yield self._step(chunk)
-
-    def _step(self, chunk: Tensor) -> Step:
-        graphs, labels = self.problem.graphs, self.labels[chunk.to(self.device)]
-        known = isinstance(graphs, GraphList)
-        data = graphs.batch(chunk) if known else Batch.from_data_list([graphs[index] for index in chunk.tolist()])
-        return Step(data.to(self.device), labels)
+            data = graphs.batch(chunk) if known else Batch.from_data_list([graphs[index] for index in chunk.tolist()])
+            yield Step(data.to(self.device), self.labels[chunk.to(self.device)])
 
     def chunks(self, items: Tensor, size: int) -> list[Tensor]:
         """No single graph at the end: a user's batch norm cannot train on one row."""

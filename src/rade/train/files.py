@@ -3,14 +3,16 @@
 import io
 import json
 import os
-import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from rade.errors import EnvironmentFault, RunError, is_machine
-from rade.train.record import RecordError, RunRecord
+from filelock import FileLock, Timeout
+from pydantic import ValidationError
+
+from rade.errors import EnvironmentFault, RunError, complaint, is_machine
+from rade.train.record import RunRecord
 
 _DAMAGED = "is damaged or not a file of rade; delete it to start this run afresh"
 
@@ -40,7 +42,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
         finally:
             part.unlink(missing_ok=True)
     except OSError as error:
-        raise _cannot("write to", path.parent, error, "; choose another folder with --out") from None
+        raise _cannot_write(path.parent, error) from None
 
 
 def save_tensors(path: Path, state: Any) -> None:
@@ -77,9 +79,9 @@ def save_bytes(path: Path, content: bytes) -> None:
 def load_run_record(path: Path) -> RunRecord:
     """Read a `result.json`."""
     try:
-        return RunRecord.from_json(_read(path))
-    except RecordError as error:
-        raise RunError(f"{path} {error}; delete it to start this run afresh") from None
+        return RunRecord.model_validate_json(_read(path))
+    except ValidationError as error:
+        raise RunError(f"{path} is not a run of rade: {complaint(error)}; delete it to start this run afresh") from None
 
 
 def ensure_writable(folder: Path) -> None:
@@ -88,50 +90,36 @@ def ensure_writable(folder: Path) -> None:
     (folder / ".writable").unlink(missing_ok=True)  # another process may have tried at the same time
 
 
-def remove(path: Path) -> None:
-    """Delete a file that may be missing."""
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise _cannot("delete", path, error, "; move it away") from None
-
-
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
         raise RunError(f"there is no file {path}; is this the folder of a finished run?") from None
-    except OSError as error:
-        raise _cannot("read", path, error, "") from None
 
 
-def _cannot(do: str, path: Path, error: OSError, advice: str) -> RunError | EnvironmentFault:
+def _cannot_write(folder: Path, error: OSError) -> RunError | EnvironmentFault:
     """The sentence for a file system that refuses; what is wrong with the machine differs from a wrong path."""
-    kind = EnvironmentFault if is_machine(error, writing=do == "write to") else RunError
-    return kind(f"cannot {do} {path}: {error.strerror or error}{advice}")
+    kind = EnvironmentFault if is_machine(error, writing=True) else RunError
+    return kind(f"cannot write to {folder}: {error.strerror or error}; choose another folder")
 
 
 @contextmanager
 def sole_writer(path: Path, busy: str) -> Iterator[None]:
     """Hold the lock that a file is, and delete it in the end; `busy` is the sentence for whoever comes second.
 
-    SQLite locks the file by the operating system's means, which let go of it when a process ends, however it does.
+    The operating system lets go of it when a process ends, however it does.
     """
-    with ExitStack() as stack:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            lock = stack.enter_context(closing(sqlite3.connect(path, timeout=0, isolation_level=None)))
-            lock.execute("BEGIN EXCLUSIVE")
-        except OSError as error:
-            raise _cannot("write to", path.parent, error, "; choose another folder") from None
-        except sqlite3.OperationalError as error:
-            if "locked" in str(error):
-                raise RunError(busy) from None
-            raise EnvironmentFault(f"cannot write to {path.parent}: {error}; choose another folder") from None
-        if not path.exists():  # its last holder has just deleted it, and somebody else may lock another one
-            raise RunError(busy)
-        try:
-            yield
-        finally:
-            with suppress(OSError):
-                path.unlink()
+    lock = FileLock(path, timeout=0)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout:
+        raise RunError(busy) from None
+    except OSError as error:
+        raise _cannot_write(path.parent, error) from None
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            path.unlink()
+        lock.release()

@@ -51,7 +51,7 @@ class Method(ABC):
         return 0.0
 
     @property
-    def cadence(self) -> Cadence:
+    def adapt_every(self) -> Cadence:
         """When rates that adapt do so: after every step, or after the last one of an epoch."""
         return "batch"
 
@@ -115,10 +115,7 @@ class Step:
 
 
 class Learner(nn.Module):
-    """A model under a method: perturbed in training, clean in evaluation.
-
-    The state of the generator is part of `state_dict`, so a restored learner draws what the saved one would have drawn.
-    """
+    """A model under a method: perturbed in training, clean in evaluation."""
 
     by_rows = False  # whether a step may ask for single rows at less cost than for all
 
@@ -137,7 +134,7 @@ class Learner(nn.Module):
 
     def adapts_after(self, last: bool) -> bool:
         """Whether to call `adapt` after a step, the `last` of its epoch or another."""
-        return any(model.rade.rule.adapts for model in self._wrapped) and (last or self.method.cadence == "batch")
+        return any(model.rade.rule.adapts for model in self._wrapped) and (last or self.method.adapt_every == "batch")
 
     def adapt(self, step: Step, loss: Callable[[Tensor], Tensor]) -> Tensor | None:
         """One step of all rates; the evaluation logits of the judged rows if that made them anyway."""
@@ -147,13 +144,6 @@ class Learner(nn.Module):
     def rates(self) -> Rates:
         """The present rates of the model, or of the first part that has any."""
         return self._wrapped[0].rates if self._wrapped else Rates(0.0, 0.0)
-
-    def get_extra_state(self) -> Tensor:
-        return self.generator.get_state()
-
-    def set_extra_state(self, state: Tensor) -> None:
-        if state.numel() == self.generator.get_state().numel():  # another kind of device cannot continue it
-            self.generator.set_state(state.cpu())
 
 
 def evaluates_clean(model: RADE) -> bool:

@@ -4,12 +4,10 @@ import math
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from time import perf_counter
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau, StepLR
@@ -95,11 +93,7 @@ class Trainee:
 
 
 def fit(
-    trainee: Trainee,
-    batches: Batches,
-    task: Task,
-    plan: Plan,
-    after_epoch: Callable[[Trainee], None] = lambda trainee: None,
+    trainee: Trainee, batches: Batches, task: Task, plan: Plan, after_epoch: Callable[[Trainee], None]
 ) -> Progress:
     """Train as long as the plan says; the test score is the one at the best validation epoch."""
     learner, optimizer, progress = trainee.learner, trainee.optimizer, trainee.progress
@@ -116,7 +110,7 @@ def fit(
             optimizer.step()
             # The rates follow the gradient that the step has just used, at the parameters it has just set.
             if learner.adapts_after(step.last):
-                logits = learner.adapt(step, partial(_loss, task, step.labels))
+                logits = learner.adapt(step, lambda logits: task.loss(logits, step.labels))  # noqa: B023 - called at once
             losses.append(float(loss.detach()))
         learner.eval()
         scores = close_epoch(trainee, task, batches.evaluation(learner, logits), batches.free)
@@ -127,10 +121,6 @@ def fit(
     return progress
 
 
-def _loss(task: Task, labels: Tensor, logits: Tensor) -> Tensor:
-    return task.loss(logits, labels)
-
-
 def _check_finite(epoch: int, values: dict[str, float]) -> None:
     names = {"val": "validation score", "val_loss": "validation loss"}
     for name, value in values.items():
@@ -139,7 +129,7 @@ def _check_finite(epoch: int, values: dict[str, float]) -> None:
 
 
 def close_epoch(
-    trainee: Trainee, task: Task, outputs: Callable[[str], Outputs], free: tuple[str, ...] = ()
+    trainee: Trainee, task: Task, outputs: Callable[[str], Outputs], free: tuple[str, ...]
 ) -> dict[str, float]:
     """Score the epoch on the validation part, note it if it is the best so far, and advance the schedule.
 

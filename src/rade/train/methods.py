@@ -59,7 +59,7 @@ class RandomAddDrop(Method):
     Its settings have flat names; those that the chosen values lack are not offered.
     """
 
-    variant: Variant | str = Variant.OF
+    variant: Variant = Variant.OF
     rule: Rule = GradNorm()  # noqa: RUF009 - a frozen value
     views: Views = Views()  # noqa: RUF009
     correction: Correction = Correction()  # noqa: RUF009
@@ -70,7 +70,6 @@ class RandomAddDrop(Method):
     fixed: tuple[str, ...] = ()  # flat settings that the method's name decides, and nobody else
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "variant", Variant(self.variant))
         choose("adapt_every", self.adapt_every, get_args(Cadence))
         choose("noise_trust", self.noise_trust, TRUSTED_BY)
         self.rule.check_views(self.views)
@@ -86,7 +85,7 @@ class RandomAddDrop(Method):
 
     @property
     def named(self) -> dict[str, Any]:
-        return {"variant": Variant(self.variant).value, **RULES.get(type(self.rule), {}), **self._flat}
+        return {"variant": self.variant.value, **RULES.get(type(self.rule), {}), **self._flat}
 
     @property
     def _flat(self) -> dict[str, Any]:
@@ -105,10 +104,6 @@ class RandomAddDrop(Method):
             argument, field = FLAT[name]
             parts.setdefault(argument, {})[field] = options[name]
         return replace(self, **changed, **{name: replace(vars(self)[name], **mine) for name, mine in parts.items()})
-
-    @property
-    def cadence(self) -> Cadence:
-        return self.adapt_every
 
     def around(self, net: nn.Module, context: Context) -> RADE:
         """The model inside `rade.RADE`, which finds the heads of models other than ours."""
@@ -132,7 +127,7 @@ class RandomAddDrop(Method):
 
 
 def _rade(variant: str, rule: Rule = GradNorm(), **fixed: Any) -> RandomAddDrop:  # noqa: B008 - a frozen value
-    return RandomAddDrop(variant, rule, fixed=tuple(fixed)).configured(fixed)
+    return RandomAddDrop(variant_of(variant), rule, fixed=tuple(fixed)).configured(fixed)
 
 
 FIXED = Constant(GradNorm().p, GradNorm().rho)  # where adaptation starts
@@ -143,7 +138,7 @@ METHODS: dict[str, Method] = {
     "drop-node": DropNode(),
     "drop-message": DropMessage(),
     "virtual-node": VirtualNode(),
-    "rade": RandomAddDrop("of", Constant(), fixed=("p", "rho", "share_view")),
+    "rade": RandomAddDrop(Variant.OF, Constant(), fixed=("p", "rho", "share_view")),
     "rade-of": _rade("of"),
     "rade-ofs": _rade("ofs"),
     "rade-of-fixed": _rade("of", FIXED),
@@ -199,19 +194,20 @@ def find_method(name: str) -> Method:
 
 def make(name: str, **options: Any) -> Method:
     """The method called `name` with the given settings; a setting that the name fixes or lacks is an error."""
-    method = find_method(name)
+    method, checked = find_method(name), {}
     for option, value in options.items():
         if option not in method.options:
             raise no_such_option(option, [name])
-        _check_kind(option, value, method.options[option])
-    return method.configured(options)
+        checked[option] = _checked(option, value, method.options[option])
+    return method.configured(checked)
 
 
-def _check_kind(option: str, value: Any, default: Any) -> None:
-    """Refuse a word for a number and the like, by what the option is otherwise, and numbers that nothing can count."""
-    kinds = {bool: (bool, "true or false"), int: (int, "a whole number"), float: (int | float, "a number")}
-    kind, name = kinds.get(type(default), (object, ""))
-    if not isinstance(value, kind) or (kind is not bool and kind is not object and isinstance(value, bool)):
+def _checked(option: str, value: Any, default: Any) -> Any:
+    """The value; a word for a number and the like is refused, by what the option is otherwise."""
+    kinds: dict[type, tuple[Any, str]] = {bool: (bool, "true or false"), int: (int, "a whole number")}
+    kind, name = (kinds | {float: (int | float, "a number")}).get(type(default), (object, ""))
+    if not isinstance(value, kind) or (kind in (int, int | float) and isinstance(value, bool)):
         raise ValueError(f"{option} must be {name}, got {value!r}")
     if isinstance(value, int | float) and not abs(value) <= LARGEST:
         raise ValueError(f"{option} must be a finite number of at most {LARGEST:g}, got {value!r}")
+    return float(value) if isinstance(default, float) else value

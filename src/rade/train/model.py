@@ -18,7 +18,7 @@ from rade.train.learner import BackboneLearner, Context, alike
 from rade.train.methods import make
 from rade.train.process import rank
 from rade.train.settings import Settings
-from rade.train.stages import check_noise, parse_noise, problem_of, require_whole_graph, split_for, task_of, trust_in
+from rade.train.stages import check_noise, parse_noise, problem_of, require_whole_graph, split_for, trust_in
 from rade.train.tasks import derive, generator
 
 
@@ -35,8 +35,8 @@ class Shape:
 
     @staticmethod
     def of(dataset: Dataset) -> "Shape":
-        """The shape of a data set."""
-        outputs = task_of(dataset).outputs
+        """The shape of a data set: a binary one has a single logit."""
+        outputs = 1 if dataset.loss == "binary" else dataset.classes
         return Shape(dataset.level, dataset.features, outputs, dataset.encoder, dataset.loss, dataset.density)
 
 
@@ -87,6 +87,7 @@ class Trained:
             settings = Settings(**{**saved["settings"], "device": "cpu"})
             shape, seed = Shape(**saved["shape"]), saved["seed"]
             learner = build_learner(settings, shape, seed)
+            saved["state"].pop("_extra_state", None)  # of older models
             learner.load_state_dict(saved["state"])
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError):
             raise RunError(f"{path} is damaged or was written by another version of rade") from None

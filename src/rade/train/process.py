@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from rade.errors import RadeError, SettingsError
-from rade.train.files import ensure_writable, sole_writer
+from rade.train.files import sole_writer
 
 # SIGHUP is unknown to Windows.
 _SIGNALS = [number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP")]
@@ -31,11 +31,6 @@ def world() -> int:
 def rank() -> int:
     """The number of this process among them."""
     return dist.get_rank() if _joined else 0
-
-
-def share(items: Tensor) -> Tensor:
-    """This process's share of the items."""
-    return items[rank() :: world()]
 
 
 def collect(value: Any) -> list[Any]:
@@ -83,7 +78,6 @@ def holding(out: Path) -> Iterator[None]:
             try:
                 busy = f"{out} is in use by another process; wait for it, or choose another folder with --out"
                 stack.enter_context(sole_writer(out / ".writer", busy))
-                ensure_writable(out)
             except RadeError as error:
                 failure = error
         failure = collect(failure)[0]

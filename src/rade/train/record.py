@@ -17,10 +17,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
 if TYPE_CHECKING:
-    from rade.data import Dataset
+    from rade.train.settings import Plan
 
 # Part of every stored run's key. Raise it by one when the same settings, seed and data would give other scores than
 # before, beyond rounding: a formula, a default inside a layer, the order of random draws, a reader's result, a split.
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 NUMERICS = 1
 # The same for runs that undo noise of their graph, and for them alone.
 NOISE = 2
-FORMAT: Literal[1] = 1
 
 NEUTRAL = frozenset({"seed", "threads", "device"})  # no other experiment: which repetition it is, and where it ran
 # Settings that came after the first runs were stored: at these values they decide nothing and leave keys as they were.
@@ -59,10 +58,6 @@ MEASURES = {
     "scaled_log_loss": Measure(1, 3, "log-loss in nats after temperature scaling, less is better"),
     "scaled_calibration_error": Measure(100, 2, "calibration error in % after temperature scaling, less is better"),
 }
-
-
-class RecordError(ValueError):
-    """What is no record of a run; the sentence goes on from the name of a file."""
 
 
 class _Part(BaseModel):
@@ -100,9 +95,9 @@ class RunRecord(_Part):
     dirty: bool
     machine: dict[str, Any]
     threads: int
-    command: str
+    command: str = ""  # that repeats it
     data: Origin
-    format: Literal[1] = FORMAT
+    format: Literal[1] = 1
     key: str = Field(pattern="^[0-9a-f]{32}$")
     numerics: int
     settings: dict[str, Any]
@@ -125,10 +120,10 @@ class RunRecord(_Part):
     def _sound(self) -> RunRecord:
         for name, kind in {"dataset": str, "backbone": str, "method": str, "seed": int, "options": dict}.items():
             if not isinstance(self.settings.get(name), kind):
-                raise ValueError(f"has no {name} among its settings")
+                raise ValueError(f"it has no {name} among its settings")
         for name, curve in self.history.items():
             if len(curve) != self.epochs:
-                raise ValueError(f"has {self.epochs} epochs, and {len(curve)} values in its curve {name}")
+                raise ValueError(f"it has {self.epochs} epochs, and {len(curve)} values in its curve {name}")
         return self
 
     @property
@@ -164,66 +159,32 @@ class RunRecord(_Part):
         return {**settings, **settings.pop("options")}
 
     def to_json(self) -> str:
-        """JSON, one member per line, the curves last; numbers are read back to the last bit."""
+        """JSON, one member per line, the curves last; `model_validate_json` reads numbers back to the last bit."""
         members = self.model_dump(mode="json")
         members["history"] = members.pop("history")
-        return "{" + ",\n".join(f"{_plain(name)}:{_plain(value)}" for name, value in members.items()) + "}\n"
-
-    @staticmethod
-    def from_json(content: str | bytes) -> RunRecord:
-        """Read what `to_json` wrote."""
-        try:
-            return RunRecord.model_validate_json(content)
-        except ValidationError as error:
-            raise RecordError(complaint(error)) from None
-
-    @staticmethod
-    def of(values: Mapping[str, Any]) -> RunRecord:
-        """A record of plain values."""
-        try:
-            return RunRecord.model_validate(values)
-        except ValidationError as error:
-            raise RecordError(complaint(error)) from None
+        return "{" + ",\n".join(f"{plain(name)}:{plain(value)}" for name, value in members.items()) + "}\n"
 
 
-def complaint(error: ValidationError) -> str:
-    """The first thing that is wrong, in words that follow the name of a file."""
-    first = error.errors(include_url=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    if first["type"] == "json_invalid":
-        return "is incomplete or not JSON"
-    if first["type"] == "value_error":
-        return first["msg"].removeprefix("Value error, ")
-    if first["type"] == "missing":
-        return f"is not a run of rade: it has no {place}"
-    if place == "format":
-        return f"has format {first['input']!r}, and this version of rade reads format {FORMAT}"
-    reason = first["msg"].removeprefix("Input ").replace("should", "must")
-    return f"is not a run of rade: {place or 'it'} {reason[0].lower()}{reason[1:]}, got {first['input']!r:.60}"
-
-
-def key_of(
-    settings: Mapping[str, Any], options: Mapping[str, Any], run: int, data: Mapping[str, Any], processes: int = 1
-) -> str:
+def run_key(plan: Plan, run: int, data: Mapping[str, Any], processes: int = 1) -> str:
     """The name of a run: a hash of everything that decides its numbers.
 
-    settings: a dump of `Settings`; options: the method's, defaults filled in; data: name, files and options as in a
-    record; processes: how many share every batch, for each draws views of its own.
-    Left out are the number of threads and which CPU or which of several GPUs computes: they decide rounding only, and
-    a run repeated on another machine is the same run. The kind of device counts, for a GPU draws other random numbers.
+    data: name, files and options as in a record; processes: how many share every batch, for each draws views of its
+    own. Left out are the number of threads and which CPU or which of several GPUs computes: they decide rounding only,
+    and a run repeated on another machine is the same run. The kind of device counts, for a GPU draws other random
+    numbers.
     """
-    decides = {name: value for name, value in settings.items() if name not in ("options", "threads", "device")}
-    decides = {name: value for name, value in decides.items() if name not in LATER or value != LATER[name]}
-    later = LATER_OPTIONS
-    options = {name: value for name, value in options.items() if name not in later or value != later[name]}
+    settings = plan.model_dump(mode="json", exclude={"options", "threads"})
+    decides = {name: value for name, value in settings.items() if (name, value) not in LATER.items()}
+    decides["device"] = plan.device.partition(":")[0]
+    given = plan.all_options.items()
+    options = {name: value for name, value in given if (name, value) not in LATER_OPTIONS.items()}
     options = {**GONE_OPTIONS, **options} if "moments" in options else options
-    decides["device"] = str(settings["device"]).partition(":")[0]
     origin = {name: data[name] for name in ("name", "files", "options")}
     whole = {"numerics": NUMERICS, "settings": decides, "options": options, "run": run, "data": origin}
     whole["processes"] = processes
     if options.get("noise_p") or options.get("noise_q"):
         whole["noise"] = NOISE
-    return hashlib.sha256(_plain(whole).encode()).hexdigest()[:32]
+    return hashlib.sha256(plain(whole).encode()).hexdigest()[:32]
 
 
 @cache
@@ -257,17 +218,6 @@ def _processor() -> str:
     return next(models, platform.processor())
 
 
-def origin(dataset: Dataset) -> dict[str, Any]:
-    """Source, licence and checksums of a data set, as `Origin` holds them."""
-    provenance = dataset.provenance
-    return {
-        "name": dataset.name,
-        "source": provenance.source,
-        "licence": provenance.licence,
-        "files": dict(provenance.files),
-        "options": dict(provenance.options),
-    }
-
-
-def _plain(value: Any) -> str:
+def plain(value: Any) -> str:
+    """JSON with one spelling, for names made of contents."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))

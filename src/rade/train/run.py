@@ -13,12 +13,12 @@ import torch
 from rade.data import Dataset
 from rade.errors import Interrupted, RunError
 from rade.train.batches import batches_of
-from rade.train.files import ensure_writable, load_run_record, load_tensors, remove, save_bytes, save_tensors
+from rade.train.files import ensure_writable, load_run_record, load_tensors, save_bytes, save_tensors
 from rade.train.learner import Learner
 from rade.train.loop import Progress, Trainee, fit
 from rade.train.model import Trained
 from rade.train.process import collect, rank, world
-from rade.train.record import NUMERICS, RunRecord, key_of, provenance
+from rade.train.record import NUMERICS, RunRecord, provenance, run_key
 from rade.train.settings import Plan, Settings
 from rade.train.stages import Corruption, problem_of
 from rade.train.tasks import Problem, quality
@@ -28,11 +28,6 @@ StopAsked = Callable[[], bool]
 REPEAT = "repeat those settings, choose another folder with --out, or replace the earlier results with --overwrite"
 
 
-def never() -> bool:
-    """Nobody asks to stop."""
-    return False
-
-
 @dataclass(frozen=True)
 class Keeping:
     """How a run is kept safe while it goes on: its whole state in one file.
@@ -40,19 +35,17 @@ class Keeping:
     Attributes:
         every: epochs between checkpoints.
         stop_asked: whether somebody wants the run to save its state and stop; asked after every epoch.
-        checkpoint: the file; without one nothing is kept.
-        resume: whether to continue from the file, if it is there.
+        checkpoint: the file, from which a run continues if it is there; without one nothing is kept.
     """
 
     every: int = 50
-    stop_asked: StopAsked = never
+    stop_asked: StopAsked = lambda: False
     checkpoint: Path | None = None
-    resume: bool = False
 
     def restore(self, trainee: Trainee, made: Mapping[str, Any]) -> None:
         """Continue from the file; made: the run's settings and its key, which also knows the data."""
         path = self.checkpoint
-        if path is None or not self.resume or not path.exists():
+        if path is None or not path.exists():
             return
         state = load_tensors(path)
         try:
@@ -110,18 +103,13 @@ def train(
     return record
 
 
-def run_key(plan: Plan, run: int, data: Mapping[str, Any], processes: int = 1) -> str:
-    """The name under which a run is stored; data: the `origin` of the problem."""
-    return key_of(plan.model_dump(mode="json"), plan.all_options, run, data, processes)
-
-
 def made_with(plan: Plan, run: int, problem: Problem, processes: int) -> dict[str, Any]:
     """The settings of a run and its key, by which it recognises files of others."""
     return {"settings": plan.model_dump(mode="json"), "key": run_key(plan, run, problem.origin, processes)}
 
 
 def _record(problem: Problem, plan: Plan, run: int, trainee: Trainee, made: Mapping[str, Any]) -> RunRecord:
-    progress, threads, made_by = trainee.progress, torch.get_num_threads(), provenance()
+    progress, made_by = trainee.progress, provenance()
     skipped = [int(value) for name, value in trainee.learner.named_buffers() if name.endswith(".skipped")]
     values = {
         **made,
@@ -144,11 +132,10 @@ def _record(problem: Problem, plan: Plan, run: int, trainee: Trainee, made: Mapp
         },
         **made_by,
         "machine": {**made_by["machine"], "processes": world()},
-        "threads": threads,
-        "command": plan.command(run, threads),
+        "threads": torch.get_num_threads(),
         "data": dict(problem.origin),
     }
-    return RunRecord.of(values)
+    return RunRecord.model_validate(values)
 
 
 def train_run(
@@ -173,15 +160,17 @@ def train_run(
         ensure_writable(folder)
         # A result that is there stays until this run has one; of an earlier checkpoint nothing is needed.
         if not resume:
-            remove(checkpoint)
+            checkpoint.unlink(missing_ok=True)
+    collect(None)  # the other processes do not look for it before
     trained = Trained.fresh(dataset, settings, settings.seed + run)
-    keeping = replace(keeping, checkpoint=checkpoint, resume=resume)
+    keeping = replace(keeping, checkpoint=checkpoint)
     record = train(problem, trained.learner, settings, run, keeping=keeping, observe=observe)
-    record = record.model_copy(update=_judged(dataset, problem, settings, run, trained.learner.eval()))
+    judged = _judged(dataset, problem, settings, run, trained.learner.eval())
+    record = record.model_copy(update={"command": settings.command(run, record.threads), **judged})
     if rank() == 0:
         trained.save(folder / "model.pt")
         save_bytes(folder / "result.json", record.to_json().encode())
-        remove(checkpoint)
+        checkpoint.unlink(missing_ok=True)
     return record
 
 
@@ -221,7 +210,7 @@ def finished(folder: Path, settings: Settings, run: int, problem: Problem) -> Ru
     made = made_with(settings, run, problem, result.machine.get("processes", 1))
     if result.key != made["key"] and (folder / "checkpoint.pt").exists():
         return None
-    same_run(path, {"settings": result.settings, "key": result.key}, made)
+    same_run(path, vars(result), made)
     return result
 
 

@@ -10,7 +10,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from rade.data import resolve as resolve_dataset
-from rade.errors import SettingsError, unknown
+from rade.errors import SettingsError, complaint, unknown
 from rade.train.backbones import BACKBONES
 from rade.train.methods import METHODS, find_method, known_options, make, no_such_option
 from rade.train.protocol import PROTOCOLS, defaults, toml
@@ -54,10 +54,6 @@ class Plan(BaseModel):
         """The method's options with its defaults filled in."""
         return dict(self.options)
 
-    def command(self, run: int, threads: int) -> str:
-        """The command that repeats one run, where there is one."""
-        return ""
-
 
 class Settings(Plan):
     """Everything that decides a run of `rade train` or `rade reproduce`, except the run's number itself."""
@@ -81,8 +77,7 @@ class Settings(Plan):
     @field_validator("corrupt", "test_corrupt")
     @classmethod
     def _corruption(cls, value: str) -> str:
-        if value:
-            Corruption.parse(value)
+        Corruption.parse(value)
         return value
 
     @model_validator(mode="after")
@@ -109,33 +104,24 @@ class Settings(Plan):
         >>> resolve("cora", "gcn", "drop-edge", rate=0).all_options
         {'rate': 0.0}
         """
-        default = find_method(self.method).named
-        floats = {name for name, value in default.items() if type(value) is float}
-        chosen = make(self.method, **self.options).named
-        return {name: float(value) if name in floats else value for name, value in chosen.items()}
+        return make(self.method, **self.options).named
 
     def command(self, run: int, threads: int) -> str:
         """`rade train …` with all that differs from the protocol's defaults, for this run alone.
 
         >>> resolve("mutag", "gin", "drop-edge", rate=0.3, seed=1000).command(7, threads=1)
-        'rade train --dataset mutag --backbone gin --method drop-edge --protocol released --run 7 --seed 1000 \
---threads 1 --set rate=0.3'
+        'rade train --dataset mutag --backbone gin --method drop-edge --protocol released --layers 4 --run 7 \
+--seed 1000 --threads 1 --device cpu --set rate=0.3'
         """
-        source = self.protocol or PROTOCOLS[0]
-        names = (self.dataset, self.backbone, self.method)
-        base = resolve(*names, source, layers=self.layers)  # fan-outs follow the depth
-        there, here = base._flat(), self._flat()
-        here["layers"], there["layers"] = self.layers, resolve(*names, source).layers
-        words = ["rade", "train"]
-        options = dict(zip(("dataset", "backbone", "method", "protocol"), (*names, source)))
-        for name, value in {**options, "run": run, "seed": self.seed, "threads": threads}.items():
-            words += [f"--{name}", str(value)]
-        if self.device != "cpu":
-            words += ["--device", self.device]
-        for name, value in here.items():
-            if name not in there or value != there[name]:
+        names = (self.dataset, self.backbone, self.method, self.protocol or PROTOCOLS[0])
+        told: dict[str, Any] = dict(zip(("dataset", "backbone", "method", "protocol"), names))
+        told |= {"layers": self.layers, "run": run, "seed": self.seed, "threads": threads, "device": self.device}
+        words = [word for name, value in told.items() for word in (f"--{name}", str(value))]
+        usual = resolve(*names, layers=self.layers)._flat()  # fan-outs follow the depth
+        for name, value in self._flat().items():
+            if value != usual[name]:
                 words += ["--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}"]
-        return shlex.join(words)
+        return shlex.join(["rade", "train", *words])
 
     def _flat(self) -> dict[str, Any]:
         return self.model_dump(mode="json", exclude=_ELSEWHERE) | self.all_options
@@ -153,29 +139,20 @@ def resolve(
         raise unknown("backbone", backbone, BACKBONES)
     check_options(overrides, [method])
     values, offered = defaults(dataset, backbone, method, protocol) | overrides, find_method(method).options
-    if "fanouts" not in overrides and isinstance(values["layers"], int) and 1 <= values["layers"] <= LAYERS:
-        fanouts = values["fanouts"]  # for any depth: the last one repeats
-        values["fanouts"] = (fanouts + fanouts[-1:] * values["layers"])[: values["layers"]]
     fields = {name: value for name, value in values.items() if name in Settings.model_fields}
     options = {name: value for name, value in values.items() if name in offered}
     names = {"dataset": dataset, "backbone": backbone, "method": method, "protocol": protocol}
     try:
+        make(method, **options)
         settings = Settings(**{**fields, **names, "options": options})
-        make(settings.method, **settings.options)
     except ValidationError as error:
-        raise SettingsError(_sentence(error)) from None
+        raise SettingsError(complaint(error)) from None
     except (ValueError, TypeError, OverflowError) as error:
         raise SettingsError(str(error)) from None
-    return settings
-
-
-def _sentence(error: ValidationError) -> str:
-    """The first complaint, as a sentence that names the setting and what came."""
-    first = error.errors()[0]
-    if first["type"] == "value_error":
-        return str(first["ctx"]["error"])  # a sentence of our own
-    reason = first["msg"].removeprefix("Input ").replace("should be", "must be")
-    return f"{first['loc'][0]} {reason[0].lower() + reason[1:]}, got {first['input']!r}"
+    if "fanouts" in overrides:
+        return settings
+    fanouts, layers = settings.fanouts, settings.layers  # for any depth: the last one repeats
+    return settings.model_copy(update={"fanouts": (fanouts + fanouts[-1:] * layers)[:layers]})
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 
 from rade import Graph, Rates, Trust, sample_view
-from rade.data import Dataset, GraphList, Provenance, Split
+from rade.data import Dataset, GraphList, Split
 from rade.errors import SettingsError, choose
 from rade.noise import FeatureEvidence, share_of
-from rade.train.record import origin
 from rade.train.tasks import LOSSES, METRICS, Problem, Task, generator
 
 if TYPE_CHECKING:
@@ -38,51 +37,45 @@ class Corruption:
             raise SettingsError(f"the share of dropped edges must lie in [0, 1), got {self.drop:g}")
         if not 0.0 <= self.add <= 1000.0:
             raise SettingsError(f"spurious edges over real ones must lie in [0, 1000], got {self.add:g}")
+        if self.seed < 0:
+            raise SettingsError(f"the seed of a corruption must be at least 0, got {self.seed}")
 
     @staticmethod
     def parse(text: str) -> Corruption:
-        """`DROP,ADD` or `DROP,ADD,SEED`.
+        """`DROP,ADD` or `DROP,ADD,SEED`; nothing is corrupted by an empty one.
 
         >>> Corruption.parse("0.3,1")
         Corruption(drop=0.3, add=1.0, seed=0)
         """
-        parts = text.split(",")
         try:
-            drop, add = float(parts[0]), float(parts[1])
-            seed = int(parts[2]) if len(parts) > 2 else 0
-        except (ValueError, IndexError):
+            drop, add, *seeds = text.split(",") if text else ("0", "0")
+            (seed,) = map(int, seeds or ("0",))
+            asked = float(drop), float(add), seed
+        except ValueError:
             raise SettingsError(f"a corruption is DROP,ADD or DROP,ADD,SEED, e.g. 0.3,1.0, got {text!r}") from None
-        if len(parts) > 3 or seed < 0:
-            raise SettingsError(f"a corruption is DROP,ADD or DROP,ADD,SEED with a seed of at least 0, got {text!r}")
-        return Corruption(drop, add, seed)
+        return Corruption(*asked)
 
     def told(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options of a data set's origin with this corruption among them, if it changes anything."""
-        if self.drop == 0.0 and self.add == 0.0:
-            return dict(options)
-        return {**options, "corrupted": {"drop": self.drop, "add": self.add, "seed": self.seed}}
-
-    def rates(self, graph: Graph) -> Rates:
-        """p and q on a clean graph."""
-        return Rates(self.drop, min(self.add * graph.num_edges / max(graph.num_nonedges, 1), 1.0))
+        return {**options, "corrupted": asdict(self)} if self.drop or self.add else dict(options)
 
     def of(self, graph: Graph) -> Graph:
         """The corrupted graph; graphs of a batch stay apart."""
-        source = torch.Generator(graph.device).manual_seed(self.seed)
-        view = sample_view(graph, self.rates(graph), source)
+        rates = Rates(self.drop, min(self.add * graph.num_edges / max(graph.num_nonedges, 1), 1.0))
+        view = sample_view(graph, rates, torch.Generator(graph.device).manual_seed(self.seed))
         return Graph.from_edge_index(view.edge_index, graph.num_nodes, graph.batch)
 
     def of_dataset(self, dataset: Dataset) -> Dataset:
         """The same data set with its graph corrupted."""
-        if self.drop == 0.0 and self.add == 0.0:
+        if not (self.drop or self.add):
             return dataset
         require_one_graph(dataset, "a corruption")
-        origin, data = dataset.provenance, dataset.graphs[0].clone()
+        provenance, data = dataset.provenance, dataset.graphs[0].clone()
         clean = Graph.from_edge_index(data.edge_index, data.num_nodes, data.get("batch"))
         data.edge_index = self.of(clean).edge_index
-        provenance = Provenance(origin.source, origin.licence, origin.files, self.told(origin.options))
-        density = dataset.density * (1.0 - self.drop + self.add)
-        return replace(dataset, graphs=(data,), provenance=provenance, density=min(density, 1.0))
+        provenance = replace(provenance, options=self.told(provenance.options))
+        density = min(dataset.density * (1.0 - self.drop + self.add), 1.0)
+        return replace(dataset, graphs=(data,), provenance=provenance, density=density)
 
 
 def require_one_graph(dataset: Dataset, what: str) -> None:
@@ -93,7 +86,7 @@ def require_one_graph(dataset: Dataset, what: str) -> None:
 
 def corrupted(dataset: Dataset, settings: Settings) -> Dataset:
     """The data set with what the settings do to its graphs."""
-    return Corruption.parse(settings.corrupt).of_dataset(dataset) if settings.corrupt else dataset
+    return Corruption.parse(settings.corrupt).of_dataset(dataset)
 
 
 def parse_noise(text: str) -> dict[str, Any]:
@@ -145,15 +138,13 @@ def trust_in(dataset: Dataset, noise: Rates) -> Trust:
     return FeatureEvidence.of(graph, dataset.graphs[0].x).trust(share_of(graph, noise))
 
 
-def task_of(dataset: Dataset) -> Task:
-    """The task of a data set: a binary one has a single logit."""
-    outputs = 1 if dataset.loss == "binary" else dataset.classes
-    return Task(dataset.loss, LOSSES[dataset.loss], METRICS[dataset.metric], outputs)
-
-
 def problem_of(dataset: Dataset, settings: Settings) -> Problem:
     """A data set as the problem of a run: its own splits or folds, with the labels that the settings choose."""
-    check_level(dataset, settings)
+    if (settings.pool == "none") != (dataset.level == "node"):
+        needed = "none" if dataset.level == "node" else "sum or mean"
+        raise SettingsError(
+            f"{dataset.name} is a data set of {dataset.level}s: pool must be {needed}, got {settings.pool!r}"
+        )
     check_noise(dataset, settings)
     if settings.test_corrupt:
         require_one_graph(dataset, "a corrupted test")
@@ -169,21 +160,12 @@ def problem_of(dataset: Dataset, settings: Settings) -> Problem:
         dataset.graphs,
         labels_of(dataset),
         partial(split_for, dataset, settings),
-        task_of(dataset),
+        Task(dataset.loss, LOSSES[dataset.loss], METRICS[dataset.metric]),
         dataset.metric,
         dataset.density,
-        origin(dataset),
+        dataset.origin,
         dataset.folds,
     )
-
-
-def check_level(dataset: Dataset, settings: Settings) -> None:
-    """Refuse pooling on a node-level data set, and a graph-level one without."""
-    if (settings.pool == "none") != (dataset.level == "node"):
-        needed = "none" if dataset.level == "node" else "sum or mean"
-        raise SettingsError(
-            f"{dataset.name} is a data set of {dataset.level}s: pool must be {needed}, got {settings.pool!r}"
-        )
 
 
 def labels_of(dataset: Dataset) -> Tensor:

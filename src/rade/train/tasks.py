@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -74,20 +75,6 @@ def micro_f1(logits: Tensor, labels: Tensor) -> float:
     return float(hits / (hits + wrong)) if hits + wrong > 0 else 1.0
 
 
-def roc_auc(logits: Tensor, labels: Tensor) -> float:
-    """Area under the ROC curve, averaged over the tasks in which both classes occur (OGB's rule)."""
-    from sklearn.metrics import roc_auc_score
-
-    return _mean_over_tasks(roc_auc_score, logits, labels)
-
-
-def average_precision(logits: Tensor, labels: Tensor) -> float:
-    """Average precision, averaged over the tasks in which both classes occur (OGB's rule)."""
-    from sklearn.metrics import average_precision_score
-
-    return _mean_over_tasks(average_precision_score, logits, labels)
-
-
 def r2(outputs: Tensor, labels: Tensor) -> float:
     """1 − squared error over variance: 1 is perfect, 0 is the mean of the labels."""
     labels = labels.view_as(outputs).double()
@@ -95,15 +82,17 @@ def r2(outputs: Tensor, labels: Tensor) -> float:
     return float(1 - left / (labels - labels.mean(0)).square().sum())
 
 
-def _mean_over_tasks(score: Callable[..., float], logits: Tensor, labels: Tensor) -> float:
-    """Mean of `score` over columns, without the unknown labels (NaN) and the columns of one class."""
+def ranking(score: str, logits: Tensor, labels: Tensor) -> float:
+    """A score of scikit-learn's, averaged over the tasks in which both classes occur (OGB's rule); unknown is NaN."""
+    from sklearn import metrics
+
     scores = logits.detach().double().cpu().reshape(len(logits), -1).numpy()
     truth = labels.detach().double().cpu().reshape(len(labels), -1).numpy()
     values = []
     for column in range(truth.shape[1]):
         known = ~np.isnan(truth[:, column])
         if len(np.unique(truth[known, column])) == 2:
-            values.append(score(truth[known, column], scores[known, column]))
+            values.append(getattr(metrics, score)(truth[known, column], scores[known, column]))
     if not values:
         raise ValueError("a ranking score needs a task with positive and negative labels, and none has both")
     return float(np.mean(values))
@@ -118,20 +107,19 @@ LOSSES: dict[str, Loss] = {
 METRICS: dict[str, Metric] = {
     "accuracy": accuracy,
     "micro-f1": micro_f1,
-    "roc-auc": roc_auc,
-    "average-precision": average_precision,
+    "roc-auc": partial(ranking, "roc_auc_score"),
+    "average-precision": partial(ranking, "average_precision_score"),
     "r2": r2,
 }
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is minimised and what is reported; outputs: the width of the logits."""
+    """What is minimised and what is reported."""
 
     name: str
     loss: Loss
     metric: Metric
-    outputs: int
 
 
 @dataclass(frozen=True, eq=False)
