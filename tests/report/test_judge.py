@@ -51,7 +51,7 @@ def told_by(curves, folds):
     yield from rade.Comparison.of(of_method).differences.values()
     yield report(rows(curves, folds), TABLE).tables[0].comparisons[0].verdict
     runs = tuple(RunRecord.of(one) for one in rows(curves, 0))
-    yield rade.Comparison(runs, "accuracy", "none", fold_ratio(folds)).differences["rade-of"]
+    yield rade.Comparison(runs, "none", fold_ratio(folds)).differences["rade-of"]
     if not folds:
         scores = {method: [curve[1] for curve in found] for method, found in curves.items()}
         named = {one.title: {one.reference: scores["none"], "rade-of": scores["rade-of"]} for one in QUESTIONS}

@@ -58,6 +58,11 @@ class Table:
         return tuple(cell for cell in self.cells if cell.runs)
 
     @property
+    def roles(self) -> set[str]:
+        """Of the rows that have runs."""
+        return {cell.row.role for cell in self.filled}
+
+    @property
     def runs(self) -> list[RunRecord]:
         """The runs of all cells."""
         return [run for cell in self.cells for run in cell.runs]
@@ -86,10 +91,9 @@ class Table:
 
     def best_baseline(self, dataset: str, backbone: str) -> CellResult | None:
         """By its gain over plain on the seeds that both have; one with an interval comes before a single run."""
-        compared = [self.against(cell) for cell in self.at(dataset, backbone) if cell.row.role == "baseline"]
-        results = [(one.verdict.result, one.cell) for one in compared if one is not None]
-        ranked = [(result.low is not None, result.mean, cell) for result, cell in results]
-        return max(ranked, key=lambda place: place[:2], default=(False, 0.0, None))[2]
+        baselines = [cell for cell in self.at(dataset, backbone) if cell.row.role == "baseline"]
+        gains = [(one.verdict.result, cell) for cell in baselines if (one := self.against(cell))]
+        return max(gains, key=lambda gain: (gain[0].low is not None, gain[0].mean), default=(None, None))[1]
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,7 @@ def fill_table(experiment: Experiment, groups: Sequence[Group]) -> Table:
     """Fill a table and compare what was run. Times are not compared: they depend on the machine."""
     places: dict[tuple[str, str], list[Group]] = {}
     for one in groups:
-        places.setdefault(one.place, []).append(one)
+        places.setdefault(one.first.place[:2], []).append(one)
     lines = tuple(
         Line(row, backbone, tuple(fill(Cell(experiment, row, name, backbone), places.get((name, backbone), ()))
                                   for name in experiment.datasets))
@@ -163,7 +167,7 @@ def _comparisons(cell: CellResult, lines: Sequence[Line], places: Places) -> Ite
 def _plain(cell: CellResult, place: Sequence[CellResult], groups: Sequence[Group]) -> CellResult | None:
     """The table's plain line, else plain runs of the same surroundings in the store."""
     own = _alike([one for one in place if one.row.role == "plain"], cell)
-    same = (one for one in groups if one.method == PLAIN and one.surroundings == cell.group.surroundings)
+    same = (one for one in groups if one.first.method == PLAIN and one.surroundings == cell.group.surroundings)
     stored = (replace(cell, group=one, scores=one.measured(SCORE)) for one in same)
     return own[0] if own else next(stored, None)
 
