@@ -64,7 +64,7 @@ def test_all_methods_on_one_graph():
     assert [line.split()[0] for line in found.verdict.splitlines()] == ["rade", "rade-ofs"]
     assert [(run.method, run.seed) for run in found.runs[:5]] == [*((name, 0) for name in found.methods), ("none", 1)]
     assert [one.done for one in seen] == list(range(1, 9))
-    assert str(seen[0]).startswith("1/8  none, seed 0: test ")
+    assert str(seen[0]).startswith("1/8  none, seed 0: val ")
     assert (found.metric, found.notes) == ("accuracy", ())
     assert found.runs[2].p == rade.RADE(make_net()).rates.p
     alone = rade.compare(make_net, one_graph(), ("rade", "none"), seeds=[1], training=SHORT, workers=1)

@@ -7,7 +7,7 @@ import pytest
 from tests.report.synthetic import cell, line, report, row, table
 
 import rade
-from rade.commands.demo import QUESTIONS, Study
+from rade.commands.demo import QUESTIONS, judged
 from rade.experiment.store import open_store
 from rade.statistics import fold_ratio
 from rade.train.record import RunRecord
@@ -55,7 +55,7 @@ def told_by(curves, folds):
     if not folds:
         scores = {method: [curve[1] for curve in found] for method, found in curves.items()}
         named = {one.title: {one.reference: scores["none"], "rade-of": scores["rade-of"]} for one in QUESTIONS}
-        yield from Study(named).verdicts().values()
+        yield from judged(named).values()
 
 
 @pytest.mark.parametrize(("folds", "interval"), [(10, "+0.90 [−1.59, 3.39]"), (0, "+0.90 [−0.81, 2.62]")])

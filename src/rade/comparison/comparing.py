@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from rade.comparison.problems import Training, own_problem
 from rade.comparison.work import Job, Work
 from rade.errors import RunError
 from rade.experiment.store import Store
-from rade.statistics import number
+from rade.report.words import ended
 from rade.train.learner import Context, Method
 from rade.train.methods import METHODS as NAMED
 from rade.train.methods import RandomAddDrop, find_method, make
@@ -39,9 +38,7 @@ class Finished:
     total: int
 
     def __str__(self) -> str:
-        run = self.run
-        scores = f"test {number(100 * run.test)}, validation {number(100 * run.val)}"
-        return f"{self.done}/{self.total}  {run.method}, seed {run.seed}: {scores} in epoch {run.best_epoch}"
+        return f"{self.done}/{self.total}  {self.run.method}, seed {self.run.seed}: {ended(self.run)}"
 
 
 def compare(
@@ -121,8 +118,7 @@ def _collected(
         keys = {job: run_key(work.plan(job), job.seed, work.problem.origin) for job in jobs}
         runs = {job: there[key] for job, key in keys.items() if key in there}
     missing = [job for job in jobs if job not in runs]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    for outcome in work.outcomes(missing, min(workers or cores, len(missing)), notes):
+    for outcome in work.outcomes(missing, workers, notes):
         job = outcome.argument
         if outcome.value is None:
             notes.append(f"{job.method}, seed {job.seed} failed: {outcome.failure}")

@@ -26,7 +26,7 @@ from torch.nn import Module
 
 from rade.comparison.problems import Training, with_task
 from rade.errors import outside
-from rade.experiment.grid import Outcome, attempt, run_all
+from rade.experiment.grid import Outcome, processes, run_here
 from rade.train.batches import batches_of
 from rade.train.learner import Call, Context, Method, OwnLearner, Step, way_to_call
 from rade.train.record import RunRecord
@@ -155,21 +155,20 @@ class Work:
         batches = batches_of(self.problem, self.problem.split(0), self.plan(Job("", 0)), 0, by_rows=False)
         return next(iter(batches.training(0)))
 
-    def outcomes(self, jobs: Sequence[Job], workers: int, notes: list[str]) -> Iterator[Outcome[Job, RunRecord]]:
+    def outcomes(self, jobs: Sequence[Job], workers: int | None, notes: list[str]) -> Iterator[Outcome[Job, RunRecord]]:
         """Finished runs and failures as they come; a note says why there are no other processes."""
-        if workers > 1:
-            with tempfile.TemporaryDirectory(prefix="rade-") as folder:
+        do: Callable[[Job], RunRecord] = self
+        with tempfile.TemporaryDirectory(prefix="rade-") as folder:
+            if processes(jobs, workers) > 1:
                 path = Path(folder) / "work"  # so that the data travels once, and not with every job
                 try:
                     path.write_bytes(cloudpickle.dumps(self))
+                    do = partial(_perform, str(path))
                 except (pickle.PicklingError, AttributeError, TypeError) as error:
-                    why = " ".join(str(error).split())
+                    why, workers = " ".join(str(error).split()), 1
                     notes.append(f"the runs went one after another in this process, others could not read them ({why})")
                     warnings.warn(notes[-1], stacklevel=outside())
-                else:
-                    yield from run_all(partial(_perform, str(path)), jobs, workers=workers)
-                    return
-        yield from (attempt(self, job) for job in jobs)
+            yield from run_here(do, jobs, workers)
 
 
 def _perform(path: str, job: Job) -> RunRecord:
