@@ -216,12 +216,10 @@ def test_refusals_come_before_training(given, kind, sentence):
         rade.compare(**arguments)
 
 
-@pytest.mark.parametrize("field", [{"lr": 0.0}, {"epochs": 0}, {"task": "clas"}, {"pool": "max"}, {"patience": -1}])
+@pytest.mark.parametrize("field", [{"lr": 0.0}, {"epochs": 2.5}, {"task": "clas"}, {"pool": "max"}, {"patience": -1}])
 def test_training_checks_itself(field):
-    with pytest.raises(ValueError, match="must be"):
+    with pytest.raises(ValueError, match=r"(?s)validation error for Training.*Input should be"):
         rade.Training(**field)
-    with pytest.raises(TypeError, match=r"epochs must be a whole number, got 2\.5"):
-        rade.Training(epochs=2.5)
 
 
 def test_a_run_that_fails_is_told_and_the_others_count():

@@ -125,6 +125,11 @@ class Experiment:
         if self.measure not in MEASURES:
             raise ValueError(f"measure must be one of {', '.join(MEASURES)}, got {self.measure!r}")
         _different(tuple(row.name for row in self.rows))
+        for row in self.rows:
+            chosen = {f"settings.{name}": value for name, value in row.settings.items() if isinstance(value, Mapping)}
+            chosen |= {f"published.{backbone}": numbers for backbone, numbers in row.published.items()}
+            for name, value in chosen.items():
+                _known(value, self.datasets, f"row '{row.name}': {name}", "data set")
 
 
 @dataclass(frozen=True)
@@ -191,21 +196,11 @@ def read(path: str | Path) -> Experiment:
     try:
         vary = TypeAdapter(Choices).validate_python(raw.pop("vary", {}))
         table = TypeAdapter(Experiment).validate_python({**raw, "name": path.stem})
-        for row in table.rows:
-            _check_datasets(row, table.datasets)
         return replace(table, rows=tuple(varied for row in table.rows for varied in _varied(row, vary)))
     except ValidationError as error:
         raise TableError(f"{path}: {_complaint(error)}") from None
     except ValueError as error:
         raise TableError(f"{path}: {error}") from None
-
-
-def _check_datasets(row: Row, datasets: tuple[str, ...]) -> None:
-    """Refuse settings and numbers of a data set that the table does not have."""
-    by_dataset = {f"settings.{name}": value for name, value in row.settings.items() if isinstance(value, Mapping)}
-    by_dataset |= {f"published.{backbone}": numbers for backbone, numbers in row.published.items()}
-    for name, value in by_dataset.items():
-        _known(value, datasets, f"row '{row.name}': {name}", "data set")
 
 
 def _varied(row: Row, vary: Mapping[str, tuple[Any, ...]]) -> Iterable[Row]:
