@@ -6,12 +6,13 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rade.commands.questions import QUESTIONS, SeedScores
-from rade.statistics import Paired, number, paired
+from rade.statistics import number, paired
 
 if TYPE_CHECKING:  # at run time where they are needed: help does not wait for PyTorch
     from matplotlib.figure import Figure
@@ -76,7 +77,7 @@ def demo(
     for title, rows in scores.items():
         for row in rows:
             one = verdicts.get((title, row))
-            lines.append((title, row, number(interval(rows[row]).mean, 1), str(one.result) if one else ""))
+            lines.append((title, row, number(100 * fmean(rows[row]), 1), str(one.result) if one else ""))
     head = ("question", "GCN", "accuracy", "difference to plain [95 % interval]")
     printable(console).print(lined_up(head, lines, head[:2]), soft_wrap=False)
     for (title, _), one in verdicts.items():
@@ -114,11 +115,6 @@ def _ask(epochs: int, job: tuple[int, int]) -> SeedScores:
     return QUESTIONS[place].answer(seed, epochs)
 
 
-def interval(scores: Sequence[float]) -> Paired:
-    """The mean over seeds in %, with its 95 % interval (Student's t) where there are several."""
-    return paired([100 * score for score in scores])
-
-
 def judged(scores: Scores) -> dict[tuple[str, str], Verdict]:
     """Every row against the reference of its question; all of them are one family (Holm)."""
     from rade.report.judge import correct, judge
@@ -133,21 +129,17 @@ def judged(scores: Scores) -> dict[tuple[str, str], Verdict]:
 
 def draw(scores: Scores, figure: Figure, colours: Mapping[str, str]) -> None:
     """A panel per question: every row's mean with its 95 % interval, and its seeds as dots."""
+    from rade.report.figures import draw_rows
+
     for panel, question in zip(figure.subplots(2, 2, sharex=True).flat, QUESTIONS):
-        rows = scores[question.title]
-        for height, (row, found) in enumerate(rows.items()):
-            colour = colours["blue" if row.startswith(("RADE", "Denoised")) else "orange"]
-            colour = colours["grey"] if row == question.reference or row in question.aside else colour
-            panel.plot([100 * score for score in found], [height] * len(found), ".", color=colour, alpha=0.35)
-            band = interval(found)
-            reach = 0.0 if band.low is None or band.high is None else (band.high - band.low) / 2
-            panel.errorbar(band.mean, height, xerr=reach, fmt="o", color=colour, capsize=4)
-            panel.text(band.mean, height - 0.17, number(band.mean, 1), color=colour, ha="center", va="bottom")
-        panel.axvline(interval(rows[question.reference]).mean, color=colours["faint"], linestyle=":", zorder=0)
+        shown = {row: [100 * score for score in found] for row, found in scores[question.title].items()}
+        chosen = {row: colours["blue" if row.startswith(("RADE", "Denoised")) else "orange"] for row in shown}
+        chosen |= dict.fromkeys((question.reference, *question.aside), colours["grey"])
+        # Of single scores it is the interval of their mean (Student's t), where there are several.
+        draw_rows(panel, {row: (found, paired(found)) for row, found in shown.items()}, chosen)
+        panel.axvline(fmean(shown[question.reference]), color=colours["faint"], linestyle=":", zorder=0)
         panel.set_title(question.title, loc="left", fontsize=12, fontweight="bold", pad=20, color=colours["text"])
         panel.text(0, 1.03, question.data, transform=panel.transAxes, fontsize=9, color=colours["grey"])
-        panel.set_yticks(range(len(rows)), list(rows))
-        panel.set_ylim(len(rows) - 0.5, -0.7)
         panel.set_xlim(0, 105)
         panel.grid(axis="x", alpha=0.3)
         panel.spines[["top", "right"]].set_visible(False)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from rade.report.figures import draw_rows
 from rade.report.judge import Verdict, correct, judge
 from rade.report.words import duration, mean_std, p_value
 from rade.statistics import Pair, Spread, best_common_epoch, many, signed, spread
@@ -122,19 +123,13 @@ class Comparison:
         """A matplotlib figure: every run's difference to the reference, the mean and its 95 % interval."""
         from matplotlib.figure import Figure
 
-        base, count = self.scores(self.reference), len(self.differences)
-        figure = Figure(figsize=(7, 1.2 + 0.5 * count), layout="constrained")
+        base, rows = self.scores(self.reference), {}
+        for method, one in self.differences.items():
+            rows[method] = [gain - base[seed] for seed, gain in self.scores(method).items() if seed in base], one.result
+        figure = Figure(figsize=(7, 1.2 + 0.5 * len(rows)), layout="constrained")
         panel = figure.subplots()
         panel.axvline(0, color="0.5", linewidth=1)
-        for height, (method, one) in enumerate(self.differences.items()):
-            gaps = [score - base[seed] for seed, score in self.scores(method).items() if seed in base]
-            result, color = one.result, f"C{height}"
-            panel.plot(gaps, [height - 0.2] * len(gaps), "o", color=color, alpha=0.5, markersize=5, markeredgewidth=0)
-            if result.low is not None and result.high is not None:
-                panel.plot([result.low, result.high], [height, height], color=color, linewidth=3)
-            panel.plot([result.mean], [height], "D", color=color, markersize=7)
-        panel.set_yticks(range(count), list(self.differences))
-        panel.set_ylim(count - 0.5, -0.5)
+        draw_rows(panel, rows, {method: f"C{number}" for number, method in enumerate(rows)})
         panel.set_xlabel(f"{self.metric}: points above {self._against} (dots: seeds, bar: 95 % interval of the mean)")
         return figure
 
