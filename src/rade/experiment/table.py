@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from rade.errors import RadeError, did_you_mean
-from rade.train.protocol import toml
+from rade.errors import RadeError, unknown
+from rade.train.protocol import read_toml
 from rade.train.record import MEASURES, SCORE
 
 FOLDER = Path(__file__).with_name("tables")
@@ -176,19 +176,14 @@ def load(name: str) -> Experiment:
     if name.endswith(".toml"):
         return read(name)
     if name not in names():
-        raise TableError(f"unknown table '{name}'{did_you_mean(name, names())} Known: {', '.join(names())}")
+        raise unknown("table", name, names())
     return read(FOLDER / f"{name}.toml")
 
 
 def read(path: str | Path) -> Experiment:
     """A table from a file, named as the file is; what is wrong is reported with its place."""
     path = Path(path)
-    try:
-        raw = toml(path.read_text("utf-8"))
-    except OSError as error:
-        raise TableError(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of numbers with thousands of digits
-        raise TableError(f"{path} is not valid TOML: {error}") from None
+    raw = read_toml(path)
     rows = raw.get("rows")
     for row in rows if isinstance(rows, list) else ():
         if isinstance(row, dict) and "backbones" in raw:

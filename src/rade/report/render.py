@@ -106,16 +106,11 @@ FORMATS: Mapping[str, Mapping[str, Callable[[Report], str]]] = {
 }
 
 
-def check_formats(names: Collection[str]) -> None:
-    """Refuse a format that does not exist."""
-    for name in names:
-        if name not in FORMATS:
-            raise unknown("format", name, FORMATS)
-
-
 def write(report: Report, folder: Path, formats: Collection[str] = tuple(FORMATS)) -> tuple[Path, ...]:
     """Write the files of these formats; the same runs give the same bytes."""
-    check_formats(formats)
+    for name in formats:
+        if name not in FORMATS:
+            raise unknown("format", name, FORMATS)
     texts = {folder / file: make(report) for name in formats for file, make in FORMATS[name].items()}
     for file, text in texts.items():
         save_bytes(file, text.encode())
