@@ -87,32 +87,28 @@ def demo(
 
 
 def scores_of_all(seeds: int, epochs: int, workers: int | None, console: Console) -> dict[str, dict[str, list[float]]]:
-    """SeedScores by question and row, seed by seed; on a terminal a bar shows how far it is."""
+    """By question and row, seed by seed; on a terminal a bar shows how far it is."""
     from rade.commands.display import tracked
     from rade.errors import RunError
     from rade.experiment.grid import run_here
 
-    jobs = [(place, seed) for seed in range(seeds) for place in range(len(QUESTIONS))]
-    outcomes = run_here(partial(_ask, epochs), jobs, workers)
-    found: dict[tuple[int, int], SeedScores] = {}
-    for outcome in tracked(outcomes, "questions × seeds", len(jobs), console):
-        place, seed = outcome.argument
+    found: dict[int, dict[str, SeedScores]] = {}
+    for outcome in tracked(run_here(partial(_ask, epochs), range(seeds), workers), "seeds", seeds, console):
         if outcome.value is None:
-            raise RunError(f"the question {QUESTIONS[place].title!r} failed with seed {seed}: {outcome.failure}")
+            raise RunError(f"the demo failed with seed {outcome.argument}: {outcome.failure}")
         found[outcome.argument] = outcome.value
     return {
-        question.title: {row: [found[place, seed][row] for seed in range(seeds)] for row in found[place, 0]}
-        for place, question in enumerate(QUESTIONS)
+        title: {row: [found[seed][title][row] for seed in range(seeds)] for row in rows}
+        for title, rows in found[0].items()
     }
 
 
-def _ask(epochs: int, job: tuple[int, int]) -> SeedScores:
-    """One question with one seed, on one core: sums in the same order however many processes there are."""
+def _ask(epochs: int, seed: int) -> dict[str, SeedScores]:
+    """All questions with one seed, on one core: sums in the same order however many processes there are."""
     import torch
 
     torch.set_num_threads(1)
-    place, seed = job
-    return QUESTIONS[place].answer(seed, epochs)
+    return {question.title: question.answer(seed, epochs) for question in QUESTIONS}
 
 
 def judged(scores: Scores) -> dict[tuple[str, str], Verdict]:
