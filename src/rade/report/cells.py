@@ -98,7 +98,10 @@ class Group:
         return by
 
 
-def group(runs: Iterable[RunRecord]) -> tuple[Group, ...]:
+Places = Mapping[tuple[str, str], Sequence[Group]]  # by data set and backbone
+
+
+def group(runs: Iterable[RunRecord]) -> Places:
     """Groups; of runs that repeat another's settings, seed and run the newest numerics count, then the first key.
 
     Run 0 of first seed 3 is run 3 of first seed 0, but for splits that are numbered; the outcome tells.
@@ -112,7 +115,11 @@ def group(runs: Iterable[RunRecord]) -> tuple[Group, ...]:
         if not names & seen:
             seen |= names
             together.setdefault(identity, {})[run.pair] = run
-    return tuple(Group(tuple(slots[pair] for pair in sorted(slots))) for _, slots in sorted(together.items()))
+    places: dict[tuple[str, str], list[Group]] = {}
+    for _, slots in sorted(together.items()):
+        one = Group(tuple(slots[pair] for pair in sorted(slots)))
+        places.setdefault(one.first.place[:2], []).append(one)
+    return places
 
 
 def _text(run: RunRecord, **others: Any) -> str:

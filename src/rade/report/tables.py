@@ -1,18 +1,16 @@
 """A report: tables filled from a store and judged, and what is left beside them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from rade.experiment.table import PLAIN, Cell, Experiment, Row
-from rade.report.cells import CellResult, Group, Stored, fill, group
+from rade.report.cells import CellResult, Group, Places, Stored, fill, group
 from rade.report.judge import Verdict, correct, judge
 from rade.statistics import differences, spread
 from rade.train.record import MEASURES, SCORE, Measure, RunRecord
 
 # What a line is compared with, in words.
 AGAINST = {"plain": "the plain backbone", "baseline": "the best baseline", "full": "the full method"}
-
-Places = Mapping[tuple[str, str], Sequence[Group]]
 
 
 @dataclass(frozen=True)
@@ -107,8 +105,8 @@ class Report:
 
 def build(stored: Stored, experiments: Sequence[Experiment]) -> Report:
     """Fill and judge the tables; those without a run are left out."""
-    groups = group(stored.runs)
-    tables = tuple(table for one in experiments if (table := fill_table(one, groups)).filled)
+    places = group(stored.runs)
+    tables = tuple(table for one in experiments if (table := fill_table(one, places)).filled)
     placed = {run.key for table in tables for run in table.runs}
     return Report(tables, sum(run.key not in placed for run in stored.runs), stored)
 
@@ -123,11 +121,8 @@ def reading_order(experiments: Iterable[Experiment]) -> list[Experiment]:
     return sorted(experiments, key=rank)
 
 
-def fill_table(experiment: Experiment, groups: Sequence[Group]) -> Table:
+def fill_table(experiment: Experiment, places: Places) -> Table:
     """Fill a table and compare what was run. Times are not compared: they depend on the machine."""
-    places: dict[tuple[str, str], list[Group]] = {}
-    for one in groups:
-        places.setdefault(one.first.place[:2], []).append(one)
     lines = tuple(
         Line(row, backbone, tuple(fill(Cell(experiment, row, name, backbone), places.get((name, backbone), ()))
                                   for name in experiment.datasets))
