@@ -189,9 +189,14 @@ class Graph:
         return self.num_edges / max(self.num_pairs, 1)
 
     @cached_property
+    def degree_class(self) -> Tensor:
+        """Degree and graph size of each node as one number, [n]: nodes that share it share the moments of degrees."""
+        return (self.degree << HALF) + self.size
+
+    @cached_property
     def degree_classes(self) -> tuple[Tensor, Tensor, Tensor]:
         """Distinct (degree, graph size) pairs and the class of each node: degrees [U], sizes [U], class [n]."""
-        key, index = torch.unique((self.degree << HALF) + self.size, return_inverse=True)
+        key, index = torch.unique(self.degree_class, return_inverse=True)
         return key >> HALF, key & (2**HALF - 1), index
 
     def one_per_pair(self, pattern: Pattern) -> Tensor:

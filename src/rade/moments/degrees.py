@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rade.distribution import Distribution, MomentsName
-from rade.graph.graph import HALF
+from rade.graph.graph import HALF, Graph
 
 # Which neighbor or non-neighbor is already counted in c.
 EDGE, NONEDGE, LOOP = (1, 0), (0, 1), (0, 0)
@@ -67,7 +67,6 @@ def degree_tables(
 ) -> list[tuple[Tensor, ...]]:
     """E[X^−s] of every node, [n], for each c and power, all of them at once: nodes of a degree class share theirs."""
     graph, rates, how = distribution.graph, distribution.rates, distribution.correction.moments
-    degrees, sizes, of_node = graph.degree_classes
 
     def found(degrees: Tensor, sizes: Tensor) -> Tensor:
         c = degrees.new_tensor([c for c, _ in counted], dtype=torch.double)[:, None]
@@ -78,29 +77,29 @@ def degree_tables(
         return torch.stack(random_degree(c, a, b, how, rates.p, rates.q, powers), 1).to(dtype)  # [G, powers, U]
 
     if graph.num_graphs == 1 or isinstance(rates.p, Tensor) or isinstance(rates.q, Tensor):
-        tables = found(degrees, sizes)
+        degrees, sizes, of_node = graph.degree_classes
+        tables = found(degrees, sizes).index_select(-1, of_node)
     else:
         name = (counted, powers, dtype, how, graph.device)
-        if name not in rates.cache:
-            rates.cache[name] = _Known(degrees, found)
-        tables = rates.cache[name].at(degrees, sizes, found)
-    return list(map(torch.unbind, tables.index_select(-1, of_node)))
+        tables = rates.cache.setdefault(name, _Known()).of(graph, found)
+    return list(map(torch.unbind, tables))
 
 
 class _Known:
     """Moments of the degree classes met so far at constant rates: those of small graphs come again in every batch."""
 
-    def __init__(self, like: Tensor, compute: Callable[[Tensor, Tensor], Tensor]) -> None:
-        self.keys, self.tables = like[:0], compute(like[:0], like[:0])  # [U] ascending, [..., U]
+    classes: Tensor  # [U] ascending
+    tables: Tensor  # [..., U]
 
-    def at(self, degrees: Tensor, sizes: Tensor, compute: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """The tables of these classes [k]; ``compute`` says those that are new."""
-        keys = (degrees << HALF) + sizes
-        new = ~torch.isin(keys, self.keys)
-        if bool(new.any()):
-            self.keys, order = torch.sort(torch.cat([self.keys, keys[new]]))
-            self.tables = torch.cat([self.tables, compute(degrees[new], sizes[new])], -1).index_select(-1, order)
-        return self.tables.index_select(-1, torch.searchsorted(self.keys, keys))
+    def of(self, graph: Graph, compute: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """The tables of all nodes, [..., n]; ``compute`` says those of degrees and sizes."""
+        wanted, known = graph.degree_class, vars(self).get("classes", graph.degree_class[:0])
+        place = torch.searchsorted(known, wanted)
+        if not known.numel() or not torch.equal(known.take(place.clamp(max=known.numel() - 1)), wanted):
+            self.classes = torch.unique(torch.cat([known, wanted]))
+            self.tables = compute(self.classes >> HALF, self.classes & (2**HALF - 1))
+            place = torch.searchsorted(self.classes, wanted)
+        return self.tables.index_select(-1, place)
 
 
 def degree_moments(
