@@ -82,20 +82,6 @@ class Row:
         """The backbone alone, another's regulariser, or RADE and variants of it."""
         return "plain" if self.method == PLAIN else "rade" if self.method.startswith("rade") else "baseline"
 
-    def settings_on(self, dataset: str) -> dict[str, Any]:
-        """The flat settings on one data set; where it is not listed the protocol's value holds.
-
-        >>> Row("wide", "none", ("gcn",), {"hidden": {"cora": 512}, "layers": 3}).settings_on("pubmed")
-        {'layers': 3}
-        """
-        chosen = {}
-        for name, value in self.settings.items():
-            if not isinstance(value, Mapping):
-                chosen[name] = value
-            elif dataset in value:
-                chosen[name] = value[dataset]
-        return chosen
-
     def candidates(self) -> tuple[dict[str, Any], ...]:
         """Every combination of the search; one empty combination where nothing is searched."""
         return tuple(dict(zip(self.search, values)) for values in product(*self.search.values()))
@@ -143,8 +129,14 @@ class Cell:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Flat settings on top of the protocol."""
-        return self.row.settings_on(self.dataset)
+        """Flat settings on top of the protocol, whose value also holds where a row's does not name the data set."""
+        chosen = {}
+        for name, value in self.row.settings.items():
+            if not isinstance(value, Mapping):
+                chosen[name] = value
+            elif self.dataset in value:
+                chosen[name] = value[self.dataset]
+        return chosen
 
     @property
     def published(self) -> Published | None:
