@@ -30,15 +30,7 @@ def rows(curves, folds):
     """Folds, which hold the score of another epoch than their best common one; or seeds, scored at the second."""
     rates, scored = {name: [0.0] * 3 for name in "pq"}, -1 if folds else 1
     return [
-        row(
-            curve[scored],
-            run=run,
-            folds=folds,
-            done=3,
-            dataset="proteins",
-            method=method,
-            history={"val": curve, **rates},
-        )
+        row(curve[scored], run, folds, 3, dataset="proteins", method=method, history={"val": curve, **rates})
         for method, found in curves.items()
         for run, curve in enumerate(found)
     ]
