@@ -15,7 +15,7 @@ from torch_geometric.nn import GCN
 
 import rade as package
 from rade.train import protocol as packaged
-from rade.train.settings import BACKBONES, METHODS, make_order, read_config
+from rade.train.settings import BACKBONES, METHODS, make_order
 from zoo import normal, random_edges, seeded
 
 ROOT = Path(__file__).parents[1]
@@ -111,7 +111,7 @@ def test_commands_run_as_typed(page, left, short, rade, tmp_path):
 def test_the_settings_file_of_the_training_guide_is_valid(tmp_path):
     (content,) = blocks("docs/training.md", "toml")
     (tmp_path / "file.toml").write_text(content)
-    assert make_order(read_config(tmp_path / "file.toml")).settings[1].options["share_view"] is False
+    assert make_order(packaged.read_toml(tmp_path / "file.toml")).settings[1].options["share_view"] is False
 
 
 def test_pages_link_to_and_name_what_exists_and_hold_no_gap():

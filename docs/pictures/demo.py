@@ -4,10 +4,9 @@ import json
 
 from style import HERE, draw
 
-from rade.commands.demo import Study
 from rade.commands.demo import draw as panels
 
-STUDY = Study(json.loads((HERE / "demo.json").read_text("utf-8"))["scores"])
+SCORES = json.loads((HERE / "demo.json").read_text("utf-8"))["scores"]
 
 if __name__ == "__main__":
-    draw("demo", (11, 5.4), lambda figure, colours: panels(STUDY, figure, colours))
+    draw("demo", (11, 5.4), lambda figure, colours: panels(SCORES, figure, colours))

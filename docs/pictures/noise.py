@@ -4,6 +4,7 @@ import sys
 from statistics import fmean, stdev
 
 from matplotlib.figure import Figure
+from scipy.special import stdtrit
 from style import HERE, Colours, draw
 
 ROOT = HERE.parents[1]
@@ -11,7 +12,6 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 from noisy_rows import BySeed, Store, accuracy, read  # noqa: E402 - from the folder above
 
 from rade.data import resolve  # noqa: E402
-from rade.statistics import quantile  # noqa: E402
 
 ADDED = {"clean": 0, "add10": 0.1, "add30": 0.3, "add100": 1, "add200": 2}  # spurious edges for each real one
 WAYS = {
@@ -38,7 +38,7 @@ def content(figure: Figure, colours: Colours) -> None:
         for way, (label, colour, marker) in WAYS.items():
             scores = {ADDED[one]: list(accuracy(cells[one], way).values()) for one in ADDED if one in cells}
             scores = {added: values for added, values in scores.items() if len(values) > 1}
-            reach = [quantile(len(v) - 1) * stdev(v) / len(v) ** 0.5 for v in scores.values()]
+            reach = [stdtrit(len(v) - 1, 0.975) * stdev(v) / len(v) ** 0.5 for v in scores.values()]
             style = {"marker": marker, "markersize": 4, "capsize": 2, "color": colours[colour], "label": label}
             panel.errorbar(list(scores), [fmean(values) for values in scores.values()], yerr=reach, **style)
         panel.set_title(f"{resolve(name).title}, {len(cells['add100'])} seeds", fontsize=10)

@@ -69,21 +69,17 @@ def choose(what: str, value: object, allowed: tuple[object, ...]) -> None:
         raise ValueError(f"{what} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
 
 
-def unknown(what: str, given: str, known: Iterable[str]) -> SettingsError:
+def unknown(what: str, given: str, known: Iterable[str], kind: type[RadeError] = SettingsError) -> RadeError:
     """The error for a name that does not exist, with the nearest one that does.
 
     >>> str(unknown("backbone", "gnc", ["gcn", "gin"]))
     "unknown backbone 'gnc'; did you mean 'gcn'? Known: gcn, gin"
     """
     names = list(known)
-    return SettingsError(f"unknown {what} '{given}'{did_you_mean(given, names)} Known: {', '.join(names)}")
-
-
-def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """The end of a sentence about a name that does not exist: the nearest one that does, if there is one."""
-    near = difflib.get_close_matches(given.lower(), list(known), n=3, cutoff=0.5)
+    near = difflib.get_close_matches(given.lower(), names, n=3, cutoff=0.5)
     swapped = [name for name in near if sorted(name) == sorted(given.lower())]
-    return f"; did you mean '{(swapped or near)[0]}'?" if near else "."
+    meant = f"; did you mean '{(swapped or near)[0]}'?" if near else "."
+    return kind(f"unknown {what} '{given}'{meant} Known: {', '.join(names)}")
 
 
 def complaint(error: ValidationError) -> str:

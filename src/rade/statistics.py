@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 LEVEL = 0.95
 # Scores are multiples of one over the number of test items: a smaller deviation is rounding, not spread.
@@ -22,19 +21,21 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Paired:
+class Paired(Spread):
     """The mean difference of pairs with its interval and p value; None where they do not exist.
 
     >>> print(Paired(0.5, 1.0, 3, low=-2.0, high=3.0), Paired(10.0, 0.0, 3))
     +0.50 [−2.00, 3.00] +10.00
     """
 
-    mean: float
-    std: float | None
-    count: int
     low: float | None = None
     high: float | None = None
     p: float | None = None
+
+    @property
+    def interval(self) -> str:
+        """Both ends, or a dash."""
+        return "–" if self.low is None else f"{number(self.low)} to {number(self.high)}"
 
     def __str__(self) -> str:
         return signed(self.mean) + ("" if self.low is None else f" [{number(self.low)}, {number(self.high)}]")
@@ -58,15 +59,15 @@ def paired(differences: Sequence[float], ratio: float = 0.0) -> Paired:
 
     `ratio` is n_test / n_train where the pairs are folds (Nadeau and Bengio's corrected variance), 0 for separate runs.
     """
-    from scipy.special import stdtr
+    from scipy.special import stdtr, stdtrit
 
     found = spread(differences)
     if found.std is None or found.std < NO_SPREAD:
-        return Paired(found.mean, found.std, found.count)
-    error = found.std * math.sqrt(1 / found.count + ratio)
-    reach = quantile(found.count - 1) * error
-    p = float(2 * stdtr(found.count - 1, -abs(found.mean) / error))
-    return Paired(found.mean, found.std, found.count, found.mean - reach, found.mean + reach, p)
+        return Paired(**vars(found))
+    error, freedom = found.std * math.sqrt(1 / found.count + ratio), found.count - 1
+    reach = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
+    p = float(2 * stdtr(freedom, -abs(found.mean) / error))
+    return Paired(**vars(found), low=found.mean - reach, high=found.mean + reach, p=p)
 
 
 def differences(mine: Mapping[Pair, float], theirs: Mapping[Pair, float], folds: int = 0) -> tuple[float, ...]:
@@ -116,14 +117,6 @@ def fold_ratio(folds: int) -> float:
     (0.25, 0.0)
     """
     return 1 / (folds - 1) if folds > 1 else 0.0
-
-
-@cache
-def quantile(freedom: int, level: float = LEVEL) -> float:
-    """Student's t that leaves (1 − level) / 2 above it."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, (1 + level) / 2))
 
 
 def holm(values: Sequence[float]) -> list[float]:

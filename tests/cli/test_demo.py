@@ -3,7 +3,6 @@
 import json
 
 from rade.commands.demo import QUESTIONS
-from rade.commands.questions import far_away
 
 TITLES = [question.title for question in QUESTIONS]
 
@@ -29,7 +28,7 @@ def test_demo_ends_with_a_table_a_sentence_for_each_difference_and_a_picture(rad
 
 def test_only_what_keeps_the_additions_reaches_five_hops_with_two_layers():
     """Every part has as many rings of each class, so the others are at chance."""
-    found = far_away(seed=0, epochs=60)
+    found = QUESTIONS[1].answer(seed=0, epochs=60)
     two = {row: score for row, score in found.items() if "2 layers" in row}
     assert two == {"plain (2 layers)": 0.2, "RADE-OF (2 layers)": 0.2, "RADE-OFS (2 layers)": 1.0}
 

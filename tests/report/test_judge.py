@@ -7,7 +7,7 @@ import pytest
 from tests.report.synthetic import cell, line, report, row, table
 
 import rade
-from rade.commands.demo import QUESTIONS, Study
+from rade.commands.demo import QUESTIONS, judged
 from rade.experiment.store import open_store
 from rade.statistics import fold_ratio
 from rade.train.record import RunRecord
@@ -30,15 +30,7 @@ def rows(curves, folds):
     """Folds, which hold the score of another epoch than their best common one; or seeds, scored at the second."""
     rates, scored = {name: [0.0] * 3 for name in "pq"}, -1 if folds else 1
     return [
-        row(
-            curve[scored],
-            run=run,
-            folds=folds,
-            done=3,
-            dataset="proteins",
-            method=method,
-            history={"val": curve, **rates},
-        )
+        row(curve[scored], run, folds, 3, dataset="proteins", method=method, history={"val": curve, **rates})
         for method, found in curves.items()
         for run, curve in enumerate(found)
     ]
@@ -51,11 +43,11 @@ def told_by(curves, folds):
     yield from rade.Comparison.of(of_method).differences.values()
     yield report(rows(curves, folds), TABLE).tables[0].comparisons[0].verdict
     runs = tuple(RunRecord.model_validate(one) for one in rows(curves, 0))
-    yield rade.Comparison(runs, "accuracy", "none", fold_ratio(folds)).differences["rade-of"]
+    yield rade.Comparison(runs, "none", fold_ratio(folds)).differences["rade-of"]
     if not folds:
         scores = {method: [curve[1] for curve in found] for method, found in curves.items()}
         named = {one.title: {one.reference: scores["none"], "rade-of": scores["rade-of"]} for one in QUESTIONS}
-        yield from Study(named).verdicts().values()
+        yield from judged(named).values()
 
 
 @pytest.mark.parametrize(("folds", "interval"), [(10, "+0.90 [−1.59, 3.39]"), (0, "+0.90 [−0.81, 2.62]")])

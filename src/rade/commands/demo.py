@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from statistics import fmean
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rade.commands.questions import QUESTIONS, Question, SeedScores
-from rade.statistics import Paired, number, paired, signed
+from rade.commands.questions import QUESTIONS, SeedScores
+from rade.statistics import number, paired
 
 if TYPE_CHECKING:  # at run time where they are needed: help does not wait for PyTorch
     from matplotlib.figure import Figure
     from rich.console import Console
-    from rich.table import Table
 
     from rade.report.judge import Verdict
+
+Scores = Mapping[str, Mapping[str, Sequence[float]]]  # fractions by the title of a question and its row, seed by seed
 
 EPOCHS = 80  # what a minute allows on two cores
 COLOURS = {"text": "#24292f", "grey": "#6e7781", "faint": "#c4c9cf", "blue": "#0b62c4", "orange": "#c2510a"}
@@ -51,7 +51,7 @@ def demo(
     from matplotlib.figure import Figure
     from rich.console import Console
 
-    from rade.commands.display import many, printable
+    from rade.commands.display import lined_up, many, printable
     from rade.train.files import ensure_writable, save_json, write_whole
 
     ensure_writable(out)  # before a minute of training, not after
@@ -60,20 +60,26 @@ def demo(
     for question in QUESTIONS:
         console.print(f"  [bold]{question.title}[/]: {question.data}")
     try:
-        study = Study(scores_of_all(seeds, epochs, workers, console))
+        scores = scores_of_all(seeds, epochs, workers, console)
     except KeyboardInterrupt:
         typer.echo("interrupted: nothing was drawn; call again to start anew", err=True)
         raise typer.Exit(130) from None
-    picture, numbers = out / "demo.png", {"metric": "accuracy", "scores": study.scores}
+    picture, numbers = out / "demo.png", {"metric": "accuracy", "scores": scores}
     figure = Figure(figsize=(11, 5.4), layout="constrained", facecolor="white")  # to be read on dark pages, too
-    draw(study, figure, COLOURS)
+    draw(scores, figure, COLOURS)
     write_whole(picture, lambda file: figure.savefig(file, format="png", dpi=120))
     save_json(out / "demo.json", numbers)
     if json:
         typer.echo(format.dumps({**numbers, "picture": str(picture)}, indent=1))
         return
-    printable(console).print(table(study), soft_wrap=False)
-    verdicts = study.verdicts()
+    verdicts = judged(scores)
+    lines = []
+    for title, rows in scores.items():
+        for row in rows:
+            one = verdicts.get((title, row))
+            lines.append((title, row, number(100 * fmean(rows[row]), 1), str(one.result) if one else ""))
+    head = ("question", "GCN", "accuracy", "difference to plain [95 % interval]")
+    printable(console).print(lined_up(head, lines, head[:2]), soft_wrap=False)
     for (title, _), one in verdicts.items():
         typer.echo(f"{title}: {one}")
     typer.echo(f"({len(verdicts)} differences, judged together: p < 0.05 after Holm.)")
@@ -81,107 +87,55 @@ def demo(
 
 
 def scores_of_all(seeds: int, epochs: int, workers: int | None, console: Console) -> dict[str, dict[str, list[float]]]:
-    """SeedScores by question and row, seed by seed; on a terminal a bar shows how far it is."""
-    from rich.progress import track
-
+    """By question and row, seed by seed; on a terminal a bar shows how far it is."""
+    from rade.commands.display import tracked
     from rade.errors import RunError
-    from rade.experiment.grid import attempt, run_all
+    from rade.experiment.grid import run_here
 
-    jobs = [(place, seed) for seed in range(seeds) for place in range(len(QUESTIONS))]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    count, ask = min(workers or cores, len(jobs)), partial(_ask, epochs)
-    outcomes = run_all(ask, jobs, workers=count) if count > 1 else (attempt(ask, job) for job in jobs)
-    found: dict[tuple[int, int], SeedScores] = {}
-    look: dict[str, Any] = {"console": console, "transient": True, "disable": not console.is_terminal}
-    for outcome in track(outcomes, "questions × seeds", len(jobs), **look):
-        place, seed = outcome.argument
+    found: dict[int, dict[str, SeedScores]] = {}
+    for outcome in tracked(run_here(partial(_ask, epochs), range(seeds), workers), "seeds", seeds, console):
         if outcome.value is None:
-            raise RunError(f"the question {QUESTIONS[place].title!r} failed with seed {seed}: {outcome.failure}")
+            raise RunError(f"the demo failed with seed {outcome.argument}: {outcome.failure}")
         found[outcome.argument] = outcome.value
     return {
-        question.title: {row: [found[place, seed][row] for seed in range(seeds)] for row in found[place, 0]}
-        for place, question in enumerate(QUESTIONS)
+        title: {row: [found[seed][title][row] for seed in range(seeds)] for row in rows}
+        for title, rows in found[0].items()
     }
 
 
-def _ask(epochs: int, job: tuple[int, int]) -> SeedScores:
-    """One question with one seed, on one core: sums in the same order however many processes there are."""
+def _ask(epochs: int, seed: int) -> dict[str, SeedScores]:
+    """All questions with one seed, on one core: sums in the same order however many processes there are."""
     import torch
 
     torch.set_num_threads(1)
-    place, seed = job
-    return QUESTIONS[place].answer(seed, epochs)
+    return {question.title: question.answer(seed, epochs) for question in QUESTIONS}
 
 
-@dataclass(frozen=True)
-class Study:
-    """SeedScores as fractions by the title of a question and its row, seed by seed."""
+def judged(scores: Scores) -> dict[tuple[str, str], Verdict]:
+    """Every row against the reference of its question; all of them are one family (Holm)."""
+    from rade.report.judge import correct, judge
 
-    scores: Mapping[str, Mapping[str, Sequence[float]]]
-
-    def interval(self, question: Question, row: str) -> Paired:
-        """The mean over seeds in %, with its 95 % interval (Student's t) where there are several."""
-        return paired([100 * score for score in self.scores[question.title][row]])
-
-    def verdicts(self) -> dict[tuple[str, str], Verdict]:
-        """Every row against the reference of its question; all of them are one family (Holm)."""
-        from rade.report.judge import correct, judge
-
-        found = {}
-        for question in QUESTIONS:
-            by_seed = {
-                row: {(0, seed): score for seed, score in enumerate(scores)}
-                for row, scores in self.scores[question.title].items()
-            }
-            for row in [row for row in by_seed if row not in (question.reference, *question.aside)]:
-                one = judge(row, question.reference, by_seed[row], by_seed[question.reference])
-                assert one is not None  # all rows have all seeds
-                found[question.title, row] = one
-        return dict(zip(found, correct(list(found.values())), strict=True))
-
-
-def table(study: Study) -> Table:
-    """A line per row: the mean, and the difference to the reference of its question with its interval."""
-    from rich.table import Table
-
-    verdicts = study.verdicts()
-    shown = Table(title="test accuracy in %, and the difference to plain [95 % interval]", title_justify="left")
-    for heading in ("question", "GCN", "accuracy", "difference"):
-        shown.add_column(heading, no_wrap=True, justify="right" if heading in ("accuracy", "difference") else "left")
+    found = {}
     for question in QUESTIONS:
-        rows = list(study.scores[question.title])
-        for row in rows:
-            one, mean = verdicts.get((question.title, row)), study.interval(question, row).mean
-            name = question.title if row == rows[0] else ""
-            shown.add_row(name, row, number(mean, 1), _gap(one) if one else "", end_section=row == rows[-1])
-    return shown
+        by_seed = {row: {(0, seed): one for seed, one in enumerate(of)} for row, of in scores[question.title].items()}
+        for row in [row for row in by_seed if row not in (question.reference, *question.aside)]:
+            found[question.title, row] = judge(row, question.reference, by_seed[row], by_seed[question.reference])
+    return dict(zip(found, correct(list(found.values())), strict=True))
 
 
-def _gap(one: Verdict) -> str:
-    """The difference in points with its interval."""
-    mean, low, high = one.result.mean, one.result.low, one.result.high
-    return signed(mean, 1) + ("" if low is None else f" [{number(low, 1)}, {number(high, 1)}]")
-
-
-def draw(study: Study, figure: Figure, colours: Mapping[str, str]) -> None:
+def draw(scores: Scores, figure: Figure, colours: Mapping[str, str]) -> None:
     """A panel per question: every row's mean with its 95 % interval, and its seeds as dots."""
+    from rade.report.figures import draw_rows
+
     for panel, question in zip(figure.subplots(2, 2, sharex=True).flat, QUESTIONS):
-        rows = list(study.scores[question.title])
-        for height, row in enumerate(rows):
-            colour = colours["blue" if row.startswith(("RADE", "Denoised")) else "orange"]
-            colour = colours["grey"] if row == question.reference or row in question.aside else colour
-            scores, band = study.scores[question.title][row], study.interval(question, row)
-            panel.plot([100 * score for score in scores], [height] * len(scores), ".", color=colour, alpha=0.35)
-            reach = 0.0 if band.low is None or band.high is None else (band.high - band.low) / 2
-            panel.errorbar(band.mean, height, xerr=reach, fmt="o", color=colour, capsize=4)
-            panel.text(band.mean, height - 0.17, number(band.mean, 1), color=colour, ha="center", va="bottom")
-        panel.axvline(
-            study.interval(question, question.reference).mean, color=colours["faint"], linestyle=":", zorder=0
-        )
+        shown = {row: [100 * score for score in found] for row, found in scores[question.title].items()}
+        chosen = {row: colours["blue" if row.startswith(("RADE", "Denoised")) else "orange"] for row in shown}
+        chosen |= dict.fromkeys((question.reference, *question.aside), colours["grey"])
+        # Of single scores it is the interval of their mean (Student's t), where there are several.
+        draw_rows(panel, {row: (found, paired(found)) for row, found in shown.items()}, chosen)
+        panel.axvline(fmean(shown[question.reference]), color=colours["faint"], linestyle=":", zorder=0)
         panel.set_title(question.title, loc="left", fontsize=12, fontweight="bold", pad=20, color=colours["text"])
         panel.text(0, 1.03, question.data, transform=panel.transAxes, fontsize=9, color=colours["grey"])
-        panel.set_yticks(range(len(rows)), rows)
-        panel.set_ylim(len(rows) - 0.5, -0.7)
         panel.set_xlim(0, 105)
         panel.grid(axis="x", alpha=0.3)
         panel.spines[["top", "right"]].set_visible(False)

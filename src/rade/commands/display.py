@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn, track
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from rade.report.words import ended
 from rade.statistics import many as many
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rade.train.record import RunRecord
     from rade.train.settings import Order, Settings
 
+T = TypeVar("T")
 # Seconds between two plain lines of the same run.
 PATIENCE = 15.0
 
@@ -39,6 +41,11 @@ def lined_up(headings: Sequence[str], lines: Iterable[Sequence[str]], left: Coll
 def printable(console: Console, width: int = 1000) -> Console:
     """The console for tables: piped output is not cut to 80 columns."""
     return console if console.is_terminal else Console(width=width, highlight=False, quiet=console.quiet)
+
+
+def tracked(items: Iterable[T], what: str, count: int, console: Console) -> Iterable[T]:
+    """The items; on a terminal a bar shows how far it is."""
+    return track(items, what, count, console=console, transient=True, disable=not console.is_terminal)
 
 
 class Display:
@@ -79,10 +86,7 @@ class Display:
     def end(self, result: RunRecord) -> None:
         """A run has ended: a line takes the place of its bar."""
         self.bar.remove_task(self.task)
-        self.console.print(
-            f"{self.name}: val {100 * result.val:.2f}, test {100 * result.test:.2f} at epoch "
-            f"{result.best_epoch} of {result.epochs}, {result.timing.seconds:.1f} s"
-        )
+        self.console.print(f"{self.name}: {ended(result)}")
 
 
 def describe(progress: Progress) -> str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import astuple, dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from rade.train.protocol import toml
 
 if TYPE_CHECKING:  # at run time where they are needed: help does not wait for PyTorch
     from rade.data import Dataset
     from rade.train.model import Trained
 
-# Half of the edges dropped and as many added: where the paper's rates start, and where uncorrected views fail Computer.
-RATES = {"p": 0.5, "rho": 0.5}
-PLAIN_RINGS = "plain (2 layers)"
 SeedScores = dict[str, float]  # of one seed, as fractions, by the row that they belong to
 
 
@@ -22,81 +22,39 @@ class Question:
 
     Attributes:
         title: what is asked about, in two words.
-        data: what it is asked on.
-        answer: test scores of a seed; the rows of the panel are its keys.
+        data: what it is asked on, in words; dataset: the function below that makes it.
+        rows: by name, the method and its settings, and what the model is tested on if that is another graph.
         reference: the row that the others are compared with.
         aside: rows that are shown for orientation and compared with nothing.
     """
 
     title: str
     data: str
-    answer: Callable[[int, int], SeedScores]
+    dataset: str
+    rows: dict[str, dict[str, Any]]
     reference: str = "plain"
     aside: tuple[str, ...] = ()
 
-
-def alignment(seed: int, epochs: int) -> SeedScores:
-    """Random views change what a node receives in the mean; at inference there are none. The correction undoes it."""
-    dataset = hubs(seed)
-    return {
-        "plain": train_gcn(dataset, "none", seed, epochs)[1],
-        "uncorrected views": train_gcn(dataset, "rade-of-uncorrected", seed, epochs, **RATES)[1],
-        "RADE-OF": train_gcn(dataset, "rade-of-fixed", seed, epochs, **RATES)[1],
-    }
-
-
-def far_away(seed: int, epochs: int) -> SeedScores:
-    """Two layers see two hops. RADE-OFS keeps the expected additions, so that every node reaches every other."""
-    dataset = rings(seed)
-    return {
-        PLAIN_RINGS: train_gcn(dataset, "none", seed, epochs, layers=2)[1],
-        "plain (5 layers)": train_gcn(dataset, "none", seed, epochs, layers=5)[1],
-        "RADE-OF (2 layers)": train_gcn(dataset, "rade-of-fixed", seed, epochs, layers=2, **RATES)[1],
-        "RADE-OFS (2 layers)": train_gcn(dataset, "rade-ofs-fixed", seed, epochs, layers=2, **RATES)[1],
-    }
+    def answer(self, seed: int, epochs: int) -> SeedScores:
+        """Test scores of a seed."""
+        dataset = {"hubs": hubs, "rings": rings, "communities": communities}[self.dataset](seed)
+        trained = cache(lambda **asked: train_gcn(dataset, seed, epochs, **asked))  # rows may share a model
+        scores = {}
+        for row, asked in self.rows.items():
+            settings = {name: value for name, value in asked.items() if name != "tested"}
+            model, score = trained(**settings)
+            tested = asked.get("tested", "clean")
+            scores[row] = score if tested == "clean" else score_on_wrong_edges(model, dataset, "denoised" in tested)
+        return scores
 
 
-def wrong_edges(seed: int, epochs: int) -> SeedScores:
-    """A plain model meets as many spurious edges as real ones; the validation labels tell how much to take off."""
-    from rade.train.stages import Corruption
-
-    clean = hubs(seed)
-    noisy = Corruption(drop=0.0, add=1.0, seed=seed).of_dataset(clean)
-    trained, score = train_gcn(clean, "none", seed, epochs)
-    return {
-        "plain (no wrong edges)": score,
-        "plain": score_on(trained, noisy),
-        "Denoised": score_on(trained.denoised(noisy, "auto")[0], noisy),
-    }
-
-
-def control(seed: int, epochs: int) -> SeedScores:
-    """A sparse graph with communities, as it comes; nothing is missing, wrong or far away."""
-    from rade.data import load
-
-    dataset = load("csbm", seed=seed)
-    return {
-        "plain": train_gcn(dataset, "none", seed, epochs)[1],
-        "DropEdge": train_gcn(dataset, "drop-edge", seed, epochs)[1],
-        "RADE(model)": train_gcn(dataset, "rade", seed, epochs)[1],
-        "RADE-OFS": train_gcn(dataset, "rade-ofs-fixed", seed, epochs, **RATES)[1],
-    }
-
-
-QUESTIONS = (
-    Question("alignment", "dense graph with hubs; each view replaces half of its edges", alignment),
-    Question("far away", "rings, the class is five hops away, chance is 20 %", far_away, PLAIN_RINGS),
-    Question(
-        "wrong edges",
-        "dense graph with hubs; half of the edges are wrong at test time",
-        wrong_edges,
-        aside=("plain (no wrong edges)",),
-    ),
-    Question("control", "sparse graph with communities, nothing wrong with it", control),
+QUESTIONS = tuple(
+    Question(**{**values, "aside": tuple(values.get("aside", ()))})
+    for values in toml(Path(__file__).with_suffix(".toml").read_text("utf-8"))["questions"]
 )
 
 
-def train_gcn(dataset: Dataset, method: str, seed: int, epochs: int, **asked: Any) -> tuple[Trained, float]:
+def train_gcn(dataset: Dataset, seed: int, epochs: int, method: str, **asked: Any) -> tuple[Trained, float]:
     """A GCN trained by the data set's protocol with a method: the model at its best epoch, and its test score."""
     from rade.train.model import Trained
     from rade.train.run import train
@@ -109,13 +67,15 @@ def train_gcn(dataset: Dataset, method: str, seed: int, epochs: int, **asked: An
     return trained, record.test
 
 
-def score_on(trained: Trained, dataset: Dataset) -> float:
-    """The accuracy on the test nodes of a data set."""
-    from rade.train.stages import problem_of
+def score_on_wrong_edges(trained: Trained, clean: Dataset, denoised: bool) -> float:
+    """The accuracy on the test nodes where as many spurious edges as real ones were added."""
+    from rade.train.stages import Corruption, problem_of
 
-    problem = problem_of(dataset, trained.settings)
-    test = problem.split(trained.seed).test
-    return problem.task.metric(trained.predict(dataset)[test], problem.labels[test])
+    noisy = Corruption(drop=0.0, add=1.0, seed=trained.seed).of_dataset(clean)
+    model = trained.denoised(noisy, "auto")[0] if denoised else trained
+    problem = problem_of(noisy, model.settings)
+    test = problem.split(model.seed).test
+    return problem.task.metric(model.predict(noisy)[test], problem.labels[test])
 
 
 def hubs(seed: int, nodes: int = 1000, degree: float = 40.0, homophily: float = 0.75, classes: int = 10) -> Dataset:
@@ -159,3 +119,10 @@ def rings(seed: int) -> Dataset:
     by_class = heads[dataset.graphs[0].y[heads].argsort(stable=True)].view(dataset.classes, -1)
     parts = by_class.tensor_split((by_class.size(1) * 6 // 10, by_class.size(1) * 8 // 10), dim=1)
     return replace(dataset, splits=FixedSplit(Split(*(part.flatten() for part in parts))))
+
+
+def communities(seed: int) -> Dataset:
+    """The embedded data set, another one for every seed."""
+    from rade.data import load
+
+    return load("csbm", seed=seed)

@@ -39,13 +39,10 @@ def report(
     from rade.experiment import table
     from rade.experiment.store import usual
     from rade.report import build, read_store, write
-    from rade.report.render import check_formats
     from rade.report.tables import reading_order
     from rade.report.words import summary
 
     store = usual() if store is None else store
-    formats = names([format])
-    check_formats(formats)
     asked = names([tables or ""])
     experiments = [table.load(name) for name in asked or table.names()]
     stored = read_store(store)
@@ -53,7 +50,7 @@ def report(
         way = "rade results STORE merge FOLDER takes in what rade train --out FOLDER left"
         raise RadeError(f"{store} holds no finished run; {way}")
     found = build(stored, experiments if asked else reading_order(experiments))
-    files = write(found, out, formats)
+    files = write(found, out, names([format]))
     if json:
         document = {"runs": len(stored.runs), "files": list(map(str, files)), "summary": summary(found)}
         typer.echo(jsonlib.dumps(document, indent=1, ensure_ascii=False))

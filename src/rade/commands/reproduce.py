@@ -153,24 +153,14 @@ def _document(tasks: Planned, failures: dict[str, str], there: set[str], problem
 
 def _keep(outcomes: Iterable[Ended], count: int, store: Store, console: Console) -> list[Ended]:
     """All outcomes, runs into the store; a line for every one that ends and, on a terminal, a bar with what remains."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rade.commands.display import tracked
+    from rade.report.words import ended
 
-    ended: list[Ended] = []
-    columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        runs = bar.add_task("", total=count)
-        for outcome in outcomes:
-            if outcome.value is not None:
-                store.put(outcome.value)
-            ended.append(outcome)
-            console.print(f"{_sentence(outcome)} ({len(ended)} of {count})", markup=False)
-            bar.advance(runs)
-    return ended
-
-
-def _sentence(outcome: Ended) -> str:
-    run = outcome.value
-    if run is None:
-        return f"{outcome.argument}: {outcome.failure}"
-    scores = f"val {100 * run.val:.2f}, test {100 * run.test:.2f}"
-    return f"{outcome.argument}: {scores} at epoch {run.best_epoch} of {run.epochs}, {run.timing.seconds:.1f} s"
+    kept: list[Ended] = []
+    for outcome in tracked(outcomes, "runs", count, console):
+        if outcome.value is not None:
+            store.put(outcome.value)
+        kept.append(outcome)
+        said = outcome.failure if outcome.value is None else ended(outcome.value)
+        console.print(f"{outcome.argument}: {said} ({len(kept)} of {count})", markup=False)
+    return kept

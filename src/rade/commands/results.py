@@ -95,7 +95,8 @@ def _parts(words: list[str]) -> tuple[Path | None, str, list[Path]]:
 
 def means(records: list[RunRecord]) -> list[dict[str, str]]:
     """Runs that differ by their seed only, together; settings are those that the command of a run has to name."""
-    from rade.statistics import spread
+    from rade.report.words import mean_std
+    from rade.statistics import number, spread
     from rade.train.record import NEUTRAL
 
     groups: dict[str, list[RunRecord]] = {}
@@ -107,10 +108,8 @@ def means(records: list[RunRecord]) -> list[dict[str, str]]:
         command = pairwise(shlex.split(group[0].command))
         line = {name: str(group[0].flat[name]) for name in _CELL}
         line["settings"] = ", ".join(value for option, value in command if option == "--set")
-        for name, scores in {"val": [one.val for one in group], "test": [one.test for one in group]}.items():
-            found = spread([100 * score for score in scores])
-            line[name] = f"{found.mean:.2f}" + (f" ± {found.std:.2f}" if found.std is not None else "")
-        line["runs"] = str(len(group))
-        line["seconds"] = f"{spread([one.timing.seconds for one in group]).mean:.1f}"
-        lines.append(line)
+        line["val"] = mean_std(spread([100 * one.val for one in group]))
+        line["test"] = mean_std(spread([100 * one.test for one in group]))
+        seconds = number(spread([one.timing.seconds for one in group]).mean, 1)
+        lines.append(line | {"runs": str(len(group)), "seconds": seconds})
     return sorted(lines, key=lambda line: tuple(line.values())[:5])

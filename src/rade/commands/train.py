@@ -99,12 +99,13 @@ def train(
         torchrun --nproc-per-node 2 -m rade train --dataset ogbg-molhiv --method rade-of
     """
     from rade.errors import SettingsError
-    from rade.train.settings import parse_assignment, read_config
+    from rade.train.protocol import read_toml
+    from rade.train.settings import parse_assignment
     from rade.train.stages import parse_noise
 
     if resume and overwrite:
         raise SettingsError("--resume and --overwrite contradict each other: one keeps results, one replaces them")
-    asked: dict[str, Any] = read_config(config) if config else {}
+    asked: dict[str, Any] = read_toml(config) if config else {}
     for text in set_ or []:
         asked |= parse_assignment(text)
     given = {name: value for name, value in context.params.items() if value not in (None, ())}

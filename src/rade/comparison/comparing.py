@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -10,14 +9,15 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch.nn import Module
 
 from rade.comparison.outcome import PLAIN, Comparison
 from rade.comparison.problems import Training, own_problem
-from rade.comparison.work import Job, Work, one_thread
+from rade.comparison.work import Job, Work
 from rade.errors import RunError
 from rade.experiment.store import Store
-from rade.statistics import number
+from rade.report.words import ended
 from rade.train.learner import Context, Method
 from rade.train.methods import METHODS as NAMED
 from rade.train.methods import RandomAddDrop, find_method, make
@@ -37,9 +37,7 @@ class Finished:
     total: int
 
     def __str__(self) -> str:
-        run = self.run
-        scores = f"test {number(100 * run.test)}, validation {number(100 * run.val)}"
-        return f"{self.done}/{self.total}  {run.method}, seed {run.seed}: {scores} in epoch {run.best_epoch}"
+        return f"{self.done}/{self.total}  {self.run.method}, seed {self.run.seed}: {ended(self.run)}"
 
 
 def compare(
@@ -85,19 +83,23 @@ def compare(
         raise ValueError(f"seeds must be a number of at least 1, or different numbers from 0 on, got {seeds!r}")
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be at least 1, or None for as many as there are cores, got {workers!r}")
-    with one_thread():
-        work.rehearse()
-        jobs = [Job(name, seed) for seed in numbers for name in work.methods]
-        notes: list[str] = []
-        keeping = nullcontext(None) if store is None else Store(Path(store)).writing()
-        with keeping as kept:
-            runs = _collected(work, jobs, workers, kept, progress, notes)
+    threads, notes = torch.get_num_threads(), list[str]()
+    try:
+        with torch.random.fork_rng(devices=[]):  # the global generator is left as it was
+            torch.set_num_threads(1)
+            work.rehearse()
+            identities = work.identities() if store is not None else {}
+            jobs = [Job(name, seed, identities.get(name, "")) for seed in numbers for name in work.methods]
+            with nullcontext() if store is None else Store(Path(store)).writing() as kept:
+                runs = _collected(work, jobs, workers, kept, progress, notes)
+    finally:
+        torch.set_num_threads(threads)
     reference = PLAIN if PLAIN in work.methods else next(iter(work.methods))
     if not any(run.method == reference for run in runs):
         raise RunError(f"no run of {reference!r} ended well, so there is nothing to compare with: {notes[-1]}")
-    others = {name for name, method in work.methods.items() if not isinstance(method, RandomAddDrop | Function)}
-    baselines = tuple(name for name in NAMED if name in others)
-    return Comparison(tuple(runs), work.problem.metric, reference, problem.ratio, tuple(notes), baselines)
+    named = [(name, method) for name, method in work.methods.items() if name in NAMED]
+    baselines = tuple(name for name, method in named if not isinstance(method, RandomAddDrop | Function))
+    return Comparison(tuple(runs), reference, problem.ratio, tuple(notes), baselines)
 
 
 def _collected(
@@ -111,13 +113,11 @@ def _collected(
     """All runs in the order of the jobs, those of the store among them."""
     runs: dict[Job, RunRecord] = {}
     if store is not None:
-        work.identify()
         there = {record.key: record for record in store.records(dataset=work.problem.name)}
         keys = {job: run_key(work.plan(job), job.seed, work.problem.origin) for job in jobs}
         runs = {job: there[key] for job, key in keys.items() if key in there}
     missing = [job for job in jobs if job not in runs]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    for outcome in work.outcomes(missing, min(workers or cores, len(missing)), notes):
+    for outcome in work.outcomes(missing, workers, notes):
         job = outcome.argument
         if outcome.value is None:
             notes.append(f"{job.method}, seed {job.seed} failed: {outcome.failure}")

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 
+from rade.report.figures import draw_rows
 from rade.report.judge import Verdict, correct, judge
 from rade.report.words import duration, mean_std, p_value
-from rade.statistics import Spread, best_common_epoch, many, signed, spread
+from rade.statistics import Pair, Spread, best_common_epoch, many, signed, spread
 from rade.train.record import RunRecord
 
 PLAIN = "none"
@@ -27,21 +29,17 @@ class Comparison:
 
     Attributes:
         runs: every finished run, with scores at the epoch of its best validation score, and with its curves.
-        metric: the score, in a word.
         reference: the method that all others are compared with: "none", or the first where it is missing.
         ratio: test over training items of random splits of the same graphs, 0 else (Nadeau and Bengio's correction).
-        folds: how many the data set has, where runs are folds.
         notes: what a reader should know: runs that failed, why there was one process.
         baselines: methods that are there to compare with, not asked about; the verdict leaves them out.
     """
 
     runs: tuple[RunRecord, ...] = field(repr=False)
-    metric: str
     reference: str
     ratio: float = 0.0
     notes: tuple[str, ...] = ()
     baselines: tuple[str, ...] = ()
-    folds: int = 0
 
     @staticmethod
     def of(results: Mapping[str, Sequence[RunRecord]]) -> Comparison:
@@ -49,15 +47,21 @@ class Comparison:
 
         Folds are scored at the same epoch, the best of their mean validation curve: the protocol of the TU sets.
         """
-        first, runs = next(iter(results.values()))[0], list[RunRecord]()
+        reference, runs = next(iter(results)), [run for records in results.values() for run in records]
+        if not runs[0].folds:
+            return Comparison(tuple(runs), reference)
+        scored = []
         for records in results.values():
-            if first.folds:
-                epoch, scores = best_common_epoch([record.history["val"] for record in records])
-                chosen = [{"val": score, "test": score, "best_epoch": epoch} for score in scores]
-                records = [record.model_copy(update=values) for record, values in zip(records, chosen)]
-            runs += records
-        notes = ("Scores are those of the best epoch of the fold-averaged validation curve.",) if first.folds else ()
-        return Comparison(tuple(runs), first.metric, next(iter(results)), notes=notes, folds=first.folds)
+            epoch, scores = best_common_epoch([record.history["val"] for record in records])
+            for record, score in zip(records, scores):
+                scored.append(record.model_copy(update={"val": score, "test": score, "best_epoch": epoch}))
+        note = "Scores are those of the best epoch of the fold-averaged validation curve."
+        return Comparison(tuple(scored), reference, notes=(note,))
+
+    @property
+    def metric(self) -> str:
+        """The score, in a word."""
+        return self.runs[0].metric
 
     @cached_property
     def methods(self) -> tuple[str, ...]:
@@ -78,13 +82,12 @@ class Comparison:
     @cached_property
     def differences(self) -> Mapping[str, Verdict]:
         """Every other method against the reference, on the seeds that both have, in points; ``str`` is a sentence."""
-        fractions: dict[str, dict[tuple[int, int], float]] = {}
+        fractions: dict[str, dict[Pair, float]] = {}
         for run in self.runs:
-            fractions.setdefault(run.method, {})[0, run.seed] = run.test
-        rest = (fractions[self.reference], self.folds, self.ratio)
-        pairs = {name: judge(name, self._against, fractions[name], *rest) for name in self.methods[1:]}
-        found = {name: one for name, one in pairs.items() if one is not None}
-        return dict(zip(found, correct(list(found.values())), strict=True))
+            fractions.setdefault(run.method, {})[run.pair] = run.test
+        rest = (fractions[self.reference], self.runs[0].folds, self.ratio)
+        found = correct([judge(name, self._against, fractions[name], *rest) for name in self.methods[1:]])
+        return {one.name: one for one in found}
 
     @property
     def _against(self) -> str:
@@ -102,21 +105,16 @@ class Comparison:
         """One line per method: score, difference with its interval, p after Holm, rates at the end, time for a run."""
         head = ("method", self.metric, f"against {self.reference}", "95 % interval", "p", "rates p, q", "a run")
         columns = [column for column in zip(head, *map(self._line, self.methods)) if any(column[1:])]
-        widths = [max(map(len, column)) for column in columns]
-        lines = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths)) for line in zip(*columns))
-        return "\n".join(line.rstrip() for line in lines)
+        padded = ([cell.ljust(max(map(len, column))) for cell in column] for column in columns)
+        return "\n".join("  ".join(line).rstrip() for line in zip(*padded))
 
     def _line(self, method: str) -> tuple[str, ...]:
-        runs = [run for run in self.runs if run.method == method]
-        last = tuple(sum(values) / len(runs) for values in zip(*((run.p, run.q, run.timing.seconds) for run in runs)))
-        rates = "–" if last[0] == last[1] == 0 else f"{last[0]:.2g}, {last[1]:.2g}"
+        last = [(run.p, run.q, run.timing.seconds) for run in self.runs if run.method == method]
+        p, q, seconds = (fmean(values) for values in zip(*last))
+        rates = "–" if p == q == 0 else f"{p:.2g}, {q:.2g}"
         one = self.differences.get(method)
-        if one is None:
-            return (method, mean_std(self.spread(method)), "", "", "", rates, duration(last[2]))
-        low, high = one.result.low, one.result.high
-        interval = "–" if low is None or high is None else f"{signed(low)} to {signed(high)}"
-        gap = (signed(one.result.mean), interval, p_value(one.adjusted))
-        return (method, mean_std(self.spread(method)), *gap, rates, duration(last[2]))
+        gap = (signed(one.result.mean), one.result.interval, p_value(one.adjusted)) if one else ("", "", "")
+        return (method, mean_std(self.spread(method)), *gap, rates, duration(seconds))
 
     def __str__(self) -> str:
         return "\n".join(filter(None, [self.table(), self.verdict, *self.notes]))
@@ -125,19 +123,13 @@ class Comparison:
         """A matplotlib figure: every run's difference to the reference, the mean and its 95 % interval."""
         from matplotlib.figure import Figure
 
-        base, count = self.scores(self.reference), len(self.differences)
-        figure = Figure(figsize=(7, 1.2 + 0.5 * count), layout="constrained")
+        base, rows = self.scores(self.reference), {}
+        for method, one in self.differences.items():
+            rows[method] = [gain - base[seed] for seed, gain in self.scores(method).items() if seed in base], one.result
+        figure = Figure(figsize=(7, 1.2 + 0.5 * len(rows)), layout="constrained")
         panel = figure.subplots()
         panel.axvline(0, color="0.5", linewidth=1)
-        for height, (method, one) in enumerate(self.differences.items()):
-            gaps = [score - base[seed] for seed, score in self.scores(method).items() if seed in base]
-            result, color = one.result, f"C{height}"
-            panel.plot(gaps, [height - 0.2] * len(gaps), "o", color=color, alpha=0.5, markersize=5, markeredgewidth=0)
-            if result.low is not None and result.high is not None:
-                panel.plot([result.low, result.high], [height, height], color=color, linewidth=3)
-            panel.plot([result.mean], [height], "D", color=color, markersize=7)
-        panel.set_yticks(range(count), list(self.differences))
-        panel.set_ylim(count - 0.5, -0.5)
+        draw_rows(panel, rows, {method: f"C{number}" for number, method in enumerate(rows)})
         panel.set_xlabel(f"{self.metric}: points above {self._against} (dots: seeds, bar: 95 % interval of the mean)")
         return figure
 
@@ -171,7 +163,10 @@ class Comparison:
         """Plain values, for JSON."""
         spreads = {method: self.spread(method) for method in self.methods}
         scores = {method: {"mean": found.mean, "std": found.std} for method, found in spreads.items()}
-        gaps = {method: _plain(one) for method, one in self.differences.items()}
+        gaps = {}
+        for method, one in self.differences.items():
+            told = {"seeds": one.result.count, "adjusted": one.adjusted, "verdict": one.code, "sentence": str(one)}
+            gaps[method] = {name: getattr(one.result, name) for name in ("mean", "low", "high", "p")} | told
         runs = [{**{name: getattr(run, name) for name in RUN}, "seconds": run.timing.seconds} for run in self.runs]
         rest = {"reference": self.reference, "differences": gaps, "verdict": self.verdict, "notes": list(self.notes)}
         return {"metric": self.metric, "scores": scores, "runs": runs, **rest}
@@ -186,9 +181,3 @@ def _draw(panel: Any, curves: Sequence[Sequence[float]], label: str, color: str)
     epochs, mean, band = np.arange(1, length + 1), table.mean(0), table.std(0, ddof=min(1, len(curves) - 1))
     panel.plot(epochs, mean, color=color, label=label, linewidth=1.2)
     panel.fill_between(epochs, mean - band, mean + band, color=color, alpha=0.15, linewidth=0)
-
-
-def _plain(one: Verdict) -> dict[str, Any]:
-    result = one.result
-    rest = {"p": result.p, "adjusted": one.adjusted, "verdict": one.code, "sentence": str(one)}
-    return {"mean": result.mean, "low": result.low, "high": result.high, "seeds": result.count, **rest}

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
-from numbers import Integral, Real
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import torch
 import torch.utils.data
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 from torch import Tensor
 from torch_geometric.data import Data
 
 from rade.data import Dataset, RandomSplit, Split
-from rade.errors import choose, unknown
+from rade.errors import unknown
 from rade.graph.graph import node_count
 from rade.rates.readout import Pool, TaskName
 from rade.train.tasks import LOSSES, METRICS, Loss, Metric, Problem, Task, generator
@@ -42,36 +43,15 @@ class Training:
         loss: a function from outputs and labels to what is minimised; by default the task's.
     """
 
-    lr: float = 0.01
-    weight_decay: float = 5e-4
-    epochs: int = 200
-    patience: int = 50
-    batch_size: int = 32
+    lr: float = Field(default=0.01, gt=0)
+    weight_decay: float = Field(default=5e-4, ge=0)
+    epochs: int = Field(default=200, ge=1)
+    patience: int = Field(default=50, ge=0)
+    batch_size: int = Field(default=32, ge=1)
     task: TaskName = "auto"
     metric: str | Metric = "auto"
     pool: Pool | None = None
     loss: Loss | None = None
-
-    def __post_init__(self) -> None:
-        for names, kind, words in (
-            (("lr", "weight_decay"), Real, "a number"),
-            (("epochs", "patience", "batch_size"), Integral, "a whole number"),
-        ):
-            for name in names:
-                if not isinstance(getattr(self, name), kind):
-                    raise TypeError(f"{name} must be {words}, got {getattr(self, name)!r}")
-        if not self.lr > 0 or self.weight_decay < 0:
-            raise ValueError(f"lr must be positive and weight_decay not negative, got {self.lr}, {self.weight_decay}")
-        if self.epochs < 1 or self.batch_size < 1 or self.patience < 0:
-            raise ValueError(
-                "epochs and batch_size must be at least 1 and patience at least 0, got "
-                f"{self.epochs}, {self.batch_size} and {self.patience}"
-            )
-        choose("task", self.task, get_args(TaskName))
-        if self.pool is not None:
-            choose("pool", self.pool, get_args(Pool))
-        if self.loss is not None and not callable(self.loss):
-            raise TypeError(f"loss must be a function from outputs and labels to a tensor, got {self.loss!r}")
 
 
 # Until a model has been seen: its outputs tell what is to be learned.

@@ -14,11 +14,10 @@ import sysconfig
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 import cloudpickle
@@ -27,7 +26,7 @@ from torch.nn import Module
 
 from rade.comparison.problems import Training, with_task
 from rade.errors import outside
-from rade.experiment.grid import Outcome, attempt, run_all
+from rade.experiment.grid import Outcome, processes, run_here
 from rade.train.batches import batches_of
 from rade.train.learner import Call, Context, Method, OwnLearner, Step, way_to_call
 from rade.train.record import RunRecord
@@ -37,63 +36,60 @@ from rade.train.tasks import Problem, derive, generator
 
 PYGS_FILES = re.compile(rb"_(propagate|edge_updater)_\w{8}\.py")  # that it writes for a class, in this process alone
 INSTALLED = ("site-packages", "dist-packages", sysconfig.get_path("stdlib"))
+# Of a function's code all but its place in a file.
+CODE = (
+    "co_code", "co_consts", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_argcount",
+    "co_posonlyargcount", "co_kwonlyargcount", "co_flags",
+)  # fmt: skip
 
 
 class Job(NamedTuple):
-    """A run of a comparison."""
+    """A run of a comparison; identity: what else decides it, where a store wants to know."""
 
     method: str
     seed: int
-
-
-class OwnPlan(Plan):
-    """A plan for a model of the user's; identity: of the model under its method, and of the training."""
-
     identity: str = ""
 
 
 @dataclass(eq=False)
 class Work:
-    """All that decides the runs of a comparison; it travels to other processes whole.
-
-    identities: of the methods, where a store wants to know.
-    """
+    """All that decides the runs of a comparison; it travels to other processes whole."""
 
     make_net: Callable[[], Module]
     problem: Problem
     methods: dict[str, Method]
     training: Training
-    identities: dict[str, str] = field(default_factory=dict)
 
     def rehearse(self) -> None:
         """One step of every method, so that what cannot work says so before training; it also tells the task."""
         for name in self.methods:
             try:
-                with torch.random.fork_rng(devices=[]):
-                    learner = self.learner(name, 0).train()
-                    step, task = self._first_step, self.problem.task
-                    outputs = learner(step)
-                    loss = task.loss(outputs, step.labels) + learner.penalty(step, outputs)
-                    loss.backward()  # type: ignore[no-untyped-call]
-                    if learner.adapts_after(True):
-                        learner.adapt(step, lambda logits: task.loss(logits, step.labels))  # noqa: B023
+                learner = self.learner(name, 0).train()
+                step, task = self._first_step, self.problem.task
+                outputs = learner(step)
+                loss = task.loss(outputs, step.labels) + learner.penalty(step, outputs)
+                loss.backward()  # type: ignore[no-untyped-call]
+                if learner.adapts_after(True):
+                    learner.adapt(step, lambda logits: task.loss(logits, step.labels))  # noqa: B023
             except (ValueError, TypeError, RuntimeError) as refusal:
                 kind = next(kind for kind in (ValueError, TypeError, RuntimeError) if isinstance(refusal, kind))
                 raise kind(f"method {name!r}: {' '.join(str(refusal).split())}") from refusal
 
     def __call__(self, job: Job) -> RunRecord:
         """Train; what there is to warn of was said in the rehearsal."""
-        with one_thread(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        torch.set_num_threads(1)  # sums in the same order however many processes there are, which share the cores
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return train(self.problem, self.learner(job.method, job.seed), self.plan(job), job.seed)
 
-    def plan(self, job: Job) -> OwnPlan:
+    def plan(self, job: Job) -> Plan:
         """How a job is trained."""
         training, whole = self.training, self.problem.level == "node"
-        return OwnPlan(
+        return Plan(
             dataset=self.problem.name,
             backbone=str(getattr(self.make_net, "__name__", type(self.make_net).__name__)),
             method=job.method,
+            options={"identity": job.identity} if job.identity else {},
             epochs=training.epochs,
             patience=training.patience,
             optimizer="adam",
@@ -104,24 +100,22 @@ class Work:
             eval_batch_size=0,
             fanouts=(),
             device=str(self.problem.labels.device),
-            identity=self.identities.get(job.method, ""),
         )
 
-    def identify(self) -> None:
-        """Tell what decides the runs of each method: data, training, and the model under it as seed 0 begins."""
-        for name, method in self.methods.items():
-            with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                net, state = self._net(0)[0], self.learner(name, 0).net.state_dict()
-            state = {key: value for key, value in state.items() if "_extra_state" not in key}
-            try:
-                self.identities[name] = identity(self._data, self.make_net, net, method, state, self.training)
-            except Exception as error:  # whatever pickling one's objects may raise
-                raise ValueError(f"store= needs a pickle of model, method and data to know a run by: {error}") from None
-
-    @cached_property
-    def _data(self) -> str:
-        return identity([data.to_dict() for data in self.problem.graphs], self.problem.labels)
+    def identities(self) -> dict[str, str]:
+        """What decides the runs of each method: data, training, and the model under it as seed 0 begins."""
+        found = {}
+        try:
+            data = identity([data.to_dict() for data in self.problem.graphs], self.problem.labels)
+            for name, method in self.methods.items():
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # said in the rehearsal
+                    net, state = self._net(0)[0], self.learner(name, 0).net.state_dict()
+                state = {key: value for key, value in state.items() if "_extra_state" not in key}
+                found[name] = identity(data, self.make_net, net, method, state, self.training)
+        except Exception as error:  # whatever pickling one's objects may raise
+            raise ValueError(f"store= needs a pickle of model, method and data to know a run by: {error}") from None
+        return found
 
     def _net(self, seed: int) -> tuple[Module, Call]:
         """The user's model with parameters from the seed, and how it is called."""
@@ -161,21 +155,20 @@ class Work:
         batches = batches_of(self.problem, self.problem.split(0), self.plan(Job("", 0)), 0, by_rows=False)
         return next(iter(batches.training(0)))
 
-    def outcomes(self, jobs: Sequence[Job], workers: int, notes: list[str]) -> Iterator[Outcome[Job, RunRecord]]:
+    def outcomes(self, jobs: Sequence[Job], workers: int | None, notes: list[str]) -> Iterator[Outcome[Job, RunRecord]]:
         """Finished runs and failures as they come; a note says why there are no other processes."""
-        if workers > 1:
-            with tempfile.TemporaryDirectory(prefix="rade-") as folder:
+        do: Callable[[Job], RunRecord] = self
+        with tempfile.TemporaryDirectory(prefix="rade-") as folder:
+            if processes(jobs, workers) > 1:
                 path = Path(folder) / "work"  # so that the data travels once, and not with every job
                 try:
                     path.write_bytes(cloudpickle.dumps(self))
+                    do = partial(_perform, str(path))
                 except (pickle.PicklingError, AttributeError, TypeError) as error:
-                    why = " ".join(str(error).split())
+                    why, workers = " ".join(str(error).split()), 1
                     notes.append(f"the runs went one after another in this process, others could not read them ({why})")
                     warnings.warn(notes[-1], stacklevel=outside())
-                else:
-                    yield from run_all(partial(_perform, str(path)), jobs, workers=workers)
-                    return
-        yield from (attempt(self, job) for job in jobs)
+            yield from run_here(do, jobs, workers)
 
 
 def _perform(path: str, job: Job) -> RunRecord:
@@ -189,23 +182,27 @@ def _read(path: str) -> Work:
     return found
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Sums in the same order however many processes there are, and no fight for cores between them."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def identity(*parts: Any) -> str:
-    """A name of everything in the parts, but for installed packages; the same parts may have another name some day."""
-    text = io.BytesIO()
-    with _own_code():
+    """A name of everything in the parts, but for installed packages; the same parts may have another name some day.
+
+    Modules that are not installed are in the pickle with their code, not by their names.
+    """
+    known, text = cloudpickle.list_registry_pickle_by_value(), io.BytesIO()
+    own = [module for name, module in list(sys.modules.items()) if name not in known and _is_own(name, module)]
+    for module in own:
+        cloudpickle.register_pickle_by_value(module)
+    try:
         _Pickler(text).dump(parts)
+    finally:
+        for module in own:
+            cloudpickle.unregister_pickle_by_value(module)
     return hashlib.sha256(PYGS_FILES.sub(b"", text.getvalue())).hexdigest()
+
+
+def _is_own(name: str, module: ModuleType) -> bool:
+    file = vars(module).get("__file__")
+    installed = not file or name.split(".")[0] == "rade" or any(part in file for part in INSTALLED)
+    return not installed and module.__name__ == name
 
 
 class _Pickler(cloudpickle.Pickler):
@@ -215,28 +212,8 @@ class _Pickler(cloudpickle.Pickler):
             whole = value.detach().cpu().to_dense().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
             return tuple, ([value.dtype, value.shape, value.requires_grad, hashlib.sha256(whole).digest()],)
         if isinstance(value, CodeType):
-            names = (value.co_names, value.co_varnames, value.co_freevars, value.co_cellvars)
-            counts = (value.co_argcount, value.co_posonlyargcount, value.co_kwonlyargcount, value.co_flags)
-            return tuple, ([value.co_code, value.co_consts, names, counts],)
+            return tuple, ([getattr(value, name) for name in CODE],)
         found: Any = super().reducer_override(value)
         if isinstance(value, type) and isinstance(found, tuple) and len(found[1]) > 2:
             found = (found[0], found[1][:-2], *found[2:])  # without the number that this process gives the class
         return found
-
-
-@contextmanager
-def _own_code() -> Iterator[None]:
-    """Let pickles hold the code of modules that are not installed, rather than their names."""
-    known = cloudpickle.list_registry_pickle_by_value()
-    own = []
-    for name, module in list(sys.modules.items()):
-        file = vars(module).get("__file__") or INSTALLED[0]
-        installed = name.split(".")[0] == "rade" or any(part in file for part in INSTALLED)
-        if not installed and module.__name__ == name and name not in known:
-            own.append(module)
-            cloudpickle.register_pickle_by_value(module)
-    try:
-        yield
-    finally:
-        for module in own:
-            cloudpickle.unregister_pickle_by_value(module)

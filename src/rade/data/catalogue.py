@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from rade.errors import RadeError, did_you_mean
+from rade.errors import RadeError, unknown
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -79,7 +79,7 @@ def resolve(name: str) -> Entry:
     spellings, key = _spellings(), _plain(name)
     if key in spellings:
         return catalogue()[spellings[key]]
-    raise DataError(f"unknown data set '{name}'{did_you_mean(name, names())} Known: {', '.join(names())}")
+    raise unknown("data set", name, names(), DataError)
 
 
 @cache

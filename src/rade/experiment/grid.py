@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import signal
 import sys
@@ -10,7 +11,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -95,6 +96,18 @@ def run_all(
             raise RunError(f"the Dask scheduler {scheduler} is gone; once it is back, call again") from None
         finally:
             client.cancel(list(running), force=True)
+
+
+def run_here(function: Callable[[A], V], arguments: Sequence[A], workers: int | None = None) -> Iterator[Outcome[A, V]]:
+    """The same on this machine, by default with a process for every core; where one is enough, in this one."""
+    count = processes(arguments, workers)
+    return run_all(function, arguments, workers=count) if count > 1 else (attempt(function, one) for one in arguments)
+
+
+def processes(arguments: Sequence[A], workers: int | None) -> int:
+    """As many as there are cores, or as wanted; no more than there are arguments."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(workers or cores, len(arguments))
 
 
 @contextmanager

@@ -219,18 +219,15 @@ def export(store: Store, folder: Path) -> int:
 def _line(record: RunRecord, known: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """A run as a line of runs.csv; what many runs share goes to provenance.json, named by its content."""
     values = record.model_dump(exclude={"history"})
-    settings = dict(values["settings"])
-    cell = {name: settings.pop(name) for name in _NAMES}
-    shared = {"made": {name: values[name] for name in _MADE}, "data": values["data"], "settings": settings}
-    words = {"made": record.commit, "data": record.data.name, "settings": cell["method"]}
-    names = {}
-    for what, value in shared.items():
-        names[what] = f"{words[what]}-{hashlib.sha256(plain(value).encode()).hexdigest()[:8]}"
-        known[what][names[what]] = value
-    line = {name: values[name] for name in ("key", *_PLAIN, "numerics", "threads", "command")}
-    line |= cell | {name: values["timing"][name] for name in _TIMING}
+    settings = values["settings"]
+    line = values | {name: settings.pop(name) for name in _NAMES} | values["timing"]
+    line["made"] = {name: values[name] for name in _MADE}
+    words = {"made": record.commit, "data": record.data.name, "settings": record.method}
+    for what, word in words.items():
+        name = f"{word}-{hashlib.sha256(plain(line[what]).encode()).hexdigest()[:8]}"
+        known[what][name], line[what] = line[what], name
     line |= {name: plain(values[name]) if values[name] else "" for name in _JSON}
-    return {**line, **names}
+    return {name: line[name] for name in COLUMNS}
 
 
 def _record_values(line: dict[str, str], known: dict[str, Any]) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from rade.errors import RadeError, complaint, did_you_mean
-from rade.train.protocol import toml
+from rade.errors import RadeError, complaint, unknown
+from rade.train.protocol import read_toml
 from rade.train.record import MEASURES, SCORE
 
 FOLDER = Path(__file__).with_name("tables")
@@ -82,20 +82,6 @@ class Row:
         """The backbone alone, another's regulariser, or RADE and variants of it."""
         return "plain" if self.method == PLAIN else "rade" if self.method.startswith("rade") else "baseline"
 
-    def settings_on(self, dataset: str) -> dict[str, Any]:
-        """The flat settings on one data set; where it is not listed the protocol's value holds.
-
-        >>> Row("wide", "none", ("gcn",), {"hidden": {"cora": 512}, "layers": 3}).settings_on("pubmed")
-        {'layers': 3}
-        """
-        chosen = {}
-        for name, value in self.settings.items():
-            if not isinstance(value, Mapping):
-                chosen[name] = value
-            elif dataset in value:
-                chosen[name] = value[dataset]
-        return chosen
-
     def candidates(self) -> tuple[dict[str, Any], ...]:
         """Every combination of the search; one empty combination where nothing is searched."""
         return tuple(dict(zip(self.search, values)) for values in product(*self.search.values()))
@@ -125,6 +111,11 @@ class Experiment:
         if self.measure not in MEASURES:
             raise ValueError(f"measure must be one of {', '.join(MEASURES)}, got {self.measure!r}")
         _different(tuple(row.name for row in self.rows))
+        for row in self.rows:
+            chosen = {f"settings.{name}": value for name, value in row.settings.items() if isinstance(value, Mapping)}
+            chosen |= {f"published.{backbone}": numbers for backbone, numbers in row.published.items()}
+            for name, value in chosen.items():
+                _known(value, self.datasets, f"row '{row.name}': {name}", "data set")
 
 
 @dataclass(frozen=True)
@@ -138,8 +129,14 @@ class Cell:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Flat settings on top of the protocol."""
-        return self.row.settings_on(self.dataset)
+        """Flat settings on top of the protocol, whose value also holds where a row's does not name the data set."""
+        chosen = {}
+        for name, value in self.row.settings.items():
+            if not isinstance(value, Mapping):
+                chosen[name] = value
+            elif self.dataset in value:
+                chosen[name] = value[self.dataset]
+        return chosen
 
     @property
     def published(self) -> Published | None:
@@ -171,19 +168,14 @@ def load(name: str) -> Experiment:
     if name.endswith(".toml"):
         return read(name)
     if name not in names():
-        raise TableError(f"unknown table '{name}'{did_you_mean(name, names())} Known: {', '.join(names())}")
+        raise unknown("table", name, names())
     return read(FOLDER / f"{name}.toml")
 
 
 def read(path: str | Path) -> Experiment:
     """A table from a file, named as the file is; what is wrong is reported with its place."""
     path = Path(path)
-    try:
-        raw = toml(path.read_text("utf-8"))
-    except OSError as error:
-        raise TableError(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of numbers with thousands of digits
-        raise TableError(f"{path} is not valid TOML: {error}") from None
+    raw = read_toml(path)
     rows = raw.get("rows")
     for row in rows if isinstance(rows, list) else ():
         if isinstance(row, dict) and "backbones" in raw:
@@ -191,21 +183,11 @@ def read(path: str | Path) -> Experiment:
     try:
         vary = TypeAdapter(Choices).validate_python(raw.pop("vary", {}))
         table = TypeAdapter(Experiment).validate_python({**raw, "name": path.stem})
-        for row in table.rows:
-            _check_datasets(row, table.datasets)
         return replace(table, rows=tuple(varied for row in table.rows for varied in _varied(row, vary)))
     except ValidationError as error:
         raise TableError(f"{path}: {complaint(error)}") from None
     except ValueError as error:
         raise TableError(f"{path}: {error}") from None
-
-
-def _check_datasets(row: Row, datasets: tuple[str, ...]) -> None:
-    """Refuse settings and numbers of a data set that the table does not have."""
-    by_dataset = {f"settings.{name}": value for name, value in row.settings.items() if isinstance(value, Mapping)}
-    by_dataset |= {f"published.{backbone}": numbers for backbone, numbers in row.published.items()}
-    for name, value in by_dataset.items():
-        _known(value, datasets, f"row '{row.name}': {name}", "data set")
 
 
 def _varied(row: Row, vary: Mapping[str, tuple[Any, ...]]) -> Iterable[Row]:

@@ -4,8 +4,8 @@ report = build(read_store(Path("results")), experiments)
 write(report, Path("report"))
 """
 
-from rade.report.cells import read_records, read_store
+from rade.report.cells import Stored, read_store
 from rade.report.render import headline, write
 from rade.report.tables import Report, build
 
-__all__ = ["Report", "build", "headline", "read_records", "read_store", "write"]
+__all__ = ["Report", "Stored", "build", "headline", "read_store", "write"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,27 +30,23 @@ class Stored:
     runs: tuple[RunRecord, ...]
     diagnoses: tuple[Mapping[str, Any], ...] = ()
 
+    def __post_init__(self) -> None:
+        for run in self.runs:
+            if run.folds and not run.history.get("val"):
+                raise RunError(
+                    f"run {run.key} lacks the curve of validation scores: folds are scored at a common epoch"
+                )
+
 
 def read_store(path: Path) -> Stored:
-    """A store, ordered so that a report does not depend on the order of files."""
-    found = read_records(existing(path).records())
+    """All that a store holds."""
     diagnoses = []
     for file in sorted((path / "studies" / "diagnoses").glob("*.json")):
         try:
             diagnoses.append(json.loads(file.read_text("utf-8")))
         except (OSError, ValueError):
             raise RunError(f"{file} was not written by rade diagnose; delete it or diagnose again") from None
-    return Stored(found.runs, tuple(diagnoses))
-
-
-def read_records(records: Iterable[RunRecord]) -> Stored:
-    """Runs from records, with settings that older ones lack."""
-    complete = (one.model_copy(update={"settings": {**LATER, **one.settings}}) for one in records)
-    runs = tuple(sorted(complete, key=lambda run: run.key))
-    for run in runs:
-        if run.folds and not run.history.get("val"):
-            raise RunError(f"run {run.key} lacks the curve of validation scores: folds are scored at a common epoch")
-    return Stored(runs)
+    return Stored(tuple(existing(path).records()), tuple(diagnoses))
 
 
 @dataclass(frozen=True)
@@ -64,21 +60,10 @@ class Group:
         """A run that represents all: settings, metric, folds and protocol are the same."""
         return self.runs[0]
 
-    @property
-    def method(self) -> str:
-        """The method's name in the settings."""
-        return str(self.first.settings["method"])
-
-    @property
-    def place(self) -> tuple[str, str]:
-        """Data set and backbone."""
-        return str(self.first.settings["dataset"]), str(self.first.settings["backbone"])
-
     @cached_property
     def flat(self) -> dict[str, Any]:
         """Settings and options under one roof."""
-        kept = {name: value for name, value in self.first.settings.items() if name != "options"}
-        return {**kept, **self.first.settings["options"]}
+        return self.first.flat
 
     @property
     def is_whole(self) -> bool:
@@ -113,7 +98,10 @@ class Group:
         return by
 
 
-def group(runs: Iterable[RunRecord]) -> tuple[Group, ...]:
+Places = Mapping[tuple[str, str], Sequence[Group]]  # by data set and backbone
+
+
+def group(runs: Iterable[RunRecord]) -> Places:
     """Groups; of runs that repeat another's settings, seed and run the newest numerics count, then the first key.
 
     Run 0 of first seed 3 is run 3 of first seed 0, but for splits that are numbered; the outcome tells.
@@ -127,12 +115,16 @@ def group(runs: Iterable[RunRecord]) -> tuple[Group, ...]:
         if not names & seen:
             seen |= names
             together.setdefault(identity, {})[run.pair] = run
-    return tuple(Group(tuple(slots[pair] for pair in sorted(slots))) for _, slots in sorted(together.items()))
+    places: dict[tuple[str, str], list[Group]] = {}
+    for _, slots in sorted(together.items()):
+        one = Group(tuple(slots[pair] for pair in sorted(slots)))
+        places.setdefault(one.first.place[:2], []).append(one)
+    return places
 
 
 def _text(run: RunRecord, **others: Any) -> str:
     """A run's settings without what makes it no other experiment, as one line."""
-    kept = {name: value for name, value in run.settings.items() if name not in NEUTRAL}
+    kept = {name: value for name, value in {**LATER, **run.settings}.items() if name not in NEUTRAL}
     return json.dumps({**kept, "protocol": run.protocol, **others}, sort_keys=True, default=str)
 
 
@@ -180,7 +172,7 @@ def fill(cell: Cell, groups: Sequence[Group]) -> CellResult:
     Groups fit by data set, backbone, method with its options, protocol and the row's settings. Of several the one with
     the fewest departures from the protocol is taken, then the one with most runs; of a search the best by validation.
     """
-    row, wanted, protocol = cell.row, cell.settings, cell.experiment.protocol
+    row, wanted, protocol, empty = cell.row, cell.settings, cell.experiment.protocol, CellResult(**vars(cell))
     fitting = [one for one in groups if one.is_whole and _fits(one, row.method, protocol, wanted)]
     away = {one.name: departures(one.flat, protocol, {*wanted, *row.search}) for one in fitting}
     # Another rate is another method.
@@ -189,12 +181,11 @@ def fill(cell: Cell, groups: Sequence[Group]) -> CellResult:
     near = sorted((one for one in ours if len(away[one.name]) == least), key=lambda one: (-len(one.runs), one.name))
     candidates = _whole_candidates(near, row.candidates()) if row.search else near[:1]
     if not candidates or (row.search and len(candidates) == 1):  # of one candidate nothing was chosen
-        return CellResult(**vars(cell))
+        return empty
     chosen = max(candidates, key=_validation)
     scores, away_from = chosen.measured(cell.experiment.measure), tuple(away[chosen.name].values())
-    if not scores:
-        return CellResult(**vars(cell))
-    return CellResult(**vars(cell), group=chosen, scores=scores, departures=away_from, tried=len(candidates))
+    filled = replace(empty, group=chosen, scores=scores, departures=away_from, tried=len(candidates))
+    return filled if scores else empty
 
 
 def departures(settings: Mapping[str, Any], protocol: str, allowed: Collection[str] = ()) -> dict[str, str]:
@@ -208,7 +199,7 @@ def departures(settings: Mapping[str, Any], protocol: str, allowed: Collection[s
 
 
 def _fits(group: Group, method: str, protocol: str, wanted: Mapping[str, Any]) -> bool:
-    if group.method != method or group.first.protocol not in ("", protocol):
+    if group.first.method != method or group.first.protocol not in ("", protocol):
         return False
     asked = {**STAGES, **wanted}
     return all(_same(group.flat.get(name, STAGES.get(name)), value) for name, value in asked.items())

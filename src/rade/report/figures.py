@@ -12,7 +12,7 @@ from typing import Any
 
 from rade.report.judge import Verdict
 from rade.report.tables import Table
-from rade.statistics import Paired, signed
+from rade.statistics import Paired, number, signed
 
 # Colours that occur nowhere else, and the page's variable that takes the place of each.
 PAGE = {
@@ -89,6 +89,17 @@ def _draw_interval(panel: Any, height: float, result: Paired, reach: float, colo
     else:
         place, side = math.copysign(0.93 * reach, mean), "left" if mean < 0 else "right"
         panel.text(place, height - 0.12, signed(mean, 1), color=colour, ha=side, va="bottom", fontsize="x-small")
+
+
+def draw_rows(panel: Any, rows: Mapping[str, tuple[Sequence[float], Paired]], colours: Mapping[str, str]) -> None:
+    """A line per row: its values as dots, and their mean with its 95 % interval."""
+    for height, (name, (values, found)) in enumerate(rows.items()):
+        panel.plot(values, [height] * len(values), ".", color=colours[name], alpha=0.35)
+        reach = 0.0 if found.high is None else found.high - found.mean
+        panel.errorbar(found.mean, height, xerr=reach, fmt="o", color=colours[name], capsize=4)
+        panel.text(found.mean, height - 0.17, number(found.mean, 1), color=colours[name], ha="center", va="bottom")
+    panel.set_yticks(range(len(rows)), list(rows))
+    panel.set_ylim(len(rows) - 0.5, -0.7)
 
 
 def _reach(verdicts: Sequence[Verdict]) -> float:

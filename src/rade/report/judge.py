@@ -53,7 +53,7 @@ class Verdict:
         size, side = f"{number(abs(mean))} points", "above" if mean > 0 else "below"
         if code == UNJUDGED:
             return self._unjudged(size, side)
-        interval = f"95 % interval {number(self.result.low)} to {number(self.result.high)}"
+        interval = f"95 % interval {self.result.interval}"
         if code in (BETTER, WORSE):
             return f"{self.name} is {code} than {self.against} by {size}, {interval}; {self.pairs}."
         if code == HINT:
@@ -73,6 +73,7 @@ class Verdict:
             return f"{self.name} scores as {self.against} in each of {self.pairs}."
         where = f"{size} {side} {self.against} in each of {self.pairs}"
         return f"{self.name} is {where}; without spread there is no interval."
+
 
 def judge(
     name: str,
@@ -98,8 +99,9 @@ def judge(
     return Verdict(name, against, result, f"{result.count} {'folds' if folds else 'seeds'}{times}", result.p)
 
 
-def correct(verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
-    """The same as one family: Holm's p values over all that have a p value."""
+def correct(judged: Sequence[Verdict | None]) -> tuple[Verdict, ...]:
+    """Those that there are, as one family: Holm's p values over all that have a p value."""
+    verdicts = [one for one in judged if one is not None]
     tested = [one.result.p for one in verdicts if one.result.p is not None]
     values = iter(holm(tested))
     return tuple(

@@ -33,13 +33,14 @@ def headline(report: Report) -> str:
 
     def rank(table: Table) -> tuple[bool, bool, int]:
         published = any(cell.published for cell in table.filled)
-        return not published, not any(cell.row.role == "baseline" for cell in table.filled), -len(table.filled)
+        return published, "baseline" in table.roles, len(table.filled)
 
-    for table in sorted(report.tables, key=rank):
-        ours = list(dict.fromkeys(cell.row.name for cell in table.filled if cell.row.role == "rade"))
-        if table.is_score and ours and any(cell.row.role == "plain" for cell in table.filled):
-            return _rendered("headline.md.j2", table=table, ours=ours)
-    return "No table with a plain backbone and RADE has been run yet.\n"
+    whole = [table for table in report.tables if table.is_score and {"plain", "rade"} <= table.roles]
+    if not whole:
+        return "No table with a plain backbone and RADE has been run yet.\n"
+    table = max(whole, key=rank)
+    ours = dict.fromkeys(cell.row.name for cell in table.filled if cell.row.role == "rade")
+    return _rendered("headline.md.j2", table=table, ours=list(ours))
 
 
 def page(report: Report) -> str:
@@ -105,16 +106,11 @@ FORMATS: Mapping[str, Mapping[str, Callable[[Report], str]]] = {
 }
 
 
-def check_formats(names: Collection[str]) -> None:
-    """Refuse a format that does not exist."""
-    for name in names:
-        if name not in FORMATS:
-            raise unknown("format", name, FORMATS)
-
-
 def write(report: Report, folder: Path, formats: Collection[str] = tuple(FORMATS)) -> tuple[Path, ...]:
     """Write the files of these formats; the same runs give the same bytes."""
-    check_formats(formats)
+    for name in formats:
+        if name not in FORMATS:
+            raise unknown("format", name, FORMATS)
     texts = {folder / file: make(report) for name in formats for file, make in FORMATS[name].items()}
     for file, text in texts.items():
         save_bytes(file, text.encode())

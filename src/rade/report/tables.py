@@ -1,18 +1,16 @@
 """A report: tables filled from a store and judged, and what is left beside them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from rade.experiment.table import PLAIN, Cell, Experiment, Row
-from rade.report.cells import CellResult, Group, Stored, fill, group
+from rade.report.cells import CellResult, Group, Places, Stored, fill, group
 from rade.report.judge import Verdict, correct, judge
 from rade.statistics import differences, spread
 from rade.train.record import MEASURES, SCORE, Measure, RunRecord
 
 # What a line is compared with, in words.
 AGAINST = {"plain": "the plain backbone", "baseline": "the best baseline", "full": "the full method"}
-
-Places = Mapping[tuple[str, str], Sequence[Group]]
 
 
 @dataclass(frozen=True)
@@ -58,6 +56,11 @@ class Table:
         return tuple(cell for cell in self.cells if cell.runs)
 
     @property
+    def roles(self) -> set[str]:
+        """Of the rows that have runs."""
+        return {cell.row.role for cell in self.filled}
+
+    @property
     def runs(self) -> list[RunRecord]:
         """The runs of all cells."""
         return [run for cell in self.cells for run in cell.runs]
@@ -86,10 +89,9 @@ class Table:
 
     def best_baseline(self, dataset: str, backbone: str) -> CellResult | None:
         """By its gain over plain on the seeds that both have; one with an interval comes before a single run."""
-        compared = [self.against(cell) for cell in self.at(dataset, backbone) if cell.row.role == "baseline"]
-        results = [(one.verdict.result, one.cell) for one in compared if one is not None]
-        ranked = [(result.low is not None, result.mean, cell) for result, cell in results]
-        return max(ranked, key=lambda place: place[:2], default=(False, 0.0, None))[2]
+        baselines = [cell for cell in self.at(dataset, backbone) if cell.row.role == "baseline"]
+        gains = [(one.verdict.result, cell) for cell in baselines if (one := self.against(cell))]
+        return max(gains, key=lambda gain: (gain[0].low is not None, gain[0].mean), default=(None, None))[1]
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,8 @@ class Report:
 
 def build(stored: Stored, experiments: Sequence[Experiment]) -> Report:
     """Fill and judge the tables; those without a run are left out."""
-    groups = group(stored.runs)
-    tables = tuple(table for one in experiments if (table := fill_table(one, groups)).filled)
+    places = group(stored.runs)
+    tables = tuple(table for one in experiments if (table := fill_table(one, places)).filled)
     placed = {run.key for table in tables for run in table.runs}
     return Report(tables, sum(run.key not in placed for run in stored.runs), stored)
 
@@ -119,11 +121,8 @@ def reading_order(experiments: Iterable[Experiment]) -> list[Experiment]:
     return sorted(experiments, key=rank)
 
 
-def fill_table(experiment: Experiment, groups: Sequence[Group]) -> Table:
+def fill_table(experiment: Experiment, places: Places) -> Table:
     """Fill a table and compare what was run. Times are not compared: they depend on the machine."""
-    places: dict[tuple[str, str], list[Group]] = {}
-    for one in groups:
-        places.setdefault(one.place, []).append(one)
     lines = tuple(
         Line(row, backbone, tuple(fill(Cell(experiment, row, name, backbone), places.get((name, backbone), ()))
                                   for name in experiment.datasets))
@@ -163,7 +162,7 @@ def _comparisons(cell: CellResult, lines: Sequence[Line], places: Places) -> Ite
 def _plain(cell: CellResult, place: Sequence[CellResult], groups: Sequence[Group]) -> CellResult | None:
     """The table's plain line, else plain runs of the same surroundings in the store."""
     own = _alike([one for one in place if one.row.role == "plain"], cell)
-    same = (one for one in groups if one.method == PLAIN and one.surroundings == cell.group.surroundings)
+    same = (one for one in groups if one.first.method == PLAIN and one.surroundings == cell.group.surroundings)
     stored = (replace(cell, group=one, scores=one.measured(SCORE)) for one in same)
     return own[0] if own else next(stored, None)
 

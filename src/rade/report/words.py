@@ -46,6 +46,12 @@ def p_value(value: float | None) -> str:
     return number(value, 3) if value is None or value >= 0.001 else "< 0.001"
 
 
+def ended(run: RunRecord) -> str:
+    """A run in one line: its scores, where they were reached, and its time."""
+    scores = f"val {number(100 * run.val)}, test {number(100 * run.test)}"
+    return f"{scores} at epoch {run.best_epoch} of {run.epochs}, {run.timing.seconds:.1f} s"
+
+
 def listed(values: Mapping[str, Any]) -> str:
     """A mapping in one line."""
     return ", ".join(f"{name} {value}" for name, value in sorted(values.items())) or "unknown"

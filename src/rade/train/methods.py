@@ -127,7 +127,7 @@ class RandomAddDrop(Method):
 
 
 def _rade(variant: str, rule: Rule = GradNorm(), **fixed: Any) -> RandomAddDrop:  # noqa: B008 - a frozen value
-    return RandomAddDrop(variant_of(variant), rule, fixed=tuple(fixed)).configured(fixed)
+    return RandomAddDrop(Variant(variant), rule, fixed=tuple(fixed)).configured(fixed)
 
 
 FIXED = Constant(GradNorm().p, GradNorm().rho)  # where adaptation starts

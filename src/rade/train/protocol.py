@@ -8,9 +8,10 @@ import sys
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
-from rade.errors import unknown
+from rade.errors import SettingsError, unknown
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -65,3 +66,13 @@ def _packaged(file: str) -> dict[str, dict[str, Any]]:
 def toml(text: str) -> dict[str, Any]:
     """What a TOML text says."""
     return tomllib.loads(text)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """What a user's TOML file says."""
+    try:
+        return toml(path.read_text("utf-8"))
+    except OSError as error:
+        raise SettingsError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of numbers with thousands of digits
+        raise SettingsError(f"{path} is not valid TOML: {error}") from None

@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
@@ -194,16 +193,6 @@ def _which_runs(asked: dict[str, Any], usual: int) -> range:
         if type(value) is not int or not least <= value <= RUNS:
             raise SettingsError(f"{name} must be a whole number from {least} to {RUNS}, got {value!r}")
     return range(first, first + runs)
-
-
-def read_config(path: Path) -> dict[str, Any]:
-    """The settings of a TOML file."""
-    try:
-        return toml(path.read_text("utf-8"))
-    except OSError as error:
-        raise SettingsError(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of numbers with thousands of digits
-        raise SettingsError(f"{path} is not valid TOML: {error}") from None
 
 
 def parse_assignment(text: str) -> dict[str, Any]:
