@@ -261,7 +261,8 @@ def test_the_map_that_follows_the_last_sum_is_its_derivative(case):
     """What rates are adapted by: a change of the last sum, pushed to the output, and to logits after a linear head."""
     _, theirs = case.pair()
     layer, context = on_views(theirs, Rates(0.3, 0.2))
-    head = normal(2, layer(*case.inputs(features(ISOLATED)), ISOLATED.edge_index).shape[1])
+    with context.running():
+        head = normal(2, layer(*case.inputs(features(ISOLATED)), ISOLATED.edge_index).shape[1])
     for mode in ("clean", "mean", "views"):
         trace = Trace(with_gradients=True)
         with context.using(trace=trace, mode=mode), context.running():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -176,14 +175,9 @@ class Context:
         self._graphs: Recall[Graph] = Recall()
         self._distributions: dict[Hashable, Distribution] = {}
         self._copies = 0
-        self.owner: weakref.ref[Module] | None = None  # the model that was wrapped with it
+        self.lost: set[str] = set()  # kinds of layers that follow another model now
         self._told = False  # of a layer that was called by itself
         self._undone: dict[Rates, bool] = {}  # noise that graphs had, and whether one was too sparse for it
-
-    @property
-    def is_owned(self) -> bool:
-        """Whether the model that was wrapped with it is still there."""
-        return self.owner is not None and self.owner() is not None
 
     @contextmanager
     def running(self, batch: BatchVectors | None = None) -> Iterator[Pass]:
@@ -394,7 +388,7 @@ class Context:
 
     def __getstate__(self) -> dict[str, object]:
         """Everything but what passes; the generator as its state, since generators cannot be pickled."""
-        gone: dict[str, object] = {"here": None, "owner": None, "reached": None, "trace": None, "_distributions": {}}
+        gone: dict[str, object] = {"here": None, "reached": None, "trace": None, "_distributions": {}}
         return self.__dict__ | gone | {"generator": packed(self.generator)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -125,6 +125,8 @@ def attach(model: Module, context: Context | None) -> None:
             _restore(model.modules())  # the model stays as it was
             raise
     for conv in convs.values():
+        if conv._context is not None:
+            conv._context.lost.add(type(conv).__name__)
         conv._context = context
 
 

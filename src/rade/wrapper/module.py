@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import math
 import warnings
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -112,11 +111,9 @@ class RADE(Module):
         self._told = Warnings(self.rate_state)
         setting = Setting(variant, correction, views, observed.noise, observed.trust)
         self._context = Context(setting, self.rate_state, generator)
-        self._context.owner = weakref.ref(self)
         converted = convert(model)
         if variant.keeps_additions:
             _require_moments(converted)
-        _warn_of_taken(converted)
         attach(converted, self._context)
         self.wrapped = converted  # last: from here on, names that it holds are its own
 
@@ -141,7 +138,7 @@ class RADE(Module):
         later = run if not kwargs and {*map(type, args)} == {Tensor} else Again(method, *args, **kwargs)
         with context.running(_batch_of(method, args, kwargs)) as present:
             output = run() if self.training else self.rade.inference(context, run)
-        for what, layers in (("plain", present.plain), ("mixed", present.mixed)):
+        for what, layers in (("plain", present.plain), ("mixed", present.mixed), ("lost", context.lost)):
             if layers:
                 self._told.say(what, layers=", ".join(sorted(layers)))
         if self.training:
@@ -154,7 +151,7 @@ class RADE(Module):
         same = latest is not None and latest.present.graph is present.graph
         if present.graph is not None and not same:
             told.met(present, present.graph)
-        if not present.drew and not present.plain and run.func is self.wrapped:
+        if not (present.drew or present.plain or self._context.lost) and run.func is self.wrapped:
             told.say("views")
         if not present.drew or not torch.is_grad_enabled():
             return
@@ -401,17 +398,6 @@ def _require_model(model: object) -> None:
         raise ValueError(
             "the model, or a part of it, is wrapped in RADE already; wrap the whole once, what RADE wraps in the place "
             "of it: RADE(rade.revert(model), ...)"
-        )
-
-
-def _warn_of_taken(model: Module) -> None:
-    """A layer follows one model alone, the one that was wrapped last."""
-    taken = [conv for conv in convolutions(model).values() if conv._context is not None and conv._context.is_owned]
-    if taken:
-        warnings.warn(
-            f"{type(taken[0]).__name__} is a layer of another rade.RADE model, too: from here on it has the views and "
-            "rates of this one in both; wrap one model that holds all parts, or give each layers of its own",
-            stacklevel=outside(),
         )
 
 

@@ -42,6 +42,9 @@ SENTENCES = {
     "graphs of the one that fits, so edges are added between different graphs; pass "
     "rade.Graph.from_edge_index(edge_index, num_nodes, batch) in the place of that edge_index, or add no edges, "
     "rule=rade.Constant(p, 0)",
+    # Layers that were wrapped once more, alone or in another model.
+    "lost": "{layers} of this model follow another rade.RADE model, which was built of them later: they have its views "
+    "and rates here, too, and know no batch vector; wrap one model that holds all parts, or give each its own layers",
     # Rates that should adapt, and many training calls without a rate step: on batches a whole epoch of them.
     "follow": "{calls:,} training calls and no rate step: {rule} moves the rates in model.adapt() after every step, or "
     "by itself after model.follow(optimizer)",
