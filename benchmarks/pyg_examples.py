@@ -213,10 +213,10 @@ class Watch:
                 watch.call = (model, name, *_copied(args, kwargs))
             return called(model, method, *args, **kwargs)
 
-        def note(model: Any, run: Any, present: Any, output: Any) -> None:
+        def note(model: Any, run: Any, later: Any, present: Any, output: Any) -> None:
             if present.drew:
                 watch.layers |= {type(layer).__name__ for layer in present.calls}
-            trained(model, run, present, output)
+            trained(model, run, later, present, output)
 
         rade.RADE._call, rade.RADE._trained = call, note  # type: ignore[method-assign]
 

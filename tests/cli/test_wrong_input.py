@@ -116,6 +116,7 @@ def refused(rade, tmp_path, monkeypatch):
         ("reproduce demo --scheduler nonsense://x", "no Dask scheduler answers at nonsense://x"),
         ("reproduce mine.toml --datasets cora --dry-run --data-root empty", "Cora needs"),
         ("results nowhere", "there is no store at nowhere; rade reproduce makes one"),
+        ("results text --method foo", "unknown method 'foo'"),
         ("results one two", "one store at a time, got one, two; merge OTHER… adds others to it"),
         ("results merge", "merge needs at least one store or folder"),
         ("results text export", "export needs one folder"),

@@ -28,7 +28,7 @@ TOLD: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any], str | None, str]] = 
     "Labelled": (gcn, LARGE, {"labelled": rade.Labelled(torch.arange(40))}, "ok", "40 of 200 rows"),
     "a list": (gcn, LARGE, {"labelled": [1, 2]}, "!!", "or a rade.Labelled, got list"),
     "no labels": (gcn, LARGE, {}, None, "labelled"),
-    "probabilities": (lambda: Ends(lambda logits: logits.softmax(1)), LARGE, {}, "ok", "outputs are probabilities"),
+    "probabilities": (lambda: Ends(lambda logits: logits.softmax(1)), LARGE, {}, "??", "outputs are probabilities"),
     "logits": (gcn, LARGE, {}, None, "are probabilities"),
     "length": (lambda: Net(LENGTH), (X, EDGES), {}, "??", "only its sum keeps the expectation (normalize=True is not"),
     "linear": (lambda: Net(SAGEConv), (X, EDGES), {}, None, "keeps the expectation"),
@@ -44,10 +44,10 @@ TOLD: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any], str | None, str]] = 
         lambda: GPSConv(8, GCNConv(8, 8), heads=2), (X, EDGES), {}, "ok", "with rade.GradNorm(): GradNorm adapts them"
     ),
     "differentiated once": (
-        lambda: Ends(lambda z: torch.cdist(z, z[:3], p=1.0)), (X, EDGES), {}, "ok", "is not implemented"
+        lambda: Ends(lambda z: torch.cdist(z, z[:3], p=1.0)), (X, EDGES), {}, "??", "is not implemented"
     ),
-    "frozen": (lambda: gcn().requires_grad_(False), (X, EDGES), {}, "ok", "no parameter of the model learns"),
-    "no moments": (lambda: EdgeConv(torch.nn.Linear(16, 3)), (X, EDGES), {}, "ok", "they stay as they are; with"),
+    "frozen": (lambda: gcn().requires_grad_(False), (X, EDGES), {}, "??", "no parameter of the model learns"),
+    "no moments": (lambda: EdgeConv(torch.nn.Linear(16, 3)), (X, EDGES), {}, "??", "they stay as they are; with"),
 }  # fmt: skip
 
 

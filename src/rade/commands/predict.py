@@ -51,9 +51,9 @@ def predict(
     from rade.train.files import save_bytes
     from rade.train.stages import Corruption
 
+    trained = load_run(run)
     if out.is_file() and not overwrite:
         raise RunError(f"{out} exists already; --overwrite replaces it, or name another file with --out")
-    trained = load_run(run)
     data = load(dataset or trained.settings.dataset, data_root)
     corrupt = trained.settings.corrupt if corrupt is None and data.name == trained.settings.dataset else corrupt
     data = Corruption.parse(corrupt or "").of_dataset(data)

@@ -56,6 +56,7 @@ def results(
 
     from rade.commands.display import lined_up, many, printable
     from rade.data.catalogue import resolve
+    from rade.errors import unknown
     from rade.experiment.store import existing, export, open_store, records_below, usual
 
     named, action, rest = _parts(words or [])
@@ -71,6 +72,10 @@ def results(
         return
     wanted = {"dataset": tuple(resolve(name).name for name in names(dataset)), "protocol": names(protocol)}
     found = existing(path).records(**wanted, method=names(method), backbone=names(backbone), curves=json)
+    for what, asked in () if found else (("method", names(method)), ("backbone", names(backbone))):
+        known = {str(record.settings[what]) for record in existing(path).records(curves=False)}
+        for name in set(asked) - known:
+            raise unknown(what, name, sorted(known))
     if json:
         typer.echo(jsonlib.dumps([record.model_dump() for record in found], indent=1))
         return

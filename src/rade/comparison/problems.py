@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import torch
 import torch.utils.data
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 from torch_geometric.data import Data
@@ -27,7 +27,7 @@ SHARES = (0.8, 0.9)  # where training and where validation graphs end, of all
 _USUAL = {"multiclass": "accuracy", "binary": "accuracy", "multilabel": "micro-f1", "regression": "r2"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Training:
     """Adam with early stopping on the validation score; the same for all methods of a comparison.
 

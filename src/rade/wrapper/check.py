@@ -99,7 +99,8 @@ def check(
         found = _adaptation(RADE(copy.deepcopy(net), **{"rule": GradNorm(), **options}), args, kwargs)
         adapts = works and all(line.fine for line in found)
         if "rule" not in options:
-            found[-1] = replace(found[-1], found=KEPT + found[-1].found, fine=True)
+            # Constant rates work anyway; but who asks for others should know what is missing.
+            found[-1] = replace(found[-1], found=KEPT + found[-1].found, fine=True, doubtful=not adapts)
         return Check((*lines, *found), works, adapts)
 
 

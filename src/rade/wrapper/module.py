@@ -396,8 +396,8 @@ def _require_model(model: object) -> None:
         raise TypeError(f"RADE wraps a model, a torch.nn.Module, got {model!r}")
     if any(isinstance(part, RADE) for part in model.modules()):
         raise ValueError(
-            "the model, or a part of it, is wrapped in RADE already; wrap the whole once, what RADE wraps in the place "
-            "of it: RADE(rade.revert(model), ...)"
+            "the model, or a part of it, is wrapped in RADE already; call rade.revert on what is wrapped, and wrap the "
+            "whole model once"
         )
 
 
