@@ -217,7 +217,10 @@ def test_refusals_come_before_training(given, kind, sentence):
         rade.compare(**arguments)
 
 
-@pytest.mark.parametrize("field", [{"lr": 0.0}, {"epochs": 2.5}, {"task": "clas"}, {"pool": "max"}, {"patience": -1}, {"epoch": 5}])
+WRONG = {"lr": 0.0, "epochs": 2.5, "task": "clas", "pool": "max", "patience": -1, "epoch": 5}
+
+
+@pytest.mark.parametrize("field", [{name: value} for name, value in WRONG.items()], ids=WRONG)
 def test_training_checks_itself(field):
     with pytest.raises(ValueError, match=r"(?s)validation error for Training.*(Input should be|Unexpected keyword)"):
         rade.Training(**field)
