@@ -10,12 +10,11 @@ import torch
 import torch_geometric.nn as pyg
 from torch import Tensor, nn
 from torch_geometric import EdgeIndex
-from torch_geometric.data import Batch, Data
 from torch_geometric.utils import to_torch_coo_tensor, to_torch_csr_tensor
 
 import rade
 import rade.graph.sparse  # takes the warning of sparse tensors, which torch gives once per process
-from zoo import CLASSES, EDGES, EVERY, FEATURES, LAYERS, NODES, Net, X, normal, random_edges, seeded, wrapped
+from zoo import CLASSES, EDGES, EVERY, FEATURES, LAYERS, NODES, Net, X, seeded, wrapped
 
 
 def views_of(model: rade.RADE, *args: Any, **kwargs: Any) -> list[rade.View]:
@@ -65,47 +64,6 @@ def test_training_on_the_mean_over_views_is_what_inference_does(name, variant):
     torch.testing.assert_close(output, model.eval()(X, EDGES))
     output.square().sum().backward()
     assert all(bool(parameter.grad.isfinite().all()) for parameter in net.parameters())
-
-
-class TakesBatch(Net):
-    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None) -> Tensor:
-        return super().forward(x, edge_index)
-
-
-class TakesData(Net):
-    def forward(self, data: Data) -> Tensor:
-        return super().forward(data.x, data.edge_index)
-
-
-GRAPHS = Batch.from_data_list(
-    [Data(x=normal(9 + k, FEATURES, seed=k), edge_index=random_edges(9 + k, 14, seed=k)) for k in range(5)]
-)
-IN_TURN = torch.arange(NODES) % 2  # the nodes of two graphs are mixed
-APART = EDGES[:, IN_TURN[EDGES[0]] == IN_TURN[EDGES[1]]]
-BATCHES: dict[str, tuple[type[Net], tuple[Any, ...], dict[str, Any], Tensor]] = {
-    "by position": (TakesBatch, (GRAPHS.x, GRAPHS.edge_index, GRAPHS.batch), {}, GRAPHS.batch),
-    "by name": (TakesBatch, (GRAPHS.x,), {"edge_index": GRAPHS.edge_index, "batch": GRAPHS.batch}, GRAPHS.batch),
-    "Data": (TakesData, (GRAPHS,), {}, GRAPHS.batch),
-    "not ascending": (TakesBatch, (X, APART, IN_TURN), {}, IN_TURN),
-}
-
-
-@pytest.mark.parametrize("how", BATCHES)
-def test_nothing_is_added_between_the_graphs_of_a_batch(how):
-    kind, args, kwargs, batch = BATCHES[how]
-    plain = seeded(lambda: kind(LAYERS["GCNConv"]))
-    model = wrapped(copy.deepcopy(plain), rule=rade.Constant(0.2, 3.0))
-    for view in views_of(model, *args, **kwargs):
-        assert view.added.size > 0
-        assert torch.equal(batch[view.added.source], batch[view.added.target])
-    torch.testing.assert_close(model.eval()(*args, **kwargs), plain(*args, **kwargs))
-
-
-def test_the_same_edges_with_other_boundaries_are_another_graph():
-    model = wrapped(seeded(lambda: TakesBatch(LAYERS["GCNConv"])), "ofs", density=0.3).eval()
-    one, two = model(X, APART), model(X, APART, IN_TURN)
-    assert not torch.allclose(one, two)
-    assert torch.equal(model(X, APART), one)
 
 
 class Changing(nn.Module):
