@@ -2,11 +2,13 @@
 
 import contextlib
 import inspect
+import json
 import re
 import shlex
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -14,12 +16,14 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
 import rade as package
+from rade.commands.questions import QUESTIONS
 from rade.train import protocol as packaged
 from rade.train.settings import BACKBONES, METHODS, make_order
 from zoo import normal, random_edges, seeded
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+PICTURES = DOCS / "pictures"
 COPIES = {"changelog.md", "contributing.md", "security.md"}  # of files at the root, made by `make docs`
 PAGES = sorted({page.name for page in DOCS.glob("*.md")} - COPIES)
 EVERY = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "examples/README.md")]
@@ -171,3 +175,23 @@ def test_what_is_to_be_read_is_short():
     assert max(len(line) for line in lines if line.startswith("|")) <= 160
     assert sum(bool(line.strip()) for line in text_of("examples/own_aggregator.py").splitlines()) <= 60
     assert len(PAGES) <= 15  # the front page among them
+
+
+def test_every_script_has_its_two_pictures_and_every_picture_a_script():
+    """Drawn for light and for dark pages."""
+    pictures = {path.stem: path.read_text("utf-8") for path in PICTURES.glob("*.svg")}
+    scripts = {path.stem for path in PICTURES.glob("*.py")} - {"style"}
+    assert set(pictures) == {f"{name}-{theme}" for name in scripts for theme in ("light", "dark")}
+    assert len(set(pictures.values())) == len(pictures)
+    for content in pictures.values():
+        ElementTree.fromstring(content)
+        assert "<text" in content  # words stay words
+        assert "dc:date" not in content
+
+
+def test_the_stored_numbers_of_the_demo_answer_its_questions():
+    scores = json.loads((PICTURES / "demo.json").read_text("utf-8"))["scores"]
+    assert list(scores) == [question.title for question in QUESTIONS]
+    for question in QUESTIONS:
+        assert {question.reference, *question.aside} < set(scores[question.title])
+        assert {len(values) for values in scores[question.title].values()} == {10}

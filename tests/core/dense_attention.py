@@ -1,7 +1,5 @@
 """Attention's moments by brute force: a fine integral over every pair, dense."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

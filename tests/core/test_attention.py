@@ -3,8 +3,6 @@
 The laws hold it against all views of small graphs.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

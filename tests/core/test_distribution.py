@@ -1,7 +1,5 @@
 """Rates, rules, variants, corrections and views as values: what they refuse, how they compare, print and travel."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from dataclasses import FrozenInstanceError, fields

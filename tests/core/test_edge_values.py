@@ -1,7 +1,5 @@
 """Weights and attributes of edges: they follow the caller's order, and added edges have what is imputed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The clean graph: what it accepts, what it refuses and in which words, and what follows from it."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import pickle

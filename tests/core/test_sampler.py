@@ -1,7 +1,5 @@
 """Random views: the distribution of Eq. 6, no more and no less; and the walk over pairs that draws them."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import pytest

@@ -1,7 +1,5 @@
 """Weighted degrees where the laws do not look: weights far apart, the answer to one pair, groups of nodes."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

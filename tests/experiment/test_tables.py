@@ -1,7 +1,5 @@
 """Every packaged table can be read and run, and holds the paper's numbers."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A small model whose rates adapt, and its objective written down."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Rates as buffers, read once for each change; and a rate step of a whole model."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

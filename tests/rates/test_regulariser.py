@@ -1,7 +1,5 @@
 """R, the norm of its gradient, and its slopes in the rates: against autograd, finite differences and closed forms."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

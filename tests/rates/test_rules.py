@@ -1,7 +1,5 @@
 """What rules do to the rates: GradNorm's steps, NoiseRatio's end, and how rules of one's own are held to their word."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

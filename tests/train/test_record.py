@@ -1,6 +1,4 @@
-"""A record holds what a run is, to the last bit, and refuses what is none."""
-
-import json
+"""A record refuses what is no run; its key follows from what decides the numbers."""
 
 import pytest
 from pydantic import ValidationError
@@ -11,14 +9,7 @@ from rade.train import resolve
 from rade.train.record import RunRecord, run_key
 
 DATA = {"name": "cora", "source": "", "licence": "", "files": {"x": "1"}, "options": {}}
-CURVES = {"val": [0.30000000000000004, 1 / 3], "loss": [5e-324, 1.7e308]}
-RECORD = row(0.1 + 0.2, run=3, done=2, history=CURVES) | {"test": 1e-17, "data": DATA}
-
-
-def test_numbers_survive_to_the_last_bit():
-    text = RunRecord.model_validate(RECORD).to_json()
-    assert RunRecord.model_validate_json(text) == RunRecord.model_validate(RECORD)
-    assert json.loads(text).items() >= RECORD.items()
+RECORD = row(0.1 + 0.2, run=3, done=2) | {"data": DATA}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Bad input: one sentence each that says what was expected, what came, and what to do; and graphs at the edge."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """What a call brings: batch vectors wherever they stand, data objects that a model changes, several models, threads."""
 
-from __future__ import annotations
-
 import copy
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

@@ -1,7 +1,5 @@
 """What `rade.check` tells before any training: what works, what should be known, what does not."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

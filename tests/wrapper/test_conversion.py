@@ -1,7 +1,5 @@
 """Module surgery: what conversion keeps, and the way back."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 from functools import partial

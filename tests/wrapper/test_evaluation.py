@@ -1,7 +1,5 @@
 """RADE-OF in evaluation runs the plain layers: whatever they accept, return or tell others."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Training loops with one line more: `RADE(model).follow(optimizer)`; `tests/test_models.py` loops over many models."""
 
-from __future__ import annotations
-
 import logging
 import warnings
 from typing import Any

@@ -1,7 +1,5 @@
 """Any loss in a loop that only wraps: what rate control makes of it, or the sentence by which it refuses or warns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

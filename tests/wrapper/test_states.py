@@ -1,7 +1,5 @@
 """What survives saving, copying and pickling: rates, density, Adam's moments, the stream of views."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import io

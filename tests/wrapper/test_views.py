@@ -1,7 +1,5 @@
 """Every training call draws fresh views, whatever the model does with its graph, and they are unbiased."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

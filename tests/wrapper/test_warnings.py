@@ -1,7 +1,5 @@
 """What was silently wrong is now said, once, or refused before the rates move."""
 
-from __future__ import annotations
-
 import re
 import warnings
 
