@@ -10,7 +10,7 @@ from rade.distribution import Rates
 from rade.rates.readout import Labelled
 from rade.rates.rules import Constant, GradNorm, NoiseRatio
 from rade.rates.state import RateState
-from rade.testing import GRAPHS, undirected
+from rade.testing import GRAPHS
 from zoo import EDGES, LABELS, X, training_step, wrapped
 
 ROWS = torch.arange(20)
@@ -72,21 +72,6 @@ def test_the_density_is_that_of_the_first_graph_unless_given():
     assert RateState(Constant(0.2, 3.0), 0.9).rates.q == 1.0
     state.reset()
     assert math.isnan(float(state.density))
-
-
-def test_larger_graphs_than_in_training_get_as_many_additions_per_node():
-    state, small, large = RateState(Constant(0.2, 0.5), 0.4), GRAPHS["path"], undirected([(0, 1)], 8)
-    assert state.rates_for(large).q == 0.2  # nothing was counted
-    state.count(small, whole=False)
-    assert state.rates_for(small).q == 0.2
-    assert state.rates_for(large).q == pytest.approx(0.2 * 5 / 8)
-    state.count(large, whole=False)
-    assert float(state.nodes) == 6.5
-    assert state.rates_for(GRAPHS["batch"]).q == 0.2  # graphs of a batch keep q
-    state.count(GRAPHS["batch"], whole=True)
-    state.count(small, whole=False)
-    assert math.isnan(float(state.nodes))
-    assert state.rates_for(large).q == 0.2
 
 
 def test_rates_keep_their_precision_when_the_model_is_cast():
