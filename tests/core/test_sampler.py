@@ -7,7 +7,7 @@ import torch
 from scipy.stats import chi2
 from torch import Tensor
 
-from core.test_graph import ALL
+from core.test_values import ALL
 from rade import Graph, Rates, View, Views, sample_view
 from rade.distribution import Distribution
 from rade.graph.pairs import bernoulli_positions, fixed_positions
