@@ -1,6 +1,8 @@
 """Heterogeneous models: every relation has views of its own, reverses share theirs, and expectations are kept."""
 
 from collections.abc import Callable
+from itertools import product
+from math import prod
 from typing import Any
 
 import pytest
@@ -24,27 +26,14 @@ Flip = Callable[[float], bool]
 
 
 def every_outcome(run: Callable[[Flip], Tensor]) -> Tensor:
-    """The mean of what ``run`` returns, over all outcomes of the coins that it flips."""
-    total, outcome = 0.0, []
-    while True:
-        weight, flipped = 1.0, 0
-
-        def flip(chance: float) -> bool:
-            nonlocal weight, flipped
-            if chance == 0.0:
-                return False
-            if flipped == len(outcome):
-                outcome.append(False)
-            weight *= chance if outcome[flipped] else 1.0 - chance
-            flipped += 1
-            return outcome[flipped - 1]
-
-        total = total + run(flip) * weight
-        while outcome and outcome[-1]:
-            outcome.pop()
-        if not outcome:
-            return total
-        outcome[-1] = True
+    """The mean of what ``run`` returns, over all outcomes of its coins, whose number does not depend on them."""
+    chances: list[float] = []
+    total = 0.0 * run(lambda chance: chance > 0.0 and bool(chances.append(chance)))
+    for sides in product((False, True), repeat=len(chances)):
+        coins = iter(sides)
+        weight = prod(chance if side else 1.0 - chance for chance, side in zip(chances, sides))
+        total = total + weight * run(lambda chance, coins=coins: chance > 0.0 and next(coins))
+    return total
 
 
 def flipping(patch: Any, flip: Flip) -> None:

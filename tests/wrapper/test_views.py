@@ -15,18 +15,6 @@ import rade.graph.sparse  # takes the warning of sparse tensors, which torch giv
 from zoo import CLASSES, EDGES, EVERY, FEATURES, LAYERS, NODES, Net, X, seeded, wrapped
 
 
-def views_of(model: rade.RADE, *args: Any, **kwargs: Any) -> list[rade.View]:
-    """The views that a training call draws."""
-    drawn: list[rade.View] = []
-    draw = model._context.draw
-    model._context.draw = lambda distribution: drawn.append(draw(distribution)) or drawn[-1]  # type: ignore
-    try:
-        model.train()(*args, **kwargs)
-    finally:
-        del model._context.__dict__["draw"]
-    return drawn
-
-
 def differs(model: rade.RADE, *args: Any, **kwargs: Any) -> bool:
     """Whether two training calls do, for a model whose only randomness is that of views."""
     with torch.no_grad():
@@ -35,7 +23,9 @@ def differs(model: rade.RADE, *args: Any, **kwargs: Any) -> bool:
 
 
 def test_both_directions_may_be_drawn_by_themselves():
-    (view, _) = views_of(wrapped(rule=rade.Constant(0.5, 0.5), views=rade.Views(directed=True)), X, EDGES)
+    model = wrapped(rule=rade.Constant(0.5, 0.5), views=rade.Views(directed=True)).train()
+    model(X, EDGES)
+    (view, _) = model._context.reached.views.values()
     assert not torch.equal(view.kept, view.kept[view.graph.pattern.transposition])
 
 
@@ -56,9 +46,8 @@ def test_training_on_the_mean_over_views_is_what_inference_does(name, variant):
     """Nothing is drawn: logits of training are those of evaluation, and gradients flow."""
     net, views = seeded(lambda: Net(EVERY[name])), rade.Views(sampling="expected")
     model = wrapped(net, variant, rule=rade.Constant(0.3, 0.5), views=views)
-    model.train()(X, EDGES)  # the density is seen
-    assert not views_of(model, X, EDGES)
-    output = model(X, EDGES)
+    output = model.train()(X, EDGES)
+    assert not model._context.reached.views
     torch.testing.assert_close(output, model.eval()(X, EDGES))
     output.square().sum().backward()
     assert all(bool(parameter.grad.isfinite().all()) for parameter in net.parameters())
