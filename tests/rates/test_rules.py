@@ -17,7 +17,7 @@ from rade.rates.rate_step import move
 from rade.rates.readout import Labelled
 from rade.rates.rules import LARGEST_P, Constant, GradNorm, Logits, NoiseRatio, Rule, Seen
 from rade.rates.state import RateState
-from rade.testing import GRAPHS
+from rade.testing import GRAPHS, undirected
 from zoo import EDGES, LABELS, NORMALISED, X, training_step, wrapped
 
 ROWS = torch.arange(20)
@@ -217,6 +217,20 @@ def test_the_density_is_that_of_the_first_graph_unless_given():
     assert RateState(Constant(0.2, 3.0), 0.9).rates.q == 1.0
     state.reset()
     assert math.isnan(float(state.density))
+
+
+def test_larger_graphs_than_in_training_get_as_many_additions_per_node():
+    """By the mean size of those that came one by one; where graphs came in batches, q stays."""
+    state, small, large = RateState(Constant(0.2, 0.5), 0.4), GRAPHS["path"], undirected([(0, 1)], 8)
+    assert state.rates_for(large).q == 0.2  # nothing was counted
+    state.count(small, whole=False)
+    assert state.rates_for(small).q == 0.2
+    assert state.rates_for(large).q == pytest.approx(0.2 * 5 / 8)
+    state.count(large, whole=False)
+    assert float(state.nodes) == 6.5
+    for graph, whole in ((GRAPHS["batch"], True), (small, False)):
+        state.count(graph, whole=whole)
+        assert state.rates_for(large).q == 0.2
 
 
 def test_rates_keep_their_precision_when_the_model_is_cast():

@@ -89,10 +89,6 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         given(lambda: nn.Sequential(nn.Linear(8, 3))), ValueError,
         "expected a model built from graph convolutions, but Sequential has none",
     ),
-    "RADE-OFS": (
-        given(lambda: nn.ModuleList([pyg.GCNConv(8, 4), pyg.SAGEConv(4, 4, aggr="max")]), variant="ofs"), ValueError,
-        r"RADE-OFS adds.*SAGEConv at '1' are unknown.*use RADE-OF, variant='of'",
-    ),
     "a mesh": (given(lambda: pyg.MeshCNNConv(8, 3)), ValueError, r"need each of their edges \(meshes\)"),
     "wrapped twice": (given(adapting), ValueError, "wrapped in RADE already.*revert"),
     "class": (given(lambda: Net), TypeError, r"got the class Net: build it, RADE\(Net\(...\)\)"),
@@ -119,6 +115,14 @@ def test_bad_input_is_refused_in_a_sentence(case):
     build, kind, sentence = BAD[case]
     with pytest.raises(kind, match=sentence):
         build()
+
+
+def test_rade_ofs_needs_moments_and_leaves_a_refused_model_as_it_was():
+    net = nn.ModuleList([pyg.GCNConv(8, 4), pyg.SAGEConv(4, 4, aggr="max")])
+    classes = [type(module) for module in net.modules()]
+    with pytest.raises(ValueError, match=r"RADE-OFS adds.*SAGEConv at '1' are unknown.*use RADE-OF, variant='of'"):
+        rade.RADE(net, "ofs")
+    assert [type(module) for module in net.modules()] == classes
 
 
 def test_a_rate_step_without_gradients_is_refused_and_leaves_the_model_in_training():

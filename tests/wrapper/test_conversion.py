@@ -12,7 +12,7 @@ import rade
 from rade import nn
 from rade.moments import Normalised
 from rade.wrapper.conversion import TWINS
-from zoo import EDGES, EVERY, Net, X, seeded
+from zoo import EDGES, EVERY, LABELS, Net, X, adapting, seeded, stacked, training_step
 
 BUILD = EVERY | {"FeaStConv": pyg.FeaStConv}  # which has no moments
 
@@ -83,3 +83,10 @@ def test_a_layer_is_registered_with_its_coefficients_or_a_twin(monkeypatch):
     model = copy.deepcopy(rade.RADE(Mine(), "ofs"))
     assert not torch.equal(model.train()(X, EDGES), model(X, EDGES))
     assert "by moments" in str(rade.check(Mine(), X, EDGES))
+
+
+def test_rates_adapt_by_the_last_layer_although_one_before_it_has_no_moments():
+    model = adapting(stacked(pyg.GCNConv(8, 6), pyg.FeaStConv(6, 6), pyg.SAGEConv(6, 3)))
+    training_step(model, X, EDGES, labels=LABELS)
+    model.adapt(X, EDGES)
+    assert int(model.rate_state.steps) == 1
