@@ -1,7 +1,5 @@
 """A rate rule of somebody's own: p follows an average of the loss's gradient norms."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`rade.compare`: a model of one's own with each method, on the same seeds and splits, and what may be said of it."""
 
-from __future__ import annotations
-
 import functools
 import json
 import threading

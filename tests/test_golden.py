@@ -4,8 +4,6 @@ Everything runs in double precision, so that another order of a sum moves a numb
 ``python tests/test_golden.py`` writes the file anew; do so only where numbers are meant to change, and say why.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import warnings

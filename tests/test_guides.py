@@ -1,12 +1,19 @@
-"""README and documentation: their Python and their commands work as they are written, and they name what exists."""
+"""README and documentation: their Python and their commands work as they are written, and they name what exists.
+
+What they show of stored runs and studies is what our scripts make of them, byte for byte; if it is not, `make report`,
+look at what changed, commit it.
+"""
 
 import contextlib
 import inspect
+import json
 import re
 import shlex
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -14,12 +21,14 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
 import rade as package
+from rade.commands.questions import QUESTIONS
 from rade.train import protocol as packaged
 from rade.train.settings import BACKBONES, METHODS, make_order
 from zoo import normal, random_edges, seeded
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+PICTURES = DOCS / "pictures"
 COPIES = {"changelog.md", "contributing.md", "security.md"}  # of files at the root, made by `make docs`
 PAGES = sorted({page.name for page in DOCS.glob("*.md")} - COPIES)
 EVERY = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "examples/README.md")]
@@ -171,3 +180,50 @@ def test_what_is_to_be_read_is_short():
     assert max(len(line) for line in lines if line.startswith("|")) <= 160
     assert sum(bool(line.strip()) for line in text_of("examples/own_aggregator.py").splitlines()) <= 60
     assert len(PAGES) <= 15  # the front page among them
+
+
+def test_every_script_has_its_two_pictures_and_every_picture_a_script():
+    """Drawn for light and for dark pages."""
+    pictures = {path.stem: path.read_text("utf-8") for path in PICTURES.glob("*.svg")}
+    scripts = {path.stem for path in PICTURES.glob("*.py")} - {"style"}
+    assert set(pictures) == {f"{name}-{theme}" for name in scripts for theme in ("light", "dark")}
+    assert len(set(pictures.values())) == len(pictures)
+    for content in pictures.values():
+        ElementTree.fromstring(content)
+        assert "<text" in content  # words stay words
+        assert "dc:date" not in content
+
+
+def test_the_stored_numbers_of_the_demo_answer_its_questions():
+    scores = json.loads((PICTURES / "demo.json").read_text("utf-8"))["scores"]
+    assert list(scores) == [question.title for question in QUESTIONS]
+    for question in QUESTIONS:
+        assert {question.reference, *question.aside} < set(scores[question.title])
+        assert {len(values) for values in scores[question.title].values()} == {10}
+
+
+@pytest.fixture
+def script(monkeypatch):
+    """A script of the repository as a module."""
+    for folder in ("benchmarks", "docs"):
+        monkeypatch.syspath_prepend(ROOT / folder)
+    return import_module
+
+
+def test_regenerating_the_results_and_the_tables_of_noisy_graphs_changes_nothing(rade, script, tmp_path):
+    assert rade("report", ROOT / "results", "--out", tmp_path, "--format", "md")[0] == 0
+    for page, content in (script("refresh").pages(tmp_path) | script("draw_noisy").pages()).items():
+        assert page.read_text("utf-8") == content, f"{page.name} is not what results/ gives: run `make report`"
+
+
+def test_the_page_on_rate_rules_is_what_the_store_gives(script, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["rate_rules.py", "--check"])
+    with pytest.raises(SystemExit) as stopped:
+        script("rate_rules").main()
+    assert stopped.value.code == 0
+
+
+def test_the_table_of_molecules_is_that_of_the_stored_runs(script):
+    molhiv = script("benchmarks.molhiv")
+    rows = script("benchmarks.study").lines(ROOT / "results/studies/molhiv/molhiv.jsonl")
+    assert "\n".join(molhiv.table(rows)) in (ROOT / "docs/layers.md").read_text("utf-8")

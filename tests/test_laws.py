@@ -1,7 +1,5 @@
 """Every promise of an aggregator, for every aggregator; and that the checks see what they are for."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

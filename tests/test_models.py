@@ -1,7 +1,5 @@
 """`docs/layers.md` says what happens to models that people bring; none is silently wrong, no error is obscure."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

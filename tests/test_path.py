@@ -1,7 +1,5 @@
 """The way of a training step and of a rate step through the code: how many calls, in how many files."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

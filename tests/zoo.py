@@ -1,7 +1,5 @@
 """Graphs, layers and models that the tests of `RADE(model)` share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise

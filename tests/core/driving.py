@@ -1,7 +1,5 @@
 """PyG layers on views of a test's own choice: every view of a small graph, or several at once, with its probability."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

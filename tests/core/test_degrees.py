@@ -1,7 +1,5 @@
 """Moments of random degrees against the exact sum over both binomials."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """The convolutions are PyG's: on tensors, on clean graphs, with dense and sparse features, and on uncorrected views."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass, field
 from itertools import pairwise

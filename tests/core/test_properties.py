@@ -1,7 +1,5 @@
 """Promises of the core on graphs, batches and rates that nobody chose; `make fuzz` tries more of them."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,8 +1,8 @@
 """Heterogeneous models: every relation has views of its own, reverses share theirs, and expectations are kept."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
+from itertools import product
+from math import prod
 from typing import Any
 
 import pytest
@@ -26,27 +26,14 @@ Flip = Callable[[float], bool]
 
 
 def every_outcome(run: Callable[[Flip], Tensor]) -> Tensor:
-    """The mean of what ``run`` returns, over all outcomes of the coins that it flips."""
-    total, outcome = 0.0, []
-    while True:
-        weight, flipped = 1.0, 0
-
-        def flip(chance: float) -> bool:
-            nonlocal weight, flipped
-            if chance == 0.0:
-                return False
-            if flipped == len(outcome):
-                outcome.append(False)
-            weight *= chance if outcome[flipped] else 1.0 - chance
-            flipped += 1
-            return outcome[flipped - 1]
-
-        total = total + run(flip) * weight
-        while outcome and outcome[-1]:
-            outcome.pop()
-        if not outcome:
-            return total
-        outcome[-1] = True
+    """The mean of what ``run`` returns, over all outcomes of its coins, whose number does not depend on them."""
+    chances: list[float] = []
+    total = 0.0 * run(lambda chance: chance > 0.0 and bool(chances.append(chance)))
+    for sides in product((False, True), repeat=len(chances)):
+        coins = iter(sides)
+        weight = prod(chance if side else 1.0 - chance for chance, side in zip(chances, sides))
+        total = total + weight * run(lambda chance, coins=coins: chance > 0.0 and next(coins))
+    return total
 
 
 def flipping(patch: Any, flip: Flip) -> None:
@@ -185,18 +172,15 @@ def test_layers_that_take_all_relations_at_once(kind):
         assert all(torch.equal(one, two.T) for one, two in zip(to, back))
 
 
-def test_numbered_relations(monkeypatch):
+def test_numbered_relations():
     """RGCN's kinds of edges; the second is the first one backwards."""
     edges = torch.cat([INDEX[SAME], INDEX[SAME_BACK]], 1)
     kinds = torch.arange(120) // 60
     model = drawing(seeded(lambda: pyg.RGCNConv(IN, OUT, 2)), reverse={1: 0})
-    seen: list[Tensor] = []
-    plain = pyg.RGCNConv.propagate
-    monkeypatch.setattr(pyg.RGCNConv, "propagate", lambda self, e, **kw: seen.append(e) or plain(self, e, **kw))
-    model(MANY["a"], edges, kinds)
-    pairs = [{tuple(pair) for pair in e.T.tolist()} for e in seen]
-    assert any(len(one) != 60 for one in pairs)
-    assert all(any({(b, a) for a, b in one} == other for other in pairs) for one in pairs)
+    (views,) = drawn_by(model, MANY["a"], edges, kinds).values()
+    assert len(views) == 4
+    assert any(int(view.sum()) != 60 for view in views)
+    assert all(any(torch.equal(view.T, other) for other in views) for view in views)
 
 
 def test_the_same_relations_with_other_boundaries_are_other_graphs():
@@ -265,7 +249,7 @@ class Named(torch.nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.conv = hetero(TO, BACK)
+        self.conv = hetero(TO, BACK, SAME)
 
     def forward(self, x: Any, edges: Any, batch_dict: Any) -> Any:
         return self.conv(x, edges)
@@ -280,32 +264,20 @@ class Whole(Named):
 
 @pytest.mark.parametrize("kind", [Named, Whole])
 def test_graphs_of_a_batch_stay_apart(kind):
-    one = HeteroData({TO: {"edge_index": INDEX[TO]}, BACK: {"edge_index": INDEX[BACK]}})
-    one["a"].x, one["b"].x = MANY["a"], MANY["b"]
-    data = Batch.from_data_list([one] * 5)
-    args = (data,) if kind is Whole else (data.x_dict, data.edge_index_dict, data.batch_dict)
-    model = drawing(kind(), 0.0, 0.5)
-    model(*args)
-    views = model._context.reached.views.values()
-    assert len(views) == 4
-    for added in (view.added for view in views):
-        assert 80 < added.size < 160  # 120 on average: a tenth of 1,200 pairs
-        assert torch.equal(added.source // (added.columns // 5), added.target // (added.rows // 5))
-
-
-def test_kinds_with_as_many_nodes_have_their_own_batch_vectors():
-    """Graphs of 3 and 5 nodes of one kind, and of 5 and 3 of the other."""
-    batch = {"a": torch.tensor([0] * 3 + [1] * 5), "b": torch.tensor([0] * 5 + [1] * 3)}
-    edges = {TO: torch.tensor([[0, 3], [0, 5]]), BACK: torch.tensor([[0, 5], [0, 3]])}
-    edges[SAME] = torch.tensor([[0, 3], [1, 4]])
-    net = Named()
-    net.conv = hetero(*edges)
-    model = drawing(net, 0.0, 5.0)
-    model({"a": normal(8, IN).float(), "b": normal(8, IN).float()}, edges, batch)
+    """Also where kinds have as many nodes: graphs of 3 and 5 of one kind, and of 5 and 3 of the other."""
+    parts = []
+    for a, b in ((3, 5), (5, 3)):
+        part = HeteroData({"a": {"x": MANY["a"][:a]}, "b": {"x": MANY["b"][:b]}})
+        for name, ends in ((TO, [[0], [0]]), (BACK, [[0], [0]]), (SAME, [[0], [1]])):
+            part[name].edge_index = torch.tensor(ends)
+        parts.append(part)
+    data = Batch.from_data_list(parts)
+    model = drawing(kind(), 0.0, 5.0)
+    model(*((data,) if kind is Whole else (data.x_dict, data.edge_index_dict, data.batch_dict)))
     present = model._context.reached
     assert {view.graph.num_graphs for view in present.views.values()} == {2}
     for (layer, *_), view in present.views.items():
-        source, target = (batch[kind] for kind in layer._relation[::2])
+        source, target = (data.batch_dict[kind] for kind in layer._relation[::2])
         assert view.added.size > 0 or source is target
         assert torch.equal(source[view.added.source], target[view.added.target])
 

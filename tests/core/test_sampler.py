@@ -1,7 +1,5 @@
 """Random views: the distribution of Eq. 6, no more and no less; and the walk over pairs that draws them."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import pytest
@@ -9,7 +7,7 @@ import torch
 from scipy.stats import chi2
 from torch import Tensor
 
-from core.test_graph import ALL
+from core.test_values import ALL
 from rade import Graph, Rates, View, Views, sample_view
 from rade.distribution import Distribution
 from rade.graph.pairs import bernoulli_positions, fixed_positions

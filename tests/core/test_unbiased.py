@@ -3,8 +3,6 @@
 By moments a sum has one view. By pairs of views it has two, a(G) + a(G') − a(G''), and a may be any aggregation.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,17 +1,26 @@
-"""Weighted degrees where the laws do not look: weights far apart, the answer to one pair, groups of nodes."""
+"""Weights and attributes of edges where the laws do not look: far apart, one pair, groups, learned, imputed."""
 
-from __future__ import annotations
+from dataclasses import replace
 
 import pytest
 import torch
 
+import rade.nn
+from core.test_layers import IN, Case, drawn, features, over
+from rade import Graph
 from rade.distribution import Distribution, Rates
 from rade.moments import Normalised, Slopes, WeightedSymmetric
 from rade.moments import weighted_degrees as module
+from rade.moments.attention import attention
+from rade.moments.attention.exact import COARSE
+from rade.nn.edge_values import imputed
 from rade.testing import CHECKS, GRAPHS, Aggregator
 from rade.testing.aggregators import normal, weighted_symmetric
 from rade.testing.oracle import error
 from rade.views import draw
+from zoo import random_edges, seeded
+
+ISOLATED = GRAPHS["isolated"]
 
 
 def test_weights_may_be_far_apart():
@@ -50,3 +59,45 @@ def test_groups_of_nodes_change_nothing(monkeypatch):
         monkeypatch.setattr(module, "BUDGET", size)
         for given in (weight, weight.detach()):
             assert all(error(*pair) <= 1e-11 for pair in zip(found(given), whole))
+
+
+def test_weights_may_be_learned_and_layers_share_constant_ones():
+    """Gradients reach the weights through the moments; layers on the same constant weights share their coefficients."""
+    ours, _ = Case("GCNConv").pair()
+    weight, view, x = normal(8).exp().requires_grad_(), drawn(ISOLATED, "of"), features(ISOLATED)
+    assert torch.autograd.gradcheck(lambda weight: ours(x, over(view), weight).square().sum(), (weight,))
+    fixed = weight.detach()
+    assert ours.coefficients(ISOLATED, x, fixed) is ours.coefficients(ISOLATED, x, fixed)
+    assert ours.coefficients(ISOLATED, x, fixed) is not ours.coefficients(ISOLATED, x, fixed.clone())
+    ours.added_weight = 0.5
+    assert torch.as_tensor(ours.coefficients(ISOLATED, x, fixed).added).unique().tolist() == [0.5]
+
+
+def test_attributes_have_the_same_moments_where_pairs_are_too_many_to_list(monkeypatch):
+    edges = random_edges(60, 140)
+    graph, attr = Graph.from_edge_index(edges, 60), normal(edges.shape[1], 3, seed=3)
+    conv, (s, t) = seeded(lambda: rade.nn.GATConv(IN, 4, heads=2, edge_dim=3)).double(), normal(2, 60, 2)
+    found = []
+    for listed in (True, False):
+        monkeypatch.setattr(attention, "listing_is_cheaper", lambda scores, listed=listed: listed)
+        monkeypatch.setattr(attention, "lattice_for", lambda tolerance: replace(COARSE, listed=0))
+        mean = conv._attention(graph, s, t, attr).mean(Distribution(graph, Rates(0.3, 0.02)))
+        found.append((mean.edges, mean.loop, mean.nonedges.apply(torch.ones(60, 2, 1).double())))
+    for exact, near in zip(*found):
+        assert error(near, exact) <= 2e-3
+
+
+def test_what_added_edges_have_is_that_of_their_graph():
+    graph = GRAPHS["batch"]  # 4 entries and 6
+    kinds = torch.tensor([[2, 0], [1, 1], [2, 0], [3, 0], [5, 5], [4, 4], [4, 4], [5, 5], [4, 4], [0, 0]])
+    assert imputed(graph, kinds, "frequent").tolist() == [[2, 0]] * 3 + [[4, 4]] * 4
+    means = imputed(graph, kinds.double(), "mean")
+    assert torch.equal(means[0], kinds[:4].double().mean(0))
+    assert torch.equal(means[-1], kinds[4:].double().mean(0))
+    assert imputed(graph, kinds, "zero").sum() == 0
+    empty = Graph.from_edge_index(torch.tensor([[0, 1], [1, 0]]), 3, torch.tensor([0, 0, 1]))
+    for how in ("mean", "frequent"):
+        assert imputed(empty, torch.ones(2, 1), how).flatten().tolist() == [1.0, 1.0, 0.0]
+    for how, words in (("mean", "categories in edge_attr have no mean; added_attr='frequent'"), ("odd", "added_attr")):
+        with pytest.raises(ValueError, match=words):
+            imputed(graph, kinds, how)

@@ -37,7 +37,7 @@ def record():
 
     def build(number=0, settings=None, **changes):
         odd = {"val": 0.5, "quality": {"log_loss": 1 / 3}, "command": 'rade train --set "x=1,\n2"'}
-        odd["history"] = {"loss": [1.0, 0.1 + number], "val": [0.5, 0.4]}
+        odd["history"] = {"loss": [5e-324, 1.7e308], "val": [0.30000000000000004, 0.4]}
         values = row(0.25 + number / 1000, run=number, done=2, **(settings or {}))
         return RunRecord.model_validate(values | odd | changes)
 

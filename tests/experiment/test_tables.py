@@ -1,6 +1,4 @@
-"""Every packaged table can be read and run, and holds the paper's numbers."""
-
-from __future__ import annotations
+"""Every packaged table can be read and run, and holds the paper's numbers; and which runs a table plans."""
 
 import hashlib
 import re
@@ -9,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from rade import experiment
+from rade.data import DataError, load
 from rade.data.catalogue import catalogue
+from rade.experiment.plan import plan, select
 from rade.train.protocol import PROTOCOLS
 from rade.train.settings import BACKBONES, METHODS, Settings, resolve
 
@@ -57,3 +57,31 @@ def test_the_table_of_the_guide_can_be_read_and_it_names_all_packaged_ones(tmp_p
     (tmp_path / "mine.toml").write_text(content, encoding="utf-8")
     test_every_cell_resolves_to_settings(experiment.read(tmp_path / "mine.toml"))
     assert set(experiment.names()) <= set(re.findall(r"`([a-z-]+)`", DOCS.read_text("utf-8")))
+
+
+@pytest.fixture
+def tiny(table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return list(experiment.cells(experiment.read(table())))
+
+
+def test_candidates_run_in_turn(tiny):
+    (_, (_, tuned)), problems = plan(tiny, load)
+    assert problems == []
+    assert [(job.settings.options["rate"], job.run) for job in tuned] == [(0.2, 0), (0.2, 1), (0.5, 0), (0.5, 1)]
+
+
+def test_what_the_user_wants_wins(tiny):
+    """Settings reach the rows that have them; rows go by name or method; cells without data are told and left out."""
+    (_, plain), (_, tuned) = plan(tiny, load, None, "paper", {"epochs": 9, "rate": 0.7})[0]
+    assert {job.settings.epochs for job in (*plain, *tuned)} == {9}
+    assert {job.settings.options["rate"] for job in tuned} == {0.7}
+    assert plain[0].settings.protocol == "paper"
+    assert [cell.row.method for cell in select(tiny, methods=("none",))] == ["none"]
+    assert [cell.row.method for cell in select(tiny, methods=("DropEdge, tuned",))] == ["drop-edge"]
+    assert len(select(tiny, ("CSBM",), backbones=("gcn",))) == 2
+
+    def absent(name):
+        raise DataError("it is not there")
+
+    assert plan(tiny, absent) == ([], ["csbm: it is not there"])

@@ -1,7 +1,5 @@
 """Estimates of noise on a graph of communities whose noise is known."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass, replace
 from typing import Any

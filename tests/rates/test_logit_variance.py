@@ -1,7 +1,5 @@
 """The variance of logits where the laws do not look: heads together, some rows, and all layers of a model."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

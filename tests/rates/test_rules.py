@@ -1,19 +1,26 @@
-"""What rules do to the rates: GradNorm's steps, NoiseRatio's end, and how rules of one's own are held to their word."""
+"""What rules do to the rates: GradNorm's steps, NoiseRatio's end, and how rules of one's own are held to their word.
 
-from __future__ import annotations
+Rates are buffers, read once for each change; a rate step is also tried on a whole model.
+"""
 
 import math
 from typing import Any
 
 import pytest
 import torch
-from rates_problem import DATA_NORM, DENSITY, PENALTY, Problem
+from test_regulariser import DATA_NORM, DENSITY, PENALTY, Problem
+from torch.nn.functional import cross_entropy
 
 from own_rule import Slow
+from rade.distribution import Rates
 from rade.rates.rate_step import move
-from rade.rates.rules import LARGEST_P, GradNorm, Logits, NoiseRatio, Rule, Seen
+from rade.rates.readout import Labelled
+from rade.rates.rules import LARGEST_P, Constant, GradNorm, Logits, NoiseRatio, Rule, Seen
 from rade.rates.state import RateState
-from zoo import NORMALISED
+from rade.testing import GRAPHS, undirected
+from zoo import EDGES, LABELS, NORMALISED, X, training_step, wrapped
+
+ROWS = torch.arange(20)
 
 every_aggregator = pytest.mark.parametrize("aggregator", NORMALISED)
 
@@ -152,3 +159,82 @@ def test_a_refused_step_changes_nothing():
     with pytest.raises(ValueError, match="drop rate p"):
         move(state, Seen())
     assert float(state.average) == 0.0
+
+
+def test_the_data_gradient_is_that_of_training_or_of_the_clean_loss():
+    """At rates of nearly 0 both are the same, and so is the step."""
+    found = []
+    for data_gradient in ("training", "clean"):
+        model = wrapped(rule=GradNorm(1e-9, 1e-9, data_gradient=data_gradient))
+        training_step(model, X, EDGES, labels=LABELS, index=ROWS)
+        if data_gradient == "clean":
+            model.zero_grad()
+        loss = Labelled(ROWS, loss=lambda logits: cross_entropy(logits[ROWS], LABELS[ROWS]))
+        model.adapt(X, EDGES, labelled=loss)
+        found.append(model.rate_state.first)
+    torch.testing.assert_close(*found, rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("variant", ["of", "ofs"])
+def test_noise_is_that_of_the_labelled_rows_around_the_mean_over_views(variant):
+    """A common shift of all classes is none."""
+    rule = NoiseRatio()
+    model = wrapped(variant=variant, rule=rule)
+    away = (model.train()(X, EDGES) - model.eval()(X, EDGES))[ROWS].double().detach()
+    model.train().adapt(X, EDGES, labelled=ROWS)
+    noise = (away - away.mean(1, keepdim=True)).square().mean()
+    torch.testing.assert_close(model.rate_state.noise, 4.0 / rule.horizon * noise, rtol=1e-4, atol=0)
+    with pytest.raises(RuntimeError, match=r"with the arguments of that call; expected logits \[40, 3\], got none"):
+        model.adapt(X, EDGES)
+
+
+def test_rates_are_those_of_now_whichever_way_a_buffer_changes():
+    """They are converted once for each change; evaluation always looks, since ``.data`` counts no change."""
+    state, graph = RateState(Constant(0.2, 0.5), None), GRAPHS["path"]
+    state.see(graph)
+    assert state.rates_at(graph.density) is state.rates_at(graph.density)
+    assert state.rates_at(graph.density) == Rates(0.2, 0.5 * graph.density)
+    with torch.no_grad():
+        state.p.fill_(0.3)
+    assert state.rates.p == 0.3
+    state.load_state_dict(RateState(Constant(0.4, 0.5), 0.5).state_dict())
+    assert state.rates == Rates(0.4, 0.25)
+    state.eval().p.data.fill_(0.1)
+    assert state.rates.p == 0.1
+    with torch.inference_mode():
+        made = RateState(Constant(0.3, 0.5), 0.5).eval()
+    assert made.rates_for(graph).p == 0.3  # its tensors count no changes at all
+
+
+def test_the_density_is_that_of_the_first_graph_unless_given():
+    state, first, other = RateState(Constant(0.2, 0.5), None), GRAPHS["batch"], GRAPHS["near-clique"]
+    assert state.rates.q == 0.0
+    assert "density=unknown until the first graph" in str(state)
+    assert state.rates_at(0.4).q == 0.2
+    for graph in (first, other):
+        state.see(graph)
+        assert state.rates_at(0.4).q == pytest.approx(0.5 * first.density)
+    assert RateState(Constant(0.2, 3.0), 0.9).rates.q == 1.0
+    state.reset()
+    assert math.isnan(float(state.density))
+
+
+def test_larger_graphs_than_in_training_get_as_many_additions_per_node():
+    """By the mean size of those that came one by one; where graphs came in batches, q stays."""
+    state, small, large = RateState(Constant(0.2, 0.5), 0.4), GRAPHS["path"], undirected([(0, 1)], 8)
+    assert state.rates_for(large).q == 0.2  # nothing was counted
+    state.count(small, whole=False)
+    assert state.rates_for(small).q == 0.2
+    assert state.rates_for(large).q == pytest.approx(0.2 * 5 / 8)
+    state.count(large, whole=False)
+    assert float(state.nodes) == 6.5
+    for graph, whole in ((GRAPHS["batch"], True), (small, False)):
+        state.count(graph, whole=whole)
+        assert state.rates_for(large).q == 0.2
+
+
+def test_rates_keep_their_precision_when_the_model_is_cast():
+    state = RateState(Constant(0.123456789, 0.3), 0.1)
+    assert state.to(torch.bfloat16).rates.p == 0.123456789
+    assert {buffer.dtype for buffer in state.buffers()} == {torch.float64}
+    assert state.to("meta").p.device.type == "meta"

@@ -1,7 +1,5 @@
 """Bad input: one sentence each that says what was expected, what came, and what to do; and graphs at the edge."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any
@@ -103,6 +101,10 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "norm inside": (
         stepped(None, pyg.GIN(8, 6, 2, 3, norm="layer_norm")), ValueError, "cannot push messages through LayerNorm"
     ),
+    "two heads": (
+        stepped(None, seeded(TwoHeads)), ValueError,
+        r"cannot tell the linear head.*head=model.lin\), or keep the rates constant",
+    ),
     "gated unit": (stepped(None, pyg.GatedGraphConv(8, 1)), ValueError, r"unit of GatedGraphConv.*rade.NoiseRatio\(\)"),
     "no row": (stepped(torch.zeros(NODES).bool()), ValueError, "labelled must name at least one row"),
 }  # fmt: skip
@@ -142,17 +144,6 @@ def test_pooling_must_be_named():
         model.adapt(*args)
     with pytest.raises(ValueError, match=r"expected logits for 1 graphs, got 40 rows.*pool=None for node-level models"):
         stepped(None, readout=rade.Readout(pool="sum"))()
-
-
-def test_an_ambiguous_head_asks_for_the_layer():
-    net = seeded(TwoHeads)
-    model = adapting(net)
-    training_step(model, X, EDGES, labels=LABELS)
-    with pytest.raises(ValueError, match=r"cannot tell the linear head.*head=model.lin\), or keep the rates constant"):
-        model.adapt(X, EDGES)
-    named = adapting(net, readout=rade.Readout(head=net.head))
-    named.adapt(X, EDGES)
-    assert int(named.rate_state.steps) == 1
 
 
 def test_a_forward_pass_without_convolutions():

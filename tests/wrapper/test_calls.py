@@ -1,7 +1,5 @@
 """What a call brings: batch vectors wherever they stand, data objects that a model changes, several models, threads."""
 
-from __future__ import annotations
-
 import copy
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,13 +11,15 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 
 import rade
-from zoo import normal, random_edges, seeded
+from zoo import LABELS, normal, random_edges, seeded, training_step, wrapped
 
 # Two graphs of ten nodes; features of the second alone, so that whatever reaches the first has come over an added edge.
 EDGES = torch.cat([random_edges(10, 15), random_edges(10, 15) + 10], 1)
 BATCH = torch.arange(2).repeat_interleave(10)
 X = (BATCH == 1).float()[:, None].expand(20, 3)
 ONE, OTHER = (Data(x=x, edge_index=EDGES[:, EDGES[0] < 10]) for x in (torch.zeros(10, 3), torch.ones(10, 3)))
+WHOLE = Batch.from_data_list([ONE, OTHER])
+MIXED = torch.randperm(20, generator=torch.Generator().manual_seed(0))  # the place of each node
 
 
 class Net(nn.Module):
@@ -46,7 +46,7 @@ class Delegating(nn.Module):
 
 
 class OfPairs(Net):
-    """Two data objects in one call; the first row of each is what the other must not reach."""
+    """Two data objects in one call; the first rows of each are what the other must not reach."""
 
     def forward(self, one: Data, other: Data) -> Tensor:
         return torch.cat([self.encoder(data.x, data.edge_index)[:10] for data in (one, other)])
@@ -57,17 +57,10 @@ class InList(OfData):
         return super().forward(inputs[0])
 
 
-def reached(model: rade.RADE, *args: Any, **kwargs: Any) -> float:
-    """What of the second graph comes to the first, over some views."""
-    with torch.no_grad():
-        return max(float(model(*args, **kwargs)[:10].abs().max()) for _ in range(20))
-
-
 def adding(net: nn.Module, variant: str = "of") -> rade.RADE:
-    return rade.RADE(net, variant, rule=rade.Constant(0.2, 1.0), generator=torch.Generator().manual_seed(0)).train()
+    return wrapped(net, variant, rule=rade.Constant(0.2, 1.0)).train()
 
 
-WHOLE = Batch.from_data_list([ONE, OTHER])
 CALLS = {
     "by name": (Net, lambda: ((X, EDGES), {"batch": BATCH})),
     "by place": (Net, lambda: ((X, EDGES, BATCH), {})),
@@ -76,14 +69,24 @@ CALLS = {
     "delegated": (Delegating, lambda: ((X, EDGES, BATCH), {})),
     "in a list": (InList, lambda: (([WHOLE.clone(), torch.zeros(2)],), {})),
     "of a pair": (OfPairs, lambda: ((WHOLE.clone(), Batch.from_data_list([ONE, ONE, ONE])), {})),
+    "in the data": (OfData, lambda: ((WHOLE.clone(),), {})),
+    "in any order of nodes": (Net, lambda: ((X[MIXED.argsort()], MIXED[EDGES], BATCH[MIXED.argsort()]), {})),
 }
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_graphs_stay_apart_wherever_the_batch_vector_stands(name):
     build, call = CALLS[name]
-    args, kwargs = call()
-    assert reached(adding(build()), *args, **kwargs) == 0.0
+    (model, (args, kwargs)), first = (adding(build()), call()), MIXED[:10] if "order" in name else slice(10)
+    with torch.no_grad():
+        assert not any(model(*args, **kwargs)[first].any() for _ in range(20))
+
+
+def test_the_same_edges_with_other_boundaries_are_another_graph():
+    model = rade.RADE(Net(), "ofs", density=0.3).eval()
+    one, two = model(X, EDGES, None), model(X, EDGES, BATCH)
+    assert not torch.allclose(one, two)
+    assert torch.equal(model(X, EDGES, None), one)
 
 
 def test_other_nodes_of_the_same_number_are_none_of_the_batch():
@@ -130,13 +133,11 @@ def test_a_call_is_repeated_with_what_it_was_given(rule):
     """Rate steps, ensembles and `uncertainty` call the model again: not on what it has made of its features."""
     found, edges = [], random_edges(30, 60)
     for kind in (Writing, Reading):
-        model = rade.RADE(seeded(kind), rule=rule, generator=torch.Generator().manual_seed(0))
+        model = wrapped(seeded(kind), rule=rule)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-        model.train().follow(optimizer)
+        model.follow(optimizer)
         for _ in range(3):
-            optimizer.zero_grad()
-            logits = model(Data(x=normal(30, 4), edge_index=edges))
-            nn.functional.cross_entropy(logits, torch.arange(30) % 4).backward()
+            training_step(model, Data(x=normal(30, 4), edge_index=edges), labels=LABELS[:30])
             optimizer.step()
         data = Data(x=normal(30, 4), edge_index=edges)
         drawn = model.eval().by(rade.Ensemble(4))(data)
@@ -162,7 +163,6 @@ def test_a_layer_of_two_models():
     """It follows the last one; models within models are refused."""
     net = pyg.GCN(3, 8, 2, 2)
     first = adding(net)
-    first(X, EDGES)
     adding(nn.Sequential(net))
     told = "GCNConv was called in a part", "GCNConv of this model follow another rade.RADE model"
     with pytest.warns(UserWarning, match=told[0]), pytest.warns(UserWarning, match=told[1]):
@@ -186,17 +186,15 @@ def test_predictions_in_several_threads():
     sizes = [20 * k for k in range(1, 9)]
     calls = [(normal(n, 3, seed=n), random_edges(n, n), torch.arange(n // 20).repeat_interleave(20)) for n in sizes]
     calls = [(x, edges[:, batch[edges[0]] == batch[edges[1]]], batch) for x, edges, batch in calls]
-    with torch.no_grad():
-        expected = [model(*call) for call in calls]
 
-        def predict(call: tuple[Tensor, ...]) -> Tensor:
-            with torch.no_grad():
-                return model(*call)
+    @torch.no_grad()
+    def predict(call: tuple[Tensor, ...]) -> Tensor:
+        return model(*call)
 
-        with ThreadPoolExecutor(4) as pool:
-            for _ in range(5):
-                for one, other in zip(pool.map(predict, calls), expected, strict=True):
-                    torch.testing.assert_close(one, other)
+    expected = [predict(call) for call in calls]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(5):
+            torch.testing.assert_close(list(pool.map(predict, calls)), expected)
 
 
 def test_evaluation_is_differentiated_by_functions():

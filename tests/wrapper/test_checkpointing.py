@@ -1,7 +1,5 @@
 """Activation checkpointing: what is recomputed meets the view it met first, with a view per layer or one for all."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

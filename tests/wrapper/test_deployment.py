@@ -3,8 +3,6 @@
 Those of RADE-OFS add its expected additions by plain operations.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

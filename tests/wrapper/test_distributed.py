@@ -1,7 +1,5 @@
 """Two processes under torchrun (gloo): one set of rates, different views. This file is what each of them runs, too."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """RADE-OF in evaluation runs the plain layers: whatever they accept, return or tell others."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any
@@ -101,11 +99,13 @@ def test_attention_weights_that_are_returned_are_of_the_clean_graph(name):
 
 
 @pytest.mark.parametrize("kind", [pyg.GCN, pyg.GAT, pyg.GraphSAGE])
-def test_message_hooks_fire(kind):
-    """Also where RADE knows the graph; in training they see the messages of pairs of views."""
-    net, seen = seeded(lambda: kind(FEATURES, 6, 2, CLASSES)), []
+def test_hooks_fire(kind):
+    """Those of layers, set before; and of messages, where RADE knows the graph: in training of pairs of views."""
+    net, seen, called = seeded(lambda: kind(FEATURES, 6, 2, CLASSES)), [], []
+    net.convs[0].register_forward_hook(lambda *_: called.append(1))
     model = rade.RADE(net)
     model.train()(X, EDGES)
+    assert called == [1]
     expected = model.eval()(X, EDGES)
     hooks = [conv.register_message_forward_hook(lambda *_: seen.append(1)) for conv in net.convs]
     torch.testing.assert_close(model(X, EDGES), expected)

@@ -1,7 +1,5 @@
 """Predicting: at other rates, by an ensemble, and on graphs that are noisy themselves."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

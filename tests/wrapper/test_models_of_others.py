@@ -3,8 +3,6 @@
 A linear layer inside may be more than a weight. `tests/test_models.py` trains some sixty models.
 """
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

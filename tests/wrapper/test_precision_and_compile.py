@@ -1,7 +1,5 @@
 """Mixed precision and `torch.compile`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

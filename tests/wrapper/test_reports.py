@@ -1,7 +1,5 @@
 """`explain`, `uncertainty` and `noise_report` against counts, closed forms and sampling; nothing else changes."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from typing import Any

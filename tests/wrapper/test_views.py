@@ -1,7 +1,5 @@
 """Every training call draws fresh views, whatever the model does with its graph, and they are unbiased."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 
@@ -10,24 +8,11 @@ import torch
 import torch_geometric.nn as pyg
 from torch import Tensor, nn
 from torch_geometric import EdgeIndex
-from torch_geometric.data import Batch, Data
 from torch_geometric.utils import to_torch_coo_tensor, to_torch_csr_tensor
 
 import rade
 import rade.graph.sparse  # takes the warning of sparse tensors, which torch gives once per process
-from zoo import CLASSES, EDGES, EVERY, FEATURES, LAYERS, NODES, Net, X, normal, random_edges, seeded, wrapped
-
-
-def views_of(model: rade.RADE, *args: Any, **kwargs: Any) -> list[rade.View]:
-    """The views that a training call draws."""
-    drawn: list[rade.View] = []
-    draw = model._context.draw
-    model._context.draw = lambda distribution: drawn.append(draw(distribution)) or drawn[-1]  # type: ignore
-    try:
-        model.train()(*args, **kwargs)
-    finally:
-        del model._context.__dict__["draw"]
-    return drawn
+from zoo import CLASSES, EDGES, EVERY, FEATURES, LAYERS, NODES, Net, X, seeded, wrapped
 
 
 def differs(model: rade.RADE, *args: Any, **kwargs: Any) -> bool:
@@ -38,7 +23,9 @@ def differs(model: rade.RADE, *args: Any, **kwargs: Any) -> bool:
 
 
 def test_both_directions_may_be_drawn_by_themselves():
-    (view, _) = views_of(wrapped(rule=rade.Constant(0.5, 0.5), views=rade.Views(directed=True)), X, EDGES)
+    model = wrapped(rule=rade.Constant(0.5, 0.5), views=rade.Views(directed=True)).train()
+    model(X, EDGES)
+    (view, _) = model._context.reached.views.values()
     assert not torch.equal(view.kept, view.kept[view.graph.pattern.transposition])
 
 
@@ -59,53 +46,11 @@ def test_training_on_the_mean_over_views_is_what_inference_does(name, variant):
     """Nothing is drawn: logits of training are those of evaluation, and gradients flow."""
     net, views = seeded(lambda: Net(EVERY[name])), rade.Views(sampling="expected")
     model = wrapped(net, variant, rule=rade.Constant(0.3, 0.5), views=views)
-    model.train()(X, EDGES)  # the density is seen
-    assert not views_of(model, X, EDGES)
-    output = model(X, EDGES)
+    output = model.train()(X, EDGES)
+    assert not model._context.reached.views
     torch.testing.assert_close(output, model.eval()(X, EDGES))
     output.square().sum().backward()
     assert all(bool(parameter.grad.isfinite().all()) for parameter in net.parameters())
-
-
-class TakesBatch(Net):
-    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None) -> Tensor:
-        return super().forward(x, edge_index)
-
-
-class TakesData(Net):
-    def forward(self, data: Data) -> Tensor:
-        return super().forward(data.x, data.edge_index)
-
-
-GRAPHS = Batch.from_data_list(
-    [Data(x=normal(9 + k, FEATURES, seed=k), edge_index=random_edges(9 + k, 14, seed=k)) for k in range(5)]
-)
-IN_TURN = torch.arange(NODES) % 2  # the nodes of two graphs are mixed
-APART = EDGES[:, IN_TURN[EDGES[0]] == IN_TURN[EDGES[1]]]
-BATCHES: dict[str, tuple[type[Net], tuple[Any, ...], dict[str, Any], Tensor]] = {
-    "by position": (TakesBatch, (GRAPHS.x, GRAPHS.edge_index, GRAPHS.batch), {}, GRAPHS.batch),
-    "by name": (TakesBatch, (GRAPHS.x,), {"edge_index": GRAPHS.edge_index, "batch": GRAPHS.batch}, GRAPHS.batch),
-    "Data": (TakesData, (GRAPHS,), {}, GRAPHS.batch),
-    "not ascending": (TakesBatch, (X, APART, IN_TURN), {}, IN_TURN),
-}
-
-
-@pytest.mark.parametrize("how", BATCHES)
-def test_nothing_is_added_between_the_graphs_of_a_batch(how):
-    kind, args, kwargs, batch = BATCHES[how]
-    plain = seeded(lambda: kind(LAYERS["GCNConv"]))
-    model = wrapped(copy.deepcopy(plain), rule=rade.Constant(0.2, 3.0))
-    for view in views_of(model, *args, **kwargs):
-        assert view.added.size > 0
-        assert torch.equal(batch[view.added.source], batch[view.added.target])
-    torch.testing.assert_close(model.eval()(*args, **kwargs), plain(*args, **kwargs))
-
-
-def test_the_same_edges_with_other_boundaries_are_another_graph():
-    model = wrapped(seeded(lambda: TakesBatch(LAYERS["GCNConv"])), "ofs", density=0.3).eval()
-    one, two = model(X, APART), model(X, APART, IN_TURN)
-    assert not torch.allclose(one, two)
-    assert torch.equal(model(X, APART), one)
 
 
 class Changing(nn.Module):
