@@ -52,7 +52,7 @@ def test_a_training_step():
     model = model_of(rade.Constant())
     for _ in range(3):
         files = walked(lambda: cross_entropy(model(X, EDGES), RING % 3).backward())
-    held("training step", files, calls=145, most=15)
+    held("training step", files, calls=143, most=15)
 
 
 def test_a_rate_step():
@@ -61,4 +61,4 @@ def test_a_rate_step():
     for _ in range(3):
         cross_entropy(model(X, EDGES), RING % 3).backward()
         files = walked(lambda: model.adapt())
-    held("rate step", files, calls=215, most=20)
+    held("rate step", files, calls=211, most=20)
