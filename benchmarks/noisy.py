@@ -41,17 +41,36 @@ import torch
 import torch.nn.functional as F
 from scipy.sparse.csgraph import connected_components
 from study import add, fit, lines
-from torch import Tensor
+from torch import Tensor, nn
 from torch_geometric.data import Data
 
 import rade
 from rade.data import FixedSplit, Split
 from rade.data.tensors import clean_edges
-from rade.noise import FeatureEvidence, rates_of
+from rade.noise import FeatureEvidence
 from rade.train.backbones import Backbone, build_backbone
-from rade.train.learner import BackboneLearner, Context, Learner, Step
+from rade.train.learner import BackboneLearner, Context, Learner, Method, Step
 from rade.train.methods import make
-from rade.train.stages import Corruption
+
+
+@dataclass(frozen=True)
+class Corruption:
+    """``drop`` of all edges are lost, and ``add`` times as many spurious ones appear between random nodes."""
+
+    drop: float = 0.0
+    add: float = 0.0
+    seed: int = 0
+
+    @property
+    def share(self) -> float:
+        """The share of spurious edges among those observed."""
+        return self.add / (self.add + 1.0 - self.drop)
+
+    def of(self, graph: rade.Graph) -> rade.Graph:
+        rates = rade.Rates(self.drop, min(self.add * graph.num_edges / max(graph.num_nonedges, 1), 1.0))
+        view = rade.sample_view(graph, rates, torch.Generator().manual_seed(self.seed))
+        return rade.Graph.from_edge_index(view.edge_index, graph.num_nodes)
+
 
 CORRUPTIONS = {
     "clean": Corruption(), "add10": Corruption(add=0.1), "add30": Corruption(add=0.3), "add100": Corruption(add=1.0),
@@ -66,6 +85,12 @@ FACTOR = {"cs": 8.0, "computer": 16.0, "pubmed": 8.0, "physics": 8.0}
 SHARES = (0.0, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8)
 TOLD = ("known", "half", "double", "estimated", "edges", "cut")
 KEY = ("dataset", "backbone", "method", "trained", "seed", "corruption")
+
+
+def rates_of(graph: rade.Graph, share: float, drop: float = 0.0) -> rade.Rates:
+    """The rates that make ``share`` of the observed edges spurious, where ``drop`` of the real ones are missing."""
+    clean = graph.num_edges * (1.0 - share) / (1.0 - drop)
+    return rade.Rates(drop, min(share * graph.num_edges / max(graph.num_pairs - clean, 1.0), 1.0))
 
 
 @dataclass(frozen=True)
@@ -175,14 +200,24 @@ class Job:
     seed: int
 
 
+@dataclass(frozen=True)
+class Told(Method):
+    """A training that knows the noise of its graph: RADE at rates 0."""
+
+    noise: rade.Denoised
+
+    def around(self, net: nn.Module, context: Context) -> nn.Module:
+        rule, given = rade.Constant(0.0, 0.0), {"density": context.density, "generator": context.generator}
+        return rade.RADE(net, rule=rule, noise=self.noise, **given)
+
+
 def trained(task: Task, job: Job, graph: rade.Graph, noise: rade.Denoised | None = None) -> Learner:
-    """The weights of the best validation epoch; a training that knows the noise of its graph is RADE at rates 0."""
+    """The weights of the best validation epoch."""
     epochs, width = TRAINING.get(task.name, OTHERS)
     torch.manual_seed(job.seed)
     net = build_backbone(job.backbone, task.x.shape[1], width, task.classes)
     context = Context(torch.Generator().manual_seed(job.seed), graph.density, "multiclass", "none")
-    told = None if noise is None else replace(make("rade-of-fixed", p=0.0, rho=0.0), noise=noise)
-    method, split = told or make(job.method), task.split(job.seed)
+    method, split = make(job.method) if noise is None else Told(noise), task.split(job.seed)
     learner = BackboneLearner(method.around(net, context), context.generator, method)
     rows = split.train
     step = Step(Data(x=task.x, num_nodes=graph.num_nodes), task.y[rows], rows, whole=graph)

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from rade import experiment
-from rade.report import build, read_store
+from rade.experiment.store import open_store
+from rade.report import build
 from rade.report.cells import CellResult
 from rade.report.tables import Table
 from rade.report.words import mean_std
@@ -46,7 +47,7 @@ Places = dict[str, tuple[Table, list[CellResult]]]  # by data set: its table and
 def read(store: Path) -> Places:
     """The cells of the two tables by data set; those with nothing but plain runs are left to the report."""
     places: Places = {}
-    for table in build(read_store(store), [experiment.load(name) for name in TABLES]).tables:
+    for table in build(open_store(store).records(), [experiment.load(name) for name in TABLES]).tables:
         for dataset in table.experiment.datasets:
             cells = [cell for cell in table.filled if cell.dataset == dataset]
             if any(cell.row.role != "plain" for cell in cells):

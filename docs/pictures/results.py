@@ -7,7 +7,8 @@ from style import Colours, draw
 
 from rade import experiment
 from rade.data import resolve
-from rade.report import build, read_store
+from rade.experiment.store import open_store
+from rade.report import build
 from rade.report.cells import CellResult
 from rade.report.figures import draw_forest
 from rade.report.judge import Verdict
@@ -23,7 +24,7 @@ def compared() -> dict[str, tuple[Table, list[CellResult]]]:
     named = [experiment.load(name) for name in experiment.names()]
     asked = [one for one in named if {row.name for row in one.rows}.issuperset(METHODS)]
     found: dict[str, tuple[Table, list[CellResult]]] = {}
-    for table in build(read_store(STORE), reading_order(asked)).tables:
+    for table in build(open_store(STORE).records(), reading_order(asked)).tables:
         for dataset in table.experiment.datasets:
             cells = table.at(dataset, BACKBONE)
             if any(cell.row.name in METHODS and table.against(cell) for cell in cells):

@@ -24,15 +24,11 @@ from rade.moments import Normalised
 from rade.nn.linear import dense
 from rade.train.backbones import Backbone
 from rade.train.model import Trained
-from rade.train.stages import Corruption
 from rade.wrapper.conversion import attach
 from rade.wrapper.module import RADE
 
 GRAPHS, ANCHORS = 128, 16  # at most so many graphs of a data set, and nodes that sensitivities are taken at
 PROBES = 8  # random directions per anchor; exact where the representation is no wider
-DRAWS = 4  # noisy graphs of each kind and share
-LEVELS = (0.1, 0.3, 0.6)  # of edge noise
-KINDS = {"drop": (1, 0), "add": (0, 1), "both": (1, 1)}
 OTHERWISE = 0.5  # p and ρ of a model that was trained without RADE
 DENSE = 200  # up to so many nodes all eigenvalues are computed: Lanczos needs more nodes than vectors
 
@@ -41,7 +37,7 @@ Operator = Callable[[Graph], Adjacency]
 
 
 def diagnose(trained: Trained, dataset: Dataset, seed: int = 0) -> Diagnosis:
-    """A trained model on a data set: spectral gaps, sensitivities by distance, and flips of predictions under noise.
+    """A trained model on a data set: spectral gaps, and sensitivities by distance.
 
     RADE-OFS at the rates that the model ended with; at p = ρ = 0.5 if it was trained without RADE. ``operators`` holds
     what was measured of the clean operator and of RADE-OFS's, ``notes`` what was sampled. All values are plain.
@@ -74,7 +70,6 @@ def diagnose(trained: Trained, dataset: Dataset, seed: int = 0) -> Diagnosis:
             name: {
                 "gap": sum(spectral_gap(operator(piece)) for piece in pieces) / len(pieces),
                 **_sensitivity(net, x, operator(graph), seed),
-                "flips": _flips(net, x, graph, operator, dataset.loss, seed),
             }
             for name, operator in operators.items()
         },
@@ -166,25 +161,3 @@ def jacobian_norms(
             square += gradient.square().sum(1)
         found.append((square * (width / probes)).sqrt())
     return torch.stack(found)
-
-
-@torch.no_grad()
-def _flips(
-    net: Backbone, x: Tensor, graph: Graph, operator: Operator, loss: str, seed: int
-) -> dict[str, dict[str, float]]:
-    """The share of predictions that change, by kind and share of noise; the same noise for every operator."""
-
-    def decisions(other: Graph) -> Tensor:
-        logits: Tensor = net(x, operator(other), batch=other.batch)
-        return logits.argmax(1) if loss == "multiclass" else logits > 0
-
-    before = decisions(graph)
-
-    def changed(drop: float, add: float) -> float:
-        noisy = [Corruption(drop, add, seed + draw).of(graph) for draw in range(DRAWS)]
-        return sum(float((decisions(one) != before).double().mean()) for one in noisy) / DRAWS
-
-    return {
-        kind: {f"{level:g}": changed(drop * level, add * level) for level in LEVELS}
-        for kind, (drop, add) in KINDS.items()
-    }

@@ -192,14 +192,6 @@ def rates_of(graph: Graph, share: float) -> Rates:
     return Rates(0.0, min(share * graph.num_edges / max(graph.num_pairs - clean, 1.0), 1.0))
 
 
-def share_of(graph: Graph, noise: Rates) -> float:
-    """The share of observed edges that are spurious at these rates, the inverse of `rates_of`."""
-    (p, q), edges = noise.numbers, max(graph.num_edges, 1)
-    # share = q (pairs − clean)/edges with clean = edges (1 − share)/(1 − p)
-    share = (q * graph.num_pairs / edges - q / (1.0 - p)) / (1.0 - q / (1.0 - p))
-    return min(max(share, 0.0), 1.0 - 1e-9)
-
-
 @dataclass(frozen=True, eq=False)
 class FeatureEvidence:
     """Similarities of the features of a graph's edges as a mixture π f₀ + (1−π) f₁ of spurious and real ones.

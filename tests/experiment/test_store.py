@@ -130,7 +130,7 @@ def test_what_is_no_run_is_a_sentence(change, sentence):
     ("changes", "same"),
     [
         ({"settings": {"threads": 4}}, True),
-        ({"settings": {"test_corrupt": "", "train_items": 0}}, True),
+        ({"settings": {"labels_per_class": 0, "train_items": 0}}, True),
         ({"data": {"source": "elsewhere"}}, True),
         ({"settings": {"train_items": 5}}, False),
         ({"settings": {"device": "cuda:1"}}, False),

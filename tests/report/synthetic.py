@@ -7,7 +7,7 @@ from itertools import chain
 
 from rade.experiment.store import Store, export
 from rade.experiment.table import Experiment, Published, Row
-from rade.report import Stored, build
+from rade.report import build
 from rade.train.record import RunRecord
 
 METHODS = {"GCN": "none", "DropEdge": "drop-edge", "DropNode": "drop-node"}
@@ -74,7 +74,7 @@ def store(count=20, **shifts):
 
 
 def report(rows, *experiments):
-    return build(Stored(tuple(map(RunRecord.model_validate, rows))), experiments or (MAIN,))
+    return build([RunRecord.model_validate(one) for one in rows], experiments or (MAIN,))
 
 
 def save(rows, folder):

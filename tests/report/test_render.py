@@ -1,6 +1,5 @@
 """The files of a report: complete, safe, the same every time, and made without torch."""
 
-import json
 import random
 import re
 from dataclasses import replace
@@ -9,20 +8,11 @@ import pytest
 from tests.report.synthetic import MAIN, cell, report, row, save, store
 
 from rade.errors import RunError
-from rade.report import read_store, write
+from rade.report import write
 from rade.report.render import escape_latex, escape_markdown, markdown, page
 
 ATTACK = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>|`$\\_$"
 FILES = ["report.html", "results.md", "headline.md", "tables.tex"]
-MEASURED = {
-    "gap": 0.1, "beyond": 0.25,
-    "steps": [{"distance": 0, "pairs": 2, "sensitivity": 1.0}, {"distance": 2, "pairs": 9, "sensitivity": 0.0}],
-    "flips": {kind: {"0.3": 0.125} for kind in ("drop", "add", "both")},
-}  # fmt: skip
-DIAGNOSIS = {
-    "dataset": "co<ra", "model": "gcn, none", "nodes": 2708, "edges": 5278, "graphs": 1, "layers": 2,
-    "p": 0.5, "q": 0.00072, "notes": ["16 <nodes>"], "operators": {"clean": MEASURED, "rade-ofs": MEASURED},
-}  # fmt: skip
 
 
 def poisoned(value):
@@ -75,19 +65,7 @@ def test_the_same_store_gives_the_same_bytes(tmp_path):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
-def test_a_store_tells_of_diagnoses_and_damage(tmp_path):
-    save(store(2), tmp_path)
-    (tmp_path / "studies/diagnoses").mkdir(parents=True)
-    (tmp_path / "studies/diagnoses/x.json").write_text(json.dumps(DIAGNOSIS))
-    told = replace(report(store(2)), stored=read_store(tmp_path))
-    for text in (page(told), markdown(told)):
-        assert "co&lt;ra" in text
-        assert "sensitivity from beyond 2 edges" in text
-        assert "12.5 %" in text
-    assert "0 runs on 0 data sets." in page(report([]))
-    (tmp_path / "studies/diagnoses/torn.json").write_text("{")
-    with pytest.raises(RunError, match=r"torn.json was not written by rade diagnose; delete it"):
-        read_store(tmp_path)
+def test_folds_without_curves_are_refused():
     with pytest.raises(RunError, match="lacks the curve of validation scores"):
         report([row(0.8, folds=10) | {"history": {}}])
 

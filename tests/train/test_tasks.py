@@ -1,4 +1,4 @@
-"""Scores against OGB's evaluator, scikit-learn and hand counts; the quality of probabilities."""
+"""Scores against OGB's evaluator and scikit-learn."""
 
 import pytest
 import torch
@@ -37,18 +37,3 @@ def test_micro_f1(known_in_part):
     assert tasks.micro_f1(logits, labels) == pytest.approx(expected)
     classes = labels[:, :2].nan_to_num().sum(1).long()
     assert tasks.micro_f1(logits, classes) == tasks.accuracy(logits, classes)
-
-
-def test_calibration_by_hand():
-    """Four rows sure at 0.9 of which three are right, two rows at 0.6 of which both are: (4·0.15 + 2·0.4)/6."""
-    sure, fair = torch.tensor([0.9, 0.1]).log(), torch.tensor([0.6, 0.4]).log()
-    logits = torch.stack([sure] * 4 + [fair] * 2)
-    labels = torch.tensor([0, 0, 0, 1, 0, 0])
-    assert tasks.calibration_error(logits, labels) == pytest.approx((4 * 0.15 + 2 * 0.4) / 6)
-
-
-def test_what_is_not_finite_is_no_number():
-    bad, good = ((torch.tensor([[value, 0.0]]), torch.tensor([0])) for value in (float("inf"), 1.0))
-    assert tasks.quality(bad, bad) == {}
-    assert list(tasks.quality(bad, good)) == ["temperature"]
-    assert list(tasks.quality(good, bad)) == ["log_loss", "calibration_error"]

@@ -18,20 +18,6 @@ def predict(
     dataset: Annotated[str | None, typer.Option(help="Data set to predict; default: the one of the run.")] = None,
     out: Annotated[Path, typer.Option(help="CSV file to write.")] = Path("predictions.csv"),
     data_root: Annotated[Path | None, typer.Option(help="Data folder; else $RADE_DATA, else ~/.cache/rade.")] = None,
-    noise: Annotated[
-        str | None,
-        typer.Option(
-            help="P,Q: rates of missing and of spurious edges to undo; P,Q,features: edges are trusted by their ends' "
-            "features; auto: estimated by the validation labels."
-        ),
-    ] = None,
-    corrupt: Annotated[
-        str | None,
-        typer.Option(
-            help="DROP,ADD[,SEED]: first drop edges, add others (1 = as many as real ones); default: as in the run, on "
-            "its own data set; 0,0: nothing."
-        ),
-    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out if it is there.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
@@ -41,7 +27,7 @@ def predict(
 
         rade predict runs/csbm-gcn/rade-of/run-0 --dataset csbm --out predictions.csv
 
-        rade predict runs/csbm-gcn/rade-of/run-0 --corrupt 0,1 --noise auto
+        rade predict runs/csbm-gcn/rade-of/run-0 --overwrite --json
     """
     import json as format
 
@@ -49,17 +35,11 @@ def predict(
     from rade.errors import RunError
     from rade.train import load_run
     from rade.train.files import save_bytes
-    from rade.train.stages import Corruption
 
     trained = load_run(run)
     if out.is_file() and not overwrite:
         raise RunError(f"{out} exists already; --overwrite replaces it, or name another file with --out")
     data = load(dataset or trained.settings.dataset, data_root)
-    corrupt = trained.settings.corrupt if corrupt is None and data.name == trained.settings.dataset else corrupt
-    data = Corruption.parse(corrupt or "").of_dataset(data)
-    if noise is not None:
-        trained, found = trained.denoised(data, noise)
-        typer.echo(f"noise: {found}", err=True)
     logits = trained.predict(data)
     text, rows = table(logits, trained.shape.loss, trained.shape.level), len(logits)
     save_bytes(out, text.encode())

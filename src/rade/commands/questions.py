@@ -57,9 +57,9 @@ QUESTIONS = tuple(
 def train_gcn(dataset: Dataset, seed: int, epochs: int, method: str, **asked: Any) -> tuple[Trained, float]:
     """A GCN trained by the data set's protocol with a method: the model at its best epoch, and its test score."""
     from rade.train.model import Trained
+    from rade.train.problems import problem_of
     from rade.train.run import train
     from rade.train.settings import resolve
-    from rade.train.stages import problem_of
 
     settings = resolve(dataset.name, "gcn", method, epochs=epochs, **asked)
     trained = Trained.fresh(dataset, settings, seed)
@@ -69,13 +69,19 @@ def train_gcn(dataset: Dataset, seed: int, epochs: int, method: str, **asked: An
 
 def score_on_wrong_edges(trained: Trained, clean: Dataset, denoised: bool) -> float:
     """The accuracy on the test nodes where as many spurious edges as real ones were added."""
-    from rade.train.stages import Corruption, problem_of
+    import torch
 
-    noisy = Corruption(drop=0.0, add=1.0, seed=trained.seed).of_dataset(clean)
-    model = trained.denoised(noisy, "auto")[0] if denoised else trained
-    problem = problem_of(noisy, model.settings)
-    test = problem.split(model.seed).test
-    return problem.task.metric(model.predict(noisy)[test], problem.labels[test])
+    from rade import RADE, Constant, Expected, Graph, Rates, estimate_noise, sample_view
+
+    data, split = clean.graphs[0], clean.split(trained.seed)
+    graph = Graph.from_edge_index(data.edge_index, data.num_nodes)
+    rates = Rates(0.0, graph.num_edges / graph.num_nonedges)
+    given = data.x, sample_view(graph, rates, torch.Generator().manual_seed(trained.seed)).edge_index
+    model = RADE(trained.learner.net, rule=Constant(0.0, 0.0)).eval()
+    found = estimate_noise(model, *given, labels=data.y, rows=split.val).inference if denoised else Expected()
+    with torch.no_grad():
+        right = model.by(found)(*given).argmax(1) == data.y
+    return float(right[split.test].double().mean())
 
 
 def hubs(seed: int, nodes: int = 1000, degree: float = 40.0, homophily: float = 0.75, classes: int = 10) -> Dataset:

@@ -37,22 +37,22 @@ def report(
     """
     from rade.errors import RadeError
     from rade.experiment import table
-    from rade.experiment.store import usual
-    from rade.report import build, read_store, write
+    from rade.experiment.store import existing, usual
+    from rade.report import build, write
     from rade.report.tables import reading_order
     from rade.report.words import summary
 
     store = usual() if store is None else store
     asked = names([tables or ""])
     experiments = [table.load(name) for name in asked or table.names()]
-    stored = read_store(store)
-    if not stored.runs and not stored.diagnoses:
+    runs = existing(store).records()
+    if not runs:
         way = "rade results STORE merge FOLDER takes in what rade train --out FOLDER left"
         raise RadeError(f"{store} holds no finished run; {way}")
-    found = build(stored, experiments if asked else reading_order(experiments))
+    found = build(runs, experiments if asked else reading_order(experiments))
     files = write(found, out, names([format]))
     if json:
-        document = {"runs": len(stored.runs), "files": list(map(str, files)), "summary": summary(found)}
+        document = {"runs": len(runs), "files": list(map(str, files)), "summary": summary(found)}
         typer.echo(jsonlib.dumps(document, indent=1, ensure_ascii=False))
         return
     typer.echo(summary(found))

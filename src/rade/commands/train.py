@@ -22,7 +22,7 @@ _METHODS = (
     "rade-of-delta, rade-of-layered (and rade-ofs-…), or module:object for a rade.train.Method of your own."
 )
 # Options that are no settings of the same name.
-_OTHERS = {"noise", "set_", "config", "data_root", "out", "resume", "overwrite", "checkpoint_every", "json"}
+_OTHERS = {"set_", "config", "data_root", "out", "resume", "overwrite", "checkpoint_every", "json"}
 
 
 def train(
@@ -50,16 +50,6 @@ def train(
     p: Annotated[float | None, typer.Option("--p", help="First drop rate of RADE.")] = None,
     rho: Annotated[float | None, typer.Option(help="First add rate of RADE, over the edge density.")] = None,
     penalty: Annotated[float | None, typer.Option(help="Weight of RADE's penalty on additions.")] = None,
-    noise: Annotated[
-        str | None,
-        typer.Option(
-            help="P,Q: rates at which the graph has lost real edges and gained spurious ones; P,Q,features: edges are "
-            "trusted by their ends' features. rade predict RUN --noise auto estimates the rates."
-        ),
-    ] = None,
-    corrupt: Annotated[
-        str | None, typer.Option(help="DROP,ADD[,SEED]: drop edges, add spurious ones (1 = as many as real ones).")
-    ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="Any other setting, as NAME=VALUE; may repeat.")
     ] = None,
@@ -94,14 +84,11 @@ def train(
 
         rade train --dataset cora --method rade-of-fixed --p 0.3 --rho 0.5
 
-        rade train --dataset csbm --corrupt 0,1 --method none,rade-of --noise 0,0.003
-
         torchrun --nproc-per-node 2 -m rade train --dataset ogbg-molhiv --method rade-of
     """
     from rade.errors import SettingsError
     from rade.train.protocol import read_toml
     from rade.train.settings import parse_assignment
-    from rade.train.stages import parse_noise
 
     if resume and overwrite:
         raise SettingsError("--resume and --overwrite contradict each other: one keeps results, one replaces them")
@@ -110,7 +97,6 @@ def train(
         asked |= parse_assignment(text)
     given = {name: value for name, value in context.params.items() if value not in (None, ())}
     asked |= {name: value for name, value in given.items() if name not in _OTHERS}
-    asked |= parse_noise(noise) if noise is not None else {}
     existing = "resume" if resume else "overwrite" if overwrite else "refuse"
     _execute(asked, data_root, out, existing, checkpoint_every, json)
 
@@ -126,7 +112,6 @@ def _execute(
     from rade.train.protocol import PROTOCOLS
     from rade.train.run import Keeping
     from rade.train.settings import make_order
-    from rade.train.stages import corrupted
 
     order = make_order(asked)
     first = order.settings[0]
@@ -134,7 +119,7 @@ def _execute(
     out = out or Path("runs") / f"{first.dataset}-{first.backbone}{suffix}"
     with processes(), stop_on_signal() as stop_asked:
         display = Display(quiet=json or rank() > 0)
-        dataset = corrupted(load(first.dataset, data_root), first)
+        dataset = load(first.dataset, data_root)
         display.plan(order, dataset, out)
         try:
             with display.bar:
@@ -154,9 +139,9 @@ def _train_all(dataset: Dataset, order: Order, out: Path, existing: str, keeping
     """
     import torch
 
+    from rade.train.problems import problem_of
     from rade.train.process import holding
     from rade.train.run import refuse_to_lose, train_run
-    from rade.train.stages import problem_of
 
     problems = {settings.method: problem_of(dataset, settings) for settings in order.settings}
     for problem in problems.values():
@@ -199,20 +184,13 @@ def _report(order: Order, results: Results, out: Path, json: bool) -> None:
         typer.echo(format.dumps(document, indent=1))
     else:
         typer.echo(f"{found}\ncurves: {picture}\nresults: {out}/METHOD/run-N/result.json")
-    for line in notes_of(order, results):
+    for line in notes_of(results):
         typer.echo(line, err=True)
 
 
-def notes_of(order: Order, results: Results) -> list[str]:
+def notes_of(results: Results) -> list[str]:
     """What a user should know about runs that ended well."""
     lines = []
-    told = [one.method for one in order.settings if one.options.get("noise_p") or one.options.get("noise_q")]
-    others = [settings.method for settings in order.settings if settings.method not in told]
-    if told and others:
-        lines.append(
-            f"note: {', '.join(told)} undid noise in the graph and {', '.join(others)} did not: the difference is that "
-            "of both; rade-of-fixed --p 0 --rho 0 undoes noise alone"
-        )
     for method, runs in results.items():
         for run in runs:
             if run.skipped:

@@ -26,7 +26,6 @@ from rade.errors import RadeError, RunError
 from rade.experiment.plan import Job
 from rade.train.record import RunRecord, run_key
 from rade.train.run import Keeping, StopAsked, train_run
-from rade.train.stages import corrupted
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -187,7 +186,7 @@ def _outcome(future: Future, argument: A) -> Outcome[A, Any]:
 def perform(job: Job, *, work: Path, data_root: Path | None, threads: int, checkpoint_every: int) -> RunRecord:
     """Train a job on a worker, continuing from its checkpoint in the folder `work`, if the worker sees one there."""
     torch.set_num_threads(threads)
-    dataset = corrupted(_dataset(job.settings.dataset, data_root), job.settings)
+    dataset = _dataset(job.settings.dataset, data_root)
     if run_key(job.settings, job.run, dataset.origin) != job.key:
         raise RunError(
             f"{dataset.name} or rade itself differs here from what the plan was made with; "

@@ -11,7 +11,6 @@ from rade.errors import SettingsError, unknown
 from rade.experiment.table import Cell
 from rade.train.record import run_key
 from rade.train.settings import Settings, check_options, meant_for, resolve
-from rade.train.stages import Corruption
 
 # Repetition k of a cross-validation uses the seeds from 1000·k on: apart from the folds' own 0 … 9, and told at sight.
 REPETITION = 1000
@@ -106,8 +105,6 @@ def _settings(cell: Cell, candidate: Mapping[str, Any], protocol: str, overrides
 
 
 def _jobs(base: Settings, origin: Mapping[str, Any], pairs: Iterable[tuple[int, int]]) -> Iterable[Job]:
-    # What the settings do to its graphs is a part of the data set's origin.
-    origin = {**origin, "options": Corruption.parse(base.corrupt).told(origin["options"])}
     for seed, run in pairs:
         settings = base.model_copy(update={"seed": seed})
         yield Job(run_key(settings, run, origin), settings, run)

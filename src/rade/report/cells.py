@@ -7,46 +7,16 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from rade.errors import RunError
-from rade.experiment.store import existing
 from rade.experiment.table import Cell
 from rade.statistics import Pair, Spread, averaged, best_common_epoch, spread
 from rade.train.protocol import defaults
-from rade.train.record import LATER, MEASURES, NEUTRAL, SCORE, RunRecord
+from rade.train.record import MEASURES, NEUTRAL, SCORE, UNSAID, RunRecord
 
-# A stage that changes labels or graphs is no reproduction of a table that does not ask for it.
-STAGES = {**LATER, "corrupt": ""}
 # The number of runs is no setting of a run; fan-outs depend on depth and mean nothing without batches.
 _UNCOMPARED = NEUTRAL | {"runs", "fanouts"}
-
-
-@dataclass(frozen=True)
-class Stored:
-    """What a store holds: runs by key, and records of `rade diagnose`."""
-
-    runs: tuple[RunRecord, ...]
-    diagnoses: tuple[Mapping[str, Any], ...] = ()
-
-    def __post_init__(self) -> None:
-        for run in self.runs:
-            if run.folds and not run.history.get("val"):
-                raise RunError(
-                    f"run {run.key} lacks the curve of validation scores: folds are scored at a common epoch"
-                )
-
-
-def read_store(path: Path) -> Stored:
-    """All that a store holds."""
-    diagnoses = []
-    for file in sorted((path / "studies" / "diagnoses").glob("*.json")):
-        try:
-            diagnoses.append(json.loads(file.read_text("utf-8")))
-        except (OSError, ValueError):
-            raise RunError(f"{file} was not written by rade diagnose; delete it or diagnose again") from None
-    return Stored(tuple(existing(path).records()), tuple(diagnoses))
 
 
 @dataclass(frozen=True)
@@ -87,8 +57,6 @@ class Group:
         """
         if measure == "seconds_per_epoch":
             return {run.pair: run.timing.seconds_per_epoch for run in self.runs}
-        if measure != SCORE:
-            return {run.pair: run.quality[measure] for run in self.runs if measure in run.quality}
         if not self.first.folds:
             return {run.pair: run.test for run in self.runs}
         by: dict[Pair, float] = {}
@@ -109,6 +77,8 @@ def group(runs: Iterable[RunRecord]) -> Places:
     together: dict[str, dict[Pair, RunRecord]] = {}
     seen: set[tuple[Any, ...]] = set()
     for run in sorted(runs, key=lambda run: (-run.numerics, run.key)):
+        if run.folds and not run.history.get("val"):
+            raise RunError(f"run {run.key} lacks the curve of validation scores: folds are scored at a common epoch")
         identity = _text(run, metric=run.metric, folds=run.folds)
         outcome = run.pair if run.folds else (run.seed, run.val, run.test, run.best_epoch)
         names = {(identity, *run.pair), (identity, *outcome)}
@@ -124,7 +94,7 @@ def group(runs: Iterable[RunRecord]) -> Places:
 
 def _text(run: RunRecord, **others: Any) -> str:
     """A run's settings without what makes it no other experiment, as one line."""
-    kept = {name: value for name, value in {**LATER, **run.settings}.items() if name not in NEUTRAL}
+    kept = {name: value for name, value in {**UNSAID, **run.settings}.items() if name not in NEUTRAL}
     return json.dumps({**kept, "protocol": run.protocol, **others}, sort_keys=True, default=str)
 
 
@@ -201,8 +171,8 @@ def departures(settings: Mapping[str, Any], protocol: str, allowed: Collection[s
 def _fits(group: Group, method: str, protocol: str, wanted: Mapping[str, Any]) -> bool:
     if group.first.method != method or group.first.protocol not in ("", protocol):
         return False
-    asked = {**STAGES, **wanted}
-    return all(_same(group.flat.get(name, STAGES.get(name)), value) for name, value in asked.items())
+    asked = {**UNSAID, **wanted}  # other labels, or another graph, are no reproduction of a table that asks for neither
+    return all(_same(group.flat.get(name), value) for name, value in asked.items())
 
 
 def _whole_candidates(groups: Sequence[Group], candidates: Sequence[Mapping[str, Any]]) -> list[Group]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from rade.experiment.table import PLAIN, Cell, Experiment, Row
-from rade.report.cells import CellResult, Group, Places, Stored, fill, group
+from rade.report.cells import CellResult, Group, Places, fill, group
 from rade.report.judge import Verdict, correct, judge
 from rade.statistics import differences, spread
 from rade.train.record import MEASURES, SCORE, Measure, RunRecord
@@ -99,16 +99,16 @@ class Report:
     """Everything that is printed."""
 
     tables: tuple[Table, ...]
+    runs: tuple[RunRecord, ...]
     others: int  # runs that fill no cell
-    stored: Stored
 
 
-def build(stored: Stored, experiments: Sequence[Experiment]) -> Report:
+def build(runs: Sequence[RunRecord], experiments: Sequence[Experiment]) -> Report:
     """Fill and judge the tables; those without a run are left out."""
-    places = group(stored.runs)
+    places = group(runs)
     tables = tuple(table for one in experiments if (table := fill_table(one, places)).filled)
     placed = {run.key for table in tables for run in table.runs}
-    return Report(tables, sum(run.key not in placed for run in stored.runs), stored)
+    return Report(tables, tuple(runs), sum(run.key not in placed for run in runs))
 
 
 def reading_order(experiments: Iterable[Experiment]) -> list[Experiment]:

@@ -1,7 +1,7 @@
 """What the report says in words and short texts, the same in every format."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rade.experiment.table import Published
@@ -9,9 +9,6 @@ from rade.report.judge import WORDS
 from rade.report.tables import Report, Table
 from rade.statistics import Spread, many, number
 from rade.train.record import RunRecord
-
-# Kinds of noise of `rade diagnose`, in words.
-NOISE = {"drop": "edges lost", "add": "spurious edges", "both": "both"}
 
 # Which epoch's score counts, without folds and with them.
 RULES = ("test score at the best validation epoch", "best epoch of the fold-averaged validation curve")
@@ -59,7 +56,7 @@ def listed(values: Mapping[str, Any]) -> str:
 
 def summary(report: Report) -> str:
     """How much there is and how comparisons came out; what is in several tables counts once, by the first."""
-    runs, tables = report.stored.runs, report.tables
+    runs, tables = report.runs, report.tables
     text = f"{many(len(runs), 'run')} on {many(len({run.settings['dataset'] for run in runs}), 'data set')}"
     filled, cells = sum(len(table.filled) for table in tables), sum(len(table.cells) for table in tables)
     text += f"; {filled:,} of {cells:,} cells in {many(len(tables), 'table')} have runs." if tables else "."
@@ -115,24 +112,3 @@ def environment(runs: Sequence[RunRecord]) -> dict[str, Counted]:
 
 def _counted(texts: Iterable[str]) -> Counted:
     return sorted(Counter(texts).items(), key=lambda item: (-item[1], item[0]))
-
-
-def diagnosis(record: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Measures of inference operators as `rade diagnose` records them: what it is, clean (and RADE-OF), RADE-OFS."""
-    clean, ofs = record["operators"]["clean"], record["operators"]["rade-ofs"]
-    yield "spectral gap, largest component", f"{clean['gap']:.3g}", f"{ofs['gap']:.3g}"
-    yield f"sensitivity from beyond {record['layers']} edges", percent(clean["beyond"]), percent(ofs["beyond"])
-    for kind, what in NOISE.items():
-        for level, share in clean["flips"][kind].items():
-            yield f"flips, {100 * float(level):g} % {what}", percent(share), percent(ofs["flips"][kind][level])
-
-
-def facts(record: Mapping[str, Any]) -> str:
-    """How large a diagnosed graph is, and at which rates."""
-    sizes = ", ".join(many(record[f"{name}s"], name) for name in ("node", "edge", "graph"))
-    return f"{sizes}; p = {record['p']:.3g}, q = {record['q']:.3g}"
-
-
-def percent(share: float) -> str:
-    """A share in %, with one digit."""
-    return f"{100 * share:.1f} %"

@@ -13,29 +13,20 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from rade import RADE, Expected, Graph, Labelled, Rates, Trust
+from rade import RADE, Expected, Graph, Labelled, Rates
 from rade.nn.trace import logits_of
 
 Cadence = Literal["batch", "epoch"]
 
 
-def alike(noise: Rates) -> Trust:
-    """All edges trusted alike, where no graph is known whose edges differ."""
-    return Trust()
-
-
 @dataclass(frozen=True)
 class Context:
-    """What a method may ask about its task: the randomness, the data's edge density, the loss and the pooling.
-
-    trust: in the single edges of the data's graph, by its features, where noise has the given rates.
-    """
+    """What a method may ask about its task: the randomness, the data's edge density, the loss and the pooling."""
 
     generator: torch.Generator
     density: float
     task: str
     pool: str
-    trust: Callable[[Rates], Trust] = alike
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from typing import Any, get_args
 
 from torch import nn
 
-from rade import RADE, Constant, Correction, Denoised, GradNorm, NoiseRatio, Rates, Readout, Rule, Variant, Views
-from rade.distribution import NO_NOISE
+from rade import RADE, Constant, Correction, GradNorm, NoiseRatio, Readout, Rule, Variant, Views
 from rade.errors import SettingsError, choose, unknown
 from rade.train.backbones import Backbone
 from rade.train.baselines import DropEdge, DropMessage, DropNode, Dropout, Plain, VirtualNode
@@ -38,8 +37,6 @@ FLAT: dict[str, tuple[str, str]] = {
     "share_view": ("views", "shared"),
     "sampling": ("views", "sampling"),
     "pooling_rule": ("readout", "pooling_rule"),
-    "noise_p": ("noise", "p"),
-    "noise_q": ("noise", "q"),
 }
 OF_ADAPTATION = ("data_gradient", "pooling_rule", "adapt_every")  # mean nothing where the rates are constant
 # Which rule it is, as the names of stored runs say it.
@@ -48,7 +45,6 @@ RULES: dict[type[Rule], dict[str, Any]] = {
     Constant: {"adaptive": False, "rule": "constant"},
     NoiseRatio: {"rule": "noise-ratio"},
 }
-TRUSTED_BY = ("", "features")
 LARGEST = 1e9  # of all settings
 
 
@@ -64,14 +60,11 @@ class RandomAddDrop(Method):
     views: Views = Views()  # noqa: RUF009
     correction: Correction = Correction()  # noqa: RUF009
     readout: Readout = Readout()  # noqa: RUF009
-    noise: Rates | Denoised = NO_NOISE  # of the data's own graph
-    noise_trust: str = ""  # the similarity by which its edges are trusted; empty: all alike
     adapt_every: Cadence = "batch"
     fixed: tuple[str, ...] = ()  # flat settings that the method's name decides, and nobody else
 
     def __post_init__(self) -> None:
         choose("adapt_every", self.adapt_every, get_args(Cadence))
-        choose("noise_trust", self.noise_trust, TRUSTED_BY)
         self.rule.check_views(self.views)
 
     @property
@@ -90,7 +83,7 @@ class RandomAddDrop(Method):
     @property
     def _flat(self) -> dict[str, Any]:
         values = vars(self)
-        found = {"adapt_every": self.adapt_every, "noise_trust": self.noise_trust}
+        found: dict[str, Any] = {"adapt_every": self.adapt_every}
         for name, (argument, field) in FLAT.items():
             if field in {one.name for one in fields(values[argument])}:
                 found[name] = getattr(values[argument], field)
@@ -110,9 +103,6 @@ class RandomAddDrop(Method):
         head = "head" if isinstance(net, Backbone) else None
         pool: Any = None if context.pool == "none" else context.pool
         task: Any = context.task
-        noise = self.noise
-        if self.noise_trust and isinstance(noise, Rates):
-            noise = Denoised(noise, context.trust(noise))
         return RADE(
             net,
             self.variant,
@@ -120,7 +110,6 @@ class RandomAddDrop(Method):
             views=self.views,
             correction=self.correction,
             readout=replace(self.readout, task=task, pool=pool, head=head),
-            noise=noise,
             density=context.density,
             generator=context.generator,
         )

@@ -26,15 +26,14 @@ if TYPE_CHECKING:
 # before, beyond rounding: a formula, a default inside a layer, the order of random draws, a reader's result, a split.
 # New settings, faster code and reports do not count. Runs under an older number stay in the store and are done again.
 NUMERICS = 1
-# The same for runs that undo noise of their graph, and for them alone.
-NOISE = 2
 
 NEUTRAL = frozenset({"seed", "threads", "device"})  # no other experiment: which repetition it is, and where it ran
 # Settings that came after the first runs were stored: at these values they decide nothing and leave keys as they were.
-LATER = {"test_corrupt": "", "labels_per_class": 0, "train_items": 0, "train_share": 0.0}
-LATER_OPTIONS = {"noise_trust": ""}  # the same for options of methods
+LATER = {"labels_per_class": 0, "train_items": 0, "train_share": 0.0}
+# Settings of runs, stored or not, where a record does not say them: what came later, and what is gone since.
+UNSAID = {**LATER, "corrupt": "", "test_corrupt": ""}
 # Options of RADE when the first runs were stored: keys still have them.
-GONE_OPTIONS = {"complement": "exact", "samples": 256, "inference": "expected"}
+GONE_OPTIONS = {"complement": "exact", "samples": 256, "inference": "expected", "noise_p": 0.0, "noise_q": 0.0}
 Curves = dict[str, list[FiniteFloat]]
 
 
@@ -53,10 +52,6 @@ class Measure:
 MEASURES = {
     SCORE: Measure(100, 2, "%"),
     "seconds_per_epoch": Measure(1, 3, "seconds per epoch"),
-    "log_loss": Measure(1, 3, "log-loss in nats, less is better"),
-    "calibration_error": Measure(100, 2, "calibration error in %, less is better"),
-    "scaled_log_loss": Measure(1, 3, "log-loss in nats after temperature scaling, less is better"),
-    "scaled_calibration_error": Measure(100, 2, "calibration error in % after temperature scaling, less is better"),
 }
 
 
@@ -86,8 +81,8 @@ class RunRecord(_Part):
     """A finished run, validated once; equal for two runs of equal settings on one machine but for `timing`.
 
     settings: a dump of `Settings`, of older runs without those that came later; run: its number, or that of the fold;
-    folds: how many the data set has; quality: measures on test data, where they were taken; variance: of older runs;
-    history: one value per epoch and curve, empty where curves were not asked for.
+    folds: how many the data set has; quality, variance: of older runs; history: one value per epoch and curve, empty
+    where curves were not asked for.
     """
 
     versions: dict[str, str]
@@ -155,7 +150,7 @@ class RunRecord(_Part):
     @property
     def flat(self) -> dict[str, Any]:
         """The settings, those that came later and the method's among them."""
-        settings = {**LATER, **self.settings, "protocol": self.protocol}
+        settings = {**UNSAID, **self.settings, "protocol": self.protocol}
         return {**settings, **settings.pop("options")}
 
     def to_json(self) -> str:
@@ -174,16 +169,15 @@ def run_key(plan: Plan, run: int, data: Mapping[str, Any], processes: int = 1) -
     numbers.
     """
     settings = plan.model_dump(mode="json", exclude={"options", "threads"})
+    if "layers" in settings:  # of a backbone of ours, which could be trained on a corrupted graph
+        settings["corrupt"] = ""
     decides = {name: value for name, value in settings.items() if (name, value) not in LATER.items()}
     decides["device"] = plan.device.partition(":")[0]
-    given = plan.all_options.items()
-    options = {name: value for name, value in given if (name, value) not in LATER_OPTIONS.items()}
+    options = plan.all_options
     options = {**GONE_OPTIONS, **options} if "moments" in options else options
     origin = {name: data[name] for name in ("name", "files", "options")}
     whole = {"numerics": NUMERICS, "settings": decides, "options": options, "run": run, "data": origin}
     whole["processes"] = processes
-    if options.get("noise_p") or options.get("noise_q"):
-        whole["noise"] = NOISE
     return hashlib.sha256(plain(whole).encode()).hexdigest()[:32]
 
 

@@ -17,11 +17,11 @@ from rade.train.files import ensure_writable, load_run_record, load_tensors, sav
 from rade.train.learner import Learner
 from rade.train.loop import Progress, Trainee, fit
 from rade.train.model import Trained
+from rade.train.problems import problem_of
 from rade.train.process import collect, rank, world
 from rade.train.record import NUMERICS, RunRecord, provenance, run_key
 from rade.train.settings import Plan, Settings
-from rade.train.stages import Corruption, problem_of
-from rade.train.tasks import Problem, quality
+from rade.train.tasks import Problem
 
 Observer = Callable[[Progress], None]
 StopAsked = Callable[[], bool]
@@ -165,8 +165,7 @@ def train_run(
     trained = Trained.fresh(dataset, settings, settings.seed + run)
     keeping = replace(keeping, checkpoint=checkpoint)
     record = train(problem, trained.learner, settings, run, keeping=keeping, observe=observe)
-    judged = _judged(dataset, problem, settings, run, trained.learner.eval())
-    record = record.model_copy(update={"command": settings.command(run, record.threads), **judged})
+    record = record.model_copy(update={"command": settings.command(run, record.threads)})
     if rank() == 0:
         trained.save(folder / "model.pt")
         save_bytes(folder / "result.json", record.to_json().encode())
@@ -177,25 +176,6 @@ def train_run(
 def load_run(folder: str | Path) -> Trained:
     """The trained model of a finished run, from the folder that `train_run` or `rade train` wrote."""
     return Trained.load(Path(folder) / "model.pt")
-
-
-def _judged(dataset: Dataset, problem: Problem, settings: Settings, run: int, learner: Learner) -> dict[str, Any]:
-    """The best epoch once more: quality of probabilities where there are classes, a corrupted test if asked for."""
-    has_classes, found = problem.task.name == "multiclass", dict[str, Any]()
-    if not (has_classes or settings.test_corrupt):
-        return {}
-    seed, split = settings.seed + run, problem.split(run)
-    outputs = batches_of(problem, split, settings, seed).evaluation(learner, None)
-    val, test = outputs("val"), outputs("test")
-    if settings.test_corrupt:  # another graph for every seed
-        asked = Corruption.parse(settings.test_corrupt)
-        noisy = replace(asked, seed=asked.seed + seed).of_dataset(dataset)
-        there = batches_of(replace(problem, graphs=noisy.graphs), split, settings, seed)
-        test = there.evaluation(learner, None)("test")
-        found["test"] = problem.task.metric(*test)
-    if has_classes:
-        found["quality"] = quality(test, val)
-    return found
 
 
 def finished(folder: Path, settings: Settings, run: int, problem: Problem) -> RunRecord | None:

@@ -13,7 +13,6 @@ from rade.errors import SettingsError, complaint, unknown
 from rade.train.backbones import BACKBONES
 from rade.train.methods import METHODS, find_method, known_options, make, no_such_option
 from rade.train.protocol import PROTOCOLS, defaults, toml
-from rade.train.stages import Corruption
 
 LAYERS = 1000
 COMPARED = ("none", "dropout", "drop-edge", "rade-of", "rade-ofs")
@@ -61,8 +60,6 @@ class Settings(Plan):
     layers: int = Field(ge=1, le=LAYERS)
     pool: Literal["none", "sum", "mean"]
     projection: bool = False  # a linear map before the first convolution
-    corrupt: str = ""  # DROP,ADD[,SEED]: edges of the data set dropped and added on purpose
-    test_corrupt: str = ""  # the same for the test alone, anew for every run: training and validation stay clean
     labels_per_class: int = Field(default=0, ge=0, le=10**9)  # of the split's training part; 0: all of them
     train_items: int = Field(default=0, ge=0, le=10**9)  # of the split's training part, at random; 0: all of them
     train_share: float = Field(default=0.0, ge=0, lt=1, allow_inf_nan=False)  # of all items, at random; 0: the split's
@@ -72,12 +69,6 @@ class Settings(Plan):
     def _split(cls, value: Any) -> Any:
         """`15,10` on the command line is [15, 10] in a file."""
         return value.split(",") if isinstance(value, str) else value
-
-    @field_validator("corrupt", "test_corrupt")
-    @classmethod
-    def _corruption(cls, value: str) -> str:
-        Corruption.parse(value)
-        return value
 
     @model_validator(mode="after")
     def _one_choice_of_labels(self) -> "Settings":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.optimize import minimize_scalar
 from torch import Tensor
 from torch.nn import functional
 
@@ -19,8 +17,6 @@ from rade.data import Split
 Loss = Callable[[Tensor, Tensor], Tensor]
 Metric = Callable[[Tensor, Tensor], float]
 Outputs = tuple[Tensor, Tensor]  # logits and labels, row by row
-BINS = 15
-COLDEST, HOTTEST = math.log(0.01), math.log(100.0)
 
 
 def derive(seed: int, *keys: int) -> int:
@@ -148,54 +144,3 @@ class Problem:
     origin: Mapping[str, Any] = field(default_factory=dict)
     folds: int = 0
     ratio: float = 0.0
-
-
-def quality(test: Outputs, val: Outputs) -> dict[str, float]:
-    """Mean negative log-likelihood and expected calibration error of test rows, a class each, where they are finite.
-
-    As they come, which at the epoch of the best score says more of when training stopped than of the method, and
-    scaled by the temperature that validation rows like best.
-    """
-    heat = temperature(*val)
-    scaled = {f"scaled_{name}": value for name, value in _measured(test[0] / heat, test[1]).items()}
-    found = {**_measured(*test), "temperature": heat, **scaled}
-    return {name: value for name, value in found.items() if math.isfinite(value)}
-
-
-def _measured(logits: Tensor, labels: Tensor) -> dict[str, float]:
-    if not bool(torch.isfinite(logits).all()):
-        return {}
-    return {
-        "log_loss": float(multiclass_loss(logits, labels)),
-        "calibration_error": calibration_error(logits, labels),
-    }
-
-
-def temperature(logits: Tensor, labels: Tensor) -> float:
-    """T for which logits/T have the least loss (Guo et al. 2017), from 0.01 to 100; nan where logits are not finite.
-
-    >>> logits = torch.tensor([[30.0, 0.0]]).repeat(4, 1)
-    >>> round(30 / temperature(logits, torch.tensor([0, 0, 0, 1])), 2)  # three of four: log 3
-    1.1
-    """
-    if not bool(torch.isfinite(logits).all()):
-        return math.nan
-    found = minimize_scalar(
-        lambda log_heat: float(multiclass_loss(logits.double() / math.exp(log_heat), labels)),
-        bounds=(COLDEST, HOTTEST),
-        method="bounded",
-    )
-    return math.exp(found.x)
-
-
-def calibration_error(logits: Tensor, labels: Tensor) -> float:
-    """Σ_b n_b/n |accuracy_b − confidence_b| over BINS equal bins of confidence (Naeini et al. 2015; Guo et al. 2017).
-
-    >>> calibration_error(torch.zeros(4, 2), torch.tensor([0, 0, 1, 1]))
-    0.0
-    """
-    confidence, decision = logits.double().softmax(1).max(1)
-    right = (decision == labels.view(-1)).double()
-    bins = (confidence * BINS).ceil().clamp(1, BINS).long() - 1
-    gaps = right.new_zeros(BINS).index_add(0, bins, right - confidence)
-    return float(gaps.abs().sum() / max(len(confidence), 1))
