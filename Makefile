@@ -44,14 +44,14 @@ size:                      ## modules and lines without blank ones: package, cor
 	count package src/rade; count core "$(CORE)"; echo "tests: $$(find tests -name '*.py' | xargs cat | wc -l) lines"
 
 bench: $(STAMP)            ## speed as ratios, on an otherwise idle machine
-	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python -m benchmarks.speed
 
 report: $(STAMP)           ## from results/: its tables, those of docs/results.md and docs/noisy.md, the forest plot, rate rules
 	$(BIN)/rade report results --out report
 	$(BIN)/python docs/refresh.py report
 	cd docs/pictures && ../../$(BIN)/python results.py
-	$(BIN)/python benchmarks/rate_rules.py
-	$(BIN)/python benchmarks/draw_noisy.py
+	$(BIN)/python -m benchmarks.rate_rules
+	$(BIN)/python -m benchmarks.draw_noisy
 
 # The documentation has packages of its own, added to the same environment.
 $(VENV)/.docs: $(STAMP)

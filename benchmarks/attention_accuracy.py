@@ -1,7 +1,7 @@
 """How far attention's moments are off at each tolerance, for scores of any scale: a table of docs/theory.md.
 
-    python benchmarks/attention_accuracy.py                # about six minutes of one core
-    python benchmarks/attention_accuracy.py --nodes 300 --std 0,1
+    python -m benchmarks.attention_accuracy                # about six minutes of one core
+    python -m benchmarks.attention_accuracy --nodes 300 --std 0,1
 
 Against a trapezoid rule over every pair and scale, in double precision. A random graph of mean degree 4, one head,
 normal scores s and t of each standard deviation; the worst of p = 0, .5, .8, ρ = .5, 1.5, with and without self-loops.

@@ -1,7 +1,7 @@
 """What RADE does for models as others built and tuned them, and pairs of views against moments: `rade.compare`, stored.
 
-    python benchmarks/compare_models.py --seeds 10 sage-cora gcnii-cora gatv2-cora     # all cases without names
-    python benchmarks/compare_models.py --table
+    python -m benchmarks.compare_models --seeds 10 sage-cora gcnii-cora gatv2-cora     # all cases without names
+    python -m benchmarks.compare_models --table
 
 Models that have dropout and normalisation already, with the sizes and the training of PyG's examples: GraphSAGE
 (ogbn-products: three layers of 256, batch norm, dropout 0.5, lr 0.003), GCNII (16 of the 64 layers of gcn2_cora, for
@@ -23,7 +23,7 @@ from pathlib import Path
 import pandas
 import torch
 import torch.nn.functional as F
-from study import origin
+from benchmarks.study import origin
 from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GAT, GCN, GCN2Conv, GraphSAGE, HeteroConv, PNAConv, SAGEConv

@@ -1,8 +1,8 @@
 """What the default costs a tuned model on a new graph, and which part of it does: one JSON line per run.
 
-    python benchmarks/default_rates.py --seeds 10 --out default_rates.jsonl
-    python benchmarks/default_rates.py --table default_rates.jsonl
-    python benchmarks/default_rates.py --part 0/2               # every second run, for several processes
+    python -m benchmarks.default_rates --seeds 10 --out default_rates.jsonl
+    python -m benchmarks.default_rates --table default_rates.jsonl
+    python -m benchmarks.default_rates --part 0/2               # every second run, for several processes
 
 Block models of 2,000 nodes and mean degree 5 (5 classes; features that say little, much, or mislead one node in five),
 5 or 30 % of the nodes labelled. Three-layer models as people tune them: GraphSAGE with batch norm, residuals and
@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from study import add, asked, fit
+from benchmarks.study import add, asked, fit
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv, SAGEConv
 

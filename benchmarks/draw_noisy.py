@@ -1,6 +1,6 @@
 """The two tables of docs/noisy.md and results/studies/noisy/tables.md, from the rows beside the latter.
 
-    python benchmarks/draw_noisy.py
+    python -m benchmarks.draw_noisy
 
 `make report` does it. Run again on the same rows it changes no word.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from noisy_rows import BySeed, Row, Store, accuracy, gains, key_of, minus, read, shown
+from benchmarks.noisy_rows import BySeed, Row, Store, accuracy, gains, key_of, minus, read, shown
 
 ROOT = Path(__file__).parents[1]
 ROWS = ROOT / "results" / "studies" / "noisy"

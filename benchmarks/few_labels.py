@@ -1,6 +1,6 @@
 """Why additions cost accuracy when training goes on with few labels: one JSON line per run.
 
-    python benchmarks/few_labels.py --dataset cora --seeds 5 --out few_labels.jsonl
+    python -m benchmarks.few_labels --dataset cora --seeds 5 --out few_labels.jsonl
 
 A two-layer GCN, trained for 200 epochs on a share of the nodes of each class, scored on the others at the end (mean of
 the last ten epochs) and at its best epoch on a tenth of the nodes. Four kinds of views: none, drops alone, drops and
@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from study import add, asked, fit
+from benchmarks.study import add, asked, fit
 from torch import Tensor
 
 import rade

@@ -1,9 +1,9 @@
 """Models trained on a clean or a corrupted graph and tested on corrupted ones: one JSON line per model and graph.
 
-    python benchmarks/noisy.py --dataset cora --backbone gcn --method none,rade-of --seeds 5 --out table.jsonl
-    python benchmarks/noisy.py --dataset cs --method none --trained noisy --corruption add100 --out table.jsonl
-    python benchmarks/noisy.py --dataset cora-meta-0.25 --corruption clean --mirror DIR --out attacked.jsonl
-    python benchmarks/noisy.py --cost --dataset computer,cs,cora --backbone gcn,sage,gin --out cost.jsonl
+    python -m benchmarks.noisy --dataset cora --backbone gcn --method none,rade-of --seeds 5 --out table.jsonl
+    python -m benchmarks.noisy --dataset cs --method none --trained noisy --corruption add100 --out table.jsonl
+    python -m benchmarks.noisy --dataset cora-meta-0.25 --corruption clean --mirror DIR --out attacked.jsonl
+    python -m benchmarks.noisy --cost --dataset computer,cs,cora --backbone gcn,sage,gin --out cost.jsonl
 
 One training per (data set, backbone, method, seed), then every corrupted graph and every way to predict by evaluation
 passes of that model. For a seed all methods and backbones share split, first weights (of a backbone) and corrupted
@@ -39,8 +39,8 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
+from benchmarks.study import add, fit, lines
 from scipy.sparse.csgraph import connected_components
-from study import add, fit, lines
 from torch import Tensor, nn
 from torch_geometric.data import Data
 

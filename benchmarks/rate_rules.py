@@ -1,7 +1,7 @@
 """Which rule should move the rates: the runs of `rade reproduce rules-node rules-graph` as tables and a picture.
 
-    python benchmarks/rate_rules.py --store results            # results/studies/rate-rules.md, and docs/figures
-    python benchmarks/rate_rules.py --store results --check    # says whether the file is what the store gives
+    python -m benchmarks.rate_rules --store results            # results/studies/rate-rules.md, and docs/figures
+    python -m benchmarks.rate_rules --store results --check    # says whether the file is what the store gives
 
 Runs, pairs and intervals are the report's: what `rade report` puts into the two tables is shown here.
 """

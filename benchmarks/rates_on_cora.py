@@ -1,7 +1,7 @@
 """How p and ρ move on Cora: RADE-OF and RADE-OFS with a two-layer GCN of width 512, as a table.
 
     rade datasets import MIRROR cora          # or let PyG download it
-    python benchmarks/rates_on_cora.py
+    python -m benchmarks.rates_on_cora
 
 Writes results/studies/rates-on-cora/rates_on_cora.csv.gz, one row per variant, seed and epoch.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from study import fit
+from benchmarks.study import fit
 from torch.nn.functional import cross_entropy
 
 import rade

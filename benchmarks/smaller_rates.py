@@ -1,7 +1,7 @@
 """What smaller rates, or drops alone, would lose where the default gained: one JSON line per run.
 
-    python benchmarks/smaller_rates.py --out results/studies/default-rates/gained.jsonl
-    python benchmarks/smaller_rates.py --table results/studies/default-rates/gained.jsonl
+    python -m benchmarks.smaller_rates --out results/studies/default-rates/gained.jsonl
+    python -m benchmarks.smaller_rates --table results/studies/default-rates/gained.jsonl
 
 The other half of `default_rates.py`. The data sets are those on which `RADE(model)`, p = ρ = 0.2, is better than plain
 training in the stored runs, and CiteSeer, where it is not; GCN, the released protocol, the seeds of the stored runs.
@@ -18,7 +18,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from study import add, asked
+from benchmarks.study import add, asked
 
 from rade.data import Dataset, load
 from rade.statistics import differences, paired, spread

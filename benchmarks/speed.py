@@ -1,10 +1,10 @@
 """Speed and memory as ratios: contestants take turns in one run, since seconds do not carry over between machines.
 
-    python benchmarks/speed.py                                  # all but parallel, for half an hour
-    python benchmarks/speed.py wrapped --against ../other/src   # RADE(net) in a PyG user's loop, two versions
-    python benchmarks/speed.py wrapped --rule gradnorm --data cora,mutag --model gcn,gat
-    python benchmarks/speed.py epoch --data cora,cs --authors ../RADE   # `rade train`, PyG's layers, the authors'
-    python benchmarks/speed.py sampling inference neighbors scale parallel --json
+    python -m benchmarks.speed                                  # all but parallel, for half an hour
+    python -m benchmarks.speed wrapped --against ../other/src   # RADE(net) in a PyG user's loop, two versions
+    python -m benchmarks.speed wrapped --rule gradnorm --data cora,mutag --model gcn,gat
+    python -m benchmarks.speed epoch --data cora,cs --authors ../RADE   # `rade train`, PyG's layers, the authors'
+    python -m benchmarks.speed sampling inference neighbors scale parallel --json
 
 Times are CPU time (`--wall`: by the clock), medians over turns; run it on an otherwise idle machine. `--quick` takes
 toy sizes, to see that everything runs. Data sets are those of `rade.data`; `--data-root` or $RADE_DATA says where.

@@ -205,21 +205,20 @@ def test_the_stored_numbers_of_the_demo_answer_its_questions():
 @pytest.fixture
 def script(monkeypatch):
     """A script of the repository as a module."""
-    for folder in ("benchmarks", "docs"):
-        monkeypatch.syspath_prepend(ROOT / folder)
+    monkeypatch.syspath_prepend(ROOT / "docs")
     return import_module
 
 
 def test_regenerating_the_results_and_the_tables_of_noisy_graphs_changes_nothing(rade, script, tmp_path):
     assert rade("report", ROOT / "results", "--out", tmp_path, "--format", "md")[0] == 0
-    for page, content in (script("refresh").pages(tmp_path) | script("draw_noisy").pages()).items():
+    for page, content in (script("refresh").pages(tmp_path) | script("benchmarks.draw_noisy").pages()).items():
         assert page.read_text("utf-8") == content, f"{page.name} is not what results/ gives: run `make report`"
 
 
 def test_the_page_on_rate_rules_is_what_the_store_gives(script, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["rate_rules.py", "--check"])
     with pytest.raises(SystemExit) as stopped:
-        script("rate_rules").main()
+        script("benchmarks.rate_rules").main()
     assert stopped.value.code == 0
 
 

@@ -8,8 +8,8 @@ from scipy.special import stdtrit
 from style import HERE, Colours, draw
 
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-from noisy_rows import BySeed, Store, accuracy, read  # noqa: E402 - from the folder above
+sys.path.insert(0, str(ROOT))
+from benchmarks.noisy_rows import BySeed, Store, accuracy, read  # noqa: E402 - from the folder above
 
 from rade.data import resolve  # noqa: E402
 

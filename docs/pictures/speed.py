@@ -1,6 +1,6 @@
 """What an epoch of a PyG loop costs with `rade.RADE(net)`, as ratios, from results/studies/speed.
 
-    python benchmarks/speed.py wrapped --json > results/studies/speed/constant.json
+    python -m benchmarks.speed wrapped --json > results/studies/speed/constant.json
 
 Run this on an otherwise idle machine.
 """

@@ -82,7 +82,7 @@ def sentence(table: Table) -> str:
     kinds = sorted({str(run.machine.get("cpu", "unknown")) for run in table.runs})
     if table.experiment.measure == "seconds_per_epoch" and len(kinds) > 1:
         text += f" Runs on {len(kinds)} kinds of processor ({', '.join(kinds)}), so do not read ratios from it: "
-        text += "`python benchmarks/speed.py epoch` measures them side by side."
+        text += "`python -m benchmarks.speed epoch` measures them side by side."
     return text
 
 
