@@ -82,7 +82,8 @@ def clock(asked: argparse.Namespace) -> Callable[[], float]:
 
 def in_turns(runs: dict[str, Callable[[], object]], asked: argparse.Namespace) -> dict[str, float]:
     """Median seconds of each; the first turn warms up."""
-    now, seconds = clock(asked), {name: [] for name in runs}
+    now = clock(asked)
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(asked.repeats + 1):
         for name, run in runs.items():
             start = now()
@@ -212,7 +213,8 @@ def wrapped(asked: argparse.Namespace) -> Iterator[Row]:
     names = ("csbm",) if asked.quick else tuple(name for name in asked.data or WRAPPED if name in WRAPPED)
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
-            path, found = saved(name, folder, asked), {side: [] for side in sides}
+            path = saved(name, folder, asked)
+            found: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
             for _ in range(asked.repeats):
                 for side, (rule, source) in sides.items():
                     limit = {"epochs": 1 if asked.quick else 3, "seconds": 0.0 if asked.quick else SECONDS}
@@ -230,10 +232,10 @@ def wrapped(asked: argparse.Namespace) -> Iterator[Row]:
 
 
 def compared(benchmark: str, where: str, found: dict[str, list[float]], one: str, other: str) -> Iterator[Row]:
-    """The other alone, then one against it: the median of ratios by turn."""
-    ratio = median(mine / theirs for mine, theirs in zip(found[one], found[other]))
+    """The other alone, then one against it: the median of ratios by turn; none where no time could be told."""
+    ratios = [mine / theirs for mine, theirs in zip(found[one], found[other]) if theirs > 0]
     yield Row(benchmark, f"{other}, {where}", median(found[other]))
-    yield Row(benchmark, f"{one}, {where}", median(found[one]), other, ratio)
+    yield Row(benchmark, f"{one}, {where}", median(found[one]), other, median(ratios) if ratios else None)
 
 
 def epoch(asked: argparse.Namespace) -> Iterator[Row]:
@@ -402,8 +404,8 @@ def resident() -> float:
 
 def parallel(asked: argparse.Namespace) -> Iterator[Row]:
     """By the clock, one thread per process."""
-    name, options = ("csbm", {"hidden": 16, "batch-size": 64}) if asked.quick else ("ogbn-arxiv", {"hidden": 256})
-    options = {"batch-size": 2_048, "dataset": name, "method": "rade-of", "layers": 2, "patience": 0} | options
+    name, size = ("csbm", {"hidden": 16, "batch-size": 64}) if asked.quick else ("ogbn-arxiv", {"hidden": 256})
+    options = {"batch-size": 2_048, "dataset": name, "method": "rade-of", "layers": 2, "patience": 0} | size
     words = [word for key, value in options.items() for word in (f"--{key}", str(value))]
     words += [] if asked.data_root is None else ["--data-root", str(asked.data_root.resolve())]
     torchrun = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, cast
 
 import torch
 import torch_geometric
@@ -32,17 +32,23 @@ def fit(
         yield epoch
 
 
+def opened(path: Path, mode: str) -> TextIO:
+    """A file of text, which its name may say is compressed."""
+    compressed = path.suffix == ".gz"
+    return cast(TextIO, gzip.open(path, mode, encoding="utf-8") if compressed else path.open(mode, encoding="utf-8"))
+
+
 def lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a file that may not exist, or is compressed."""
+    """The lines of a file that may not exist."""
     if path.exists():
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
+        with opened(path, "rt") as file:
             yield from map(json.loads, file)
 
 
 def add(path: Path, line: dict[str, Any]) -> None:
     """One more line, with commit and versions."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
+    with opened(path, "at") as file:
         file.write(json.dumps(line | origin()) + "\n")
 
 
