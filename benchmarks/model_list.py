@@ -84,7 +84,8 @@ class Tuned(nn.Module):
         self.head, self.jump = nn.Linear(8, CLASSES), jump
 
     def forward(self, x: Tensor, edge_index: Any) -> Tensor:
-        x, total = dropout(self.first(x), 0.3, self.training), 0
+        x = dropout(self.first(x), 0.3, self.training)
+        total = torch.zeros_like(x)
         for conv, skip, norm in zip(self.convs, self.skips, self.norms):
             x = dropout(norm(conv(x, edge_index) + skip(x)).relu(), 0.3, self.training)
             total = total + x if self.jump else x
@@ -285,8 +286,8 @@ class GraphInfomax(pyg.DeepGraphInfomax):
 
 ZOO, OTHERS, OWN = "PyG's model zoo", "other projects' models, in our own words", "what own code does with the graph"
 SIZE = (FEATURES, 8, 2, CLASSES)
-GRAPHWISE = {"call": _on_batch, "loss": _of_graphs}
-BATCHED = {"call": lambda model: model(BATCH), "loss": _of_graphs}
+GRAPHWISE: dict[str, Any] = {"call": _on_batch, "loss": _of_graphs}
+BATCHED: dict[str, Any] = {"call": lambda model: model(BATCH), "loss": _of_graphs}
 KEEPS = told("rule=rade.Constant(0.2, 0.1)")
 
 MODELS: tuple[Entry, ...] = (

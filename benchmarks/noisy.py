@@ -207,8 +207,8 @@ class Told(Method):
     noise: rade.Denoised
 
     def around(self, net: nn.Module, context: Context) -> nn.Module:
-        rule, given = rade.Constant(0.0, 0.0), {"density": context.density, "generator": context.generator}
-        return rade.RADE(net, rule=rule, noise=self.noise, **given)
+        rule, density, generator = rade.Constant(0.0, 0.0), context.density, context.generator
+        return rade.RADE(net, rule=rule, noise=self.noise, density=density, generator=generator)
 
 
 def trained(task: Task, job: Job, graph: rade.Graph, noise: rade.Denoised | None = None) -> Learner:
@@ -245,9 +245,11 @@ class Judge:
     def __init__(self, task: Task, learner: Learner, seed: int) -> None:
         self.task, self.split, net = task, task.split(seed), learner.net
         # As one that predicts on the graph as it is; RADE-OFS keeps its expected additions.
-        inner = next(part for part in net.modules() if isinstance(part, Backbone))
-        keeps = isinstance(net, rade.RADE) and net.rade.variant.keeps_additions
-        self.model = net.eval() if keeps else rade.RADE(inner, rule=rade.Constant(0.0, 0.0)).eval()
+        if isinstance(net, rade.RADE) and net.rade.variant.keeps_additions:
+            self.model = net.eval()
+        else:
+            inner = next(part for part in net.modules() if isinstance(part, Backbone))
+            self.model = rade.RADE(inner, rule=rade.Constant(0.0, 0.0)).eval()
 
     @torch.no_grad()
     def outputs(self, graph: rade.Graph, inference: rade.Inference) -> Tensor:
@@ -272,11 +274,11 @@ class Judge:
         trusting = rade.Denoised(rates_of(graph, share, drop), case.evidence.trust(share))
         found["edges"] = self.score(self.outputs(graph, trusting))
         for name, by_edge in (("estimated-mean", False), ("estimated", True)):
-            asked = {"labels": self.task.y, "rows": self.split.val, "shares": SHARES, "by_edge": by_edge}
-            estimate = rade.estimate_noise(self.model, self.task.x, graph, **asked)
+            x, y, val = self.task.x, self.task.y, self.split.val
+            estimate = rade.estimate_noise(self.model, x, graph, labels=y, rows=val, shares=SHARES, by_edge=by_edge)
             by = "features" if estimate.chosen.evidence else ""
-            chosen = {"share": estimate.chosen.share, "interval": estimate.interval, "by": by}
-            found[name] = self.score(self.outputs(graph, estimate.inference)) | chosen
+            told = {"share": estimate.chosen.share, "interval": estimate.interval, "by": by}
+            found[name] = self.score(self.outputs(graph, estimate.inference)) | told
         graphs = [graph if one == 0.0 else cut(case.near, graph, one) for one in SHARES]
         logits = [self.outputs(one, rade.Expected()) for one in graphs]
         chosen = max(range(len(SHARES)), key=lambda k: self.validation(logits[k]))

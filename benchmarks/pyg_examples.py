@@ -128,7 +128,8 @@ class Shorter(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        if _is_range(node) and isinstance(node.args[-1], ast.Constant) and node.args[-1].value > MANY:
+        last = node.args[-1] if _is_range(node) else None
+        if isinstance(last, ast.Constant) and isinstance(last.value, int) and last.value > MANY:
             node.args = _cut(node.args, STEPS)
         for keyword in node.keywords:
             if keyword.arg in ("num_workers", "persistent_workers"):
@@ -218,7 +219,7 @@ class Watch:
                 watch.layers |= {type(layer).__name__ for layer in present.calls}
             trained(model, run, later, present, output)
 
-        rade.RADE._call, rade.RADE._trained = call, note  # type: ignore[method-assign]
+        rade.RADE._call, rade.RADE._trained = call, note  # type: ignore[assignment, method-assign]
 
     def equal(self) -> tuple[bool | None, str]:
         """Whether the wrapped model evaluates as the plain one."""

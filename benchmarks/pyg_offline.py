@@ -37,7 +37,8 @@ class Standin(InMemoryDataset):
         before = arguments.get("pre_transform")
         self._data, self.slices = self.collate([graph if before is None else before(graph) for graph in graphs])
         self._data_list = None
-        vars(self).update(properties)
+        for name, value in properties.items():
+            setattr(self, name, value)
 
     classes: int | None = None
 
@@ -280,12 +281,12 @@ def install(mirror: Path, cache: Path) -> None:
     torch.manual_seed(0)
     for name, make in MADE.items():
         setattr(datasets, name, _bound(getattr(datasets, name), make))
-    datasets.Planetoid = _on_disk(datasets.Planetoid, mirror, cache)  # type: ignore[misc]
-    datasets.TUDataset = _on_disk(datasets.TUDataset, mirror, cache)  # type: ignore[misc]
+    datasets.Planetoid = _on_disk(datasets.Planetoid, mirror, cache)
+    datasets.TUDataset = _on_disk(datasets.TUDataset, mirror, cache)
     _install_ogb()
     torch_geometric.typing.WITH_EDGE_TIME_NEIGHBOR_SAMPLE = True
     sys.modules["pytorch_lightning"] = lightning.pytorch  # the one that PyG's data modules are made for
-    NeighborSampler._sample = _sample  # type: ignore[method-assign]
+    NeighborSampler._sample = _sample
     loaders.ClusterData._metis = lambda self, pairs, nodes: torch.arange(nodes) * self.num_parts // nodes
     loaders.GraphSAINTRandomWalkSampler = InducedBatches
     loaders.ShaDowKHopSampler = Surroundings
@@ -365,7 +366,7 @@ def _walk(
     disjoint: bool,
 ) -> tuple[Neighborhood, dict[Any, list[list[int]]], dict[str, list[int]], dict[Any, list[int]]]:
     """Hop by hop, every node that was met in the last hop asks for neighbors by each relation."""
-    found, picked = Neighborhood(disjoint), {kind: [[], [], []] for kind in pointers}
+    found, picked = Neighborhood(disjoint), {kind: [list[int](), list[int](), list[int]()] for kind in pointers}
     kinds = {end for source, _, target in pointers for end in (source, target)} | set(seeds)
     for kind, nodes in seeds.items():
         for tree, node in enumerate(nodes.tolist()):
@@ -400,8 +401,8 @@ def _sample(self: Any, seed: Any, seed_time: Any = None, **_: Any) -> Any:
         fanouts = {one: self.num_neighbors.get_mapped_values()}
         found, picked, nodes, counts = _walk({"node": seed}, {one: (self.colptr, self.row)}, fanouts, self.disjoint)
         row, col, edge = (torch.tensor(part, dtype=torch.long) for part in picked[one])
-        batch = found.trees("node") if self.disjoint else None
-        return SamplerOutput(found.nodes("node"), row, col, edge, batch, nodes["node"], counts[one])
+        tree = found.trees("node") if self.disjoint else None
+        return SamplerOutput(found.nodes("node"), row, col, edge, tree, nodes["node"], counts[one])
     pointers = {kind: (self.colptr_dict["__".join(kind)], self.row_dict["__".join(kind)]) for kind in self.edge_types}
     fanouts = dict(zip(self.edge_types, self.num_neighbors.get_mapped_values(self.edge_types).values()))
     found, picked, nodes, counts = _walk(seed, pointers, fanouts, self.disjoint)

@@ -104,7 +104,7 @@ def drawn(cell: CellResult) -> Iterable[tuple[str, list[int], list[float]]]:
 def draw(places: Places) -> None:
     """One panel per data set: the mean of p over runs, from each start."""
     sys.path.insert(0, str(ROOT / "docs" / "pictures"))
-    from style import draw_into
+    from style import draw_into  # type: ignore[import-not-found]
 
     places = {name: place for name, place in places.items() if any(line for cell in place[1] for line in drawn(cell))}
 

@@ -59,8 +59,8 @@ def trajectory(variant: str, seed: int, epochs: int, root: Path | None) -> list[
     for epoch in fit(model, optimizer, losses, epochs):
         with torch.no_grad():
             right = (model(data.x, graph).argmax(1) == data.y).float()
-        values = float(model.rates.p), model.rate_state.rho_now, rule.ratios[-1], seen[-1]
-        values += tuple(float(right[part].mean()) for part in (split.val, split.test))
+        values = [float(model.rates.p), model.rate_state.rho_now, rule.ratios[-1], seen[-1]]
+        values += [float(right[part].mean()) for part in (split.val, split.test)]
         rows.append(dict(zip(COLUMNS, (variant, seed, epoch + 1, *(round(value, 5) for value in values)))))
     return rows
 
