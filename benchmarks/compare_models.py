@@ -23,7 +23,7 @@ from pathlib import Path
 import pandas
 import torch
 import torch.nn.functional as F
-from benchmarks.study import origin
+from benchmarks.study import of_class, origin
 from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GAT, GCN, GCN2Conv, GraphSAGE, HeteroConv, PNAConv, SAGEConv
@@ -91,9 +91,7 @@ def papers_and_authors() -> tuple[Data, Tensor, dict[tuple[str, str, str], Tenso
         papers = torch.arange(PAPERS).repeat_interleave(3)
         alike = torch.rand(len(papers), generator=generator) < same
         wanted = torch.where(alike, y[papers], torch.randint(CLASSES, papers.shape, generator=generator))
-        order, sizes = classes.argsort(stable=True), classes.bincount(minlength=CLASSES)
-        place = (torch.rand(len(papers), generator=generator) * sizes[wanted]).long()
-        return papers, order[sizes.cumsum(0)[wanted] - sizes[wanted] + place]
+        return papers, of_class(classes, wanted, generator)
 
     citing, cited = ends(y, 0.6)
     written, writer = ends(field, 0.7)

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from benchmarks.study import add, asked, fit
+from benchmarks.study import add, asked, distinct, fit, of_class
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv, SAGEConv
 
@@ -68,12 +68,7 @@ def block_model(kind: str, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     one = torch.randint(NODES, (count,), generator=generator)
     other = torch.randint(NODES, (count,), generator=generator)
     same = torch.rand(count, generator=generator) < within
-    order, sizes = torch.argsort(y, stable=True), torch.bincount(y, minlength=CLASSES)
-    first = sizes.cumsum(0) - sizes
-    inside = order[first[y[one]] + (torch.rand(count, generator=generator) * sizes[y[one]]).long()]
-    other = torch.where(same, inside, other)
-    pairs = torch.stack([torch.minimum(one, other), torch.maximum(one, other)])[:, one != other]
-    low, high = torch.unique(pairs, dim=1)
+    low, high = distinct(one, torch.where(same, of_class(y, y[one], generator), other))
     seen = torch.where(
         torch.rand(NODES, generator=generator) < misled, torch.randint(CLASSES, (NODES,), generator=generator), y
     )

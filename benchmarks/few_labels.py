@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from benchmarks.study import add, asked, fit
+from benchmarks.study import add, asked, distinct, fit, of_class
 from torch import Tensor
 
 import rade
@@ -39,13 +39,8 @@ EPOCHS, LAST, WIDTH, VALIDATION = 200, 10, 64, 0.1
 def within_classes(context: Context, labels: Tensor, distribution: Distribution) -> rade.View:
     """A view whose additions join nodes of one class, as many as uniform ones in the mean."""
     view = Context.draw(context, distribution)
-    order = torch.argsort(labels, stable=True)
-    sizes = torch.bincount(labels)
-    first = sizes.cumsum(0) - sizes
     one = torch.randint(len(labels), (view.added.size // 2,))
-    other = order[first[labels[one]] + (torch.rand(len(one)) * sizes[labels[one]]).long()]
-    pairs = torch.stack([torch.minimum(one, other), torch.maximum(one, other)])[:, one != other]
-    low, high = torch.unique(pairs, dim=1)  # sorted by low, then high
+    low, high = distinct(one, of_class(labels, labels[one]))
     return rade.View(distribution, view.kept, pattern_of_pairs(low, high, len(labels), directed=False))
 
 

@@ -14,29 +14,20 @@ from typing import Any
 import torch
 import torch_geometric.nn as pyg
 from benchmarks import pyg_kernels
-from torch import Tensor, nn
+from benchmarks.study import normal, random_edges
+from torch import nn
 from torch_geometric.nn import conv as convs
-from torch_geometric.utils import degree, to_undirected
+from torch_geometric.utils import degree
 
 NODES, FEATURES, OUT, KINDS = 12, 8, 4, 3
 pyg_kernels.install()
 
-
-def _normal(*shape: int, seed: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
-def _edges() -> Tensor:
-    pairs = torch.randint(NODES, (2, 20), generator=torch.Generator().manual_seed(0))
-    return to_undirected(pairs[:, pairs[0] != pairs[1]], num_nodes=NODES)
-
-
-X, EDGES, PLACES = _normal(NODES, FEATURES, seed=1), _edges(), _normal(NODES, 3, seed=2)
+X, EDGES, PLACES = normal(NODES, FEATURES, seed=1), random_edges(NODES, 20), normal(NODES, 3, seed=2)
 COUNT = EDGES.shape[1]
-ATTR, KIND, NODE_KIND = _normal(COUNT, 3, seed=3), torch.arange(COUNT) % KINDS, torch.arange(NODES) % 2
+ATTR, KIND, NODE_KIND = normal(COUNT, 3, seed=3), torch.arange(COUNT) % KINDS, torch.arange(NODES) % 2
 DEGREES = torch.bincount(degree(EDGES[1], NODES).long())
 NORMALS = nn.functional.normalize(PLACES, dim=1)
-WEIGHT = _normal(COUNT, seed=4).abs() + 0.1
+WEIGHT = normal(COUNT, seed=4).abs() + 0.1
 RELATION = ("a", "to", "a")
 
 
@@ -84,7 +75,7 @@ LAYERS: dict[str, Layer] = {
     "RGCNConv": Layer(lambda: pyg.RGCNConv(FEATURES, OUT, KINDS), (X, EDGES, KIND)),
     "FastRGCNConv": Layer(lambda: pyg.FastRGCNConv(FEATURES, OUT, KINDS), (X, EDGES, KIND)),
     "RGATConv": Layer(lambda: pyg.RGATConv(FEATURES, OUT, KINDS), (X, EDGES, KIND)),
-    "DNAConv": Layer(lambda: pyg.DNAConv(FEATURES), (_normal(NODES, 3, FEATURES, seed=5), EDGES)),
+    "DNAConv": Layer(lambda: pyg.DNAConv(FEATURES), (normal(NODES, 3, FEATURES, seed=5), EDGES)),
     "PointNetConv": Layer(lambda: pyg.PointNetConv(_mlp(FEATURES + 3, OUT)), (X, PLACES, EDGES)),
     "GMMConv": Layer(lambda: pyg.GMMConv(FEATURES, OUT, 3, 2), (X, EDGES, ATTR)),
     "NNConv": Layer(lambda: pyg.NNConv(FEATURES, OUT, nn.Linear(3, FEATURES * OUT)), (X, EDGES, ATTR)),

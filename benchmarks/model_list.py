@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 import torch_geometric.nn as pyg
+from benchmarks.study import normal, random_edges
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, dropout
 from torch_geometric.data import Batch, Data
-from torch_geometric.utils import dropout_edge, to_dense_adj, to_undirected
+from torch_geometric.utils import dropout_edge, to_dense_adj
 
 import rade
 
@@ -23,25 +24,15 @@ sys.modules.setdefault("model_list", sys.modules[__name__])
 
 NODES, FEATURES, CLASSES, GRAPHS = 40, 8, 3, 6
 
-
-def _normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
-def _edges(nodes: int, count: int, seed: int = 0) -> Tensor:
-    pairs = torch.randint(nodes, (2, count), generator=torch.Generator().manual_seed(seed))
-    return to_undirected(pairs[:, pairs[0] != pairs[1]], num_nodes=nodes)
-
-
-X, EDGES, LABELS = _normal(NODES, FEATURES), _edges(NODES, 90), torch.arange(NODES) % CLASSES
-WEIGHT = _normal(EDGES.shape[1], seed=1).abs()
+X, EDGES, LABELS = normal(NODES, FEATURES), random_edges(NODES, 90), torch.arange(NODES) % CLASSES
+WEIGHT = normal(EDGES.shape[1], seed=1).abs()
 ONE_WAY = EDGES[:, EDGES[0] < EDGES[1]]
 BATCH = Batch.from_data_list(
     [
         Data(
-            x=_normal(9 + k, FEATURES, seed=k),
-            edge_index=_edges(9 + k, 14, seed=k),
-            edge_attr=_normal(_edges(9 + k, 14, seed=k).shape[1], 4, seed=k),
+            x=normal(9 + k, FEATURES, seed=k),
+            edge_index=random_edges(9 + k, 14, seed=k),
+            edge_attr=normal(random_edges(9 + k, 14, seed=k).shape[1], 4, seed=k),
             y=torch.tensor([k % 2]),
         )
         for k in range(GRAPHS)

@@ -1,4 +1,4 @@
-"""What the studies share: one way to train, and lines of results, which are kept with what made them."""
+"""What the studies share: random graphs, one way to train, and lines of results, kept with what made them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,33 @@ from typing import Any, TextIO, cast
 import torch
 import torch_geometric
 from torch import Tensor, nn
+from torch_geometric.utils import to_undirected
 
 import rade
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def random_edges(nodes: int, count: int, seed: int = 0) -> Tensor:
+    """At most ``count`` random edges, in both directions."""
+    pairs = torch.randint(nodes, (2, count), generator=torch.Generator().manual_seed(seed))
+    return to_undirected(pairs[:, pairs[0] != pairs[1]], num_nodes=nodes)
+
+
+def of_class(classes: Tensor, wanted: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """For each wanted class a random node of it."""
+    order, sizes = classes.argsort(stable=True), classes.bincount(minlength=int(wanted.max()) + 1)
+    place = (torch.rand(len(wanted), generator=generator) * sizes[wanted]).long()
+    return order[sizes.cumsum(0)[wanted] - sizes[wanted] + place]
+
+
+def distinct(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    """Pairs of two different nodes, each once: the lower and the higher node, sorted by both."""
+    pairs = torch.stack([torch.minimum(one, other), torch.maximum(one, other)])[:, one != other]
+    low, high = torch.unique(pairs, dim=1)
+    return low, high
 
 
 def fit(
