@@ -27,7 +27,7 @@ from torch import Tensor
 
 import rade
 from rade.distribution import Distribution
-from rade.graph.pairs import pattern_of_pairs
+from rade.graph.sparse import Pattern
 from rade.nn.context import Context
 from rade.train.backbones import build_backbone
 
@@ -46,7 +46,7 @@ def within_classes(context: Context, labels: Tensor, distribution: Distribution)
     other = order[first[labels[one]] + (torch.rand(len(one)) * sizes[labels[one]]).long()]
     pairs = torch.stack([torch.minimum(one, other), torch.maximum(one, other)])[:, one != other]
     low, high = torch.unique(pairs, dim=1)  # sorted by low, then high
-    return rade.View(distribution, view.kept, pattern_of_pairs(low, high, len(labels), directed=False))
+    return rade.View(distribution, view.kept, Pattern.of_pairs(low, high, len(labels), directed=False))
 
 
 def split(labels: Tensor, share: float, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:

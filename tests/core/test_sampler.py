@@ -10,9 +10,8 @@ from torch import Tensor
 from core.test_values import ALL
 from rade import Graph, Rates, View, Views, sample_view
 from rade.distribution import Distribution
-from rade.graph.pairs import bernoulli_positions, fixed_positions
 from rade.testing.oracle import GRAPHS, adjacency, copies, nonedges, pairs_of, undirected
-from rade.views import draw
+from rade.views import bernoulli_positions, draw, fixed_positions
 
 VIEWS = 100_000
 BATCH, ISOLATED = GRAPHS["batch"], GRAPHS["isolated"]
