@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 import torch
 import torch_geometric.nn as pyg
-from torch import Tensor, nn
-from torch_geometric import EdgeIndex
 from torch_geometric.utils import to_torch_coo_tensor, to_torch_csr_tensor
 
 import rade
@@ -51,43 +49,6 @@ def test_training_on_the_mean_over_views_is_what_inference_does(name, variant):
     torch.testing.assert_close(output, model.eval()(X, EDGES))
     output.square().sum().backward()
     assert all(bool(parameter.grad.isfinite().all()) for parameter in net.parameters())
-
-
-class Changing(nn.Module):
-    """More nodes on the same edges in the second layer, fewer edges in the third."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv1, self.conv2, self.conv3 = pyg.GCNConv(FEATURES, 6), pyg.SAGEConv(6, 6), pyg.GCNConv(6, CLASSES)
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        x = self.conv1(x, edge_index).relu()
-        x = self.conv2(torch.cat([x, x[:2]]), edge_index)
-        return self.conv3(x, edge_index[:, edge_index.sum(0) % 3 > 0])
-
-
-MODELS: dict[str, tuple[Any, tuple[Any, ...]]] = {
-    "another graph per layer": (Changing, (X, EDGES)),
-    "EdgeIndex": (lambda: pyg.GCN(FEATURES, 6, 2, CLASSES), (X, EdgeIndex(EDGES, sparse_size=(NODES, NODES)))),
-    "sparse features": (lambda: pyg.GCN(FEATURES, 6, 2, CLASSES), (X.to_sparse_csr(), EDGES)),
-    "rade.Graph": (lambda: Net(LAYERS["GCNConv"]), (X, rade.Graph.from_edge_index(EDGES, NODES))),
-}
-
-
-@pytest.mark.filterwarnings("ignore:Sparse invariant")
-@pytest.mark.parametrize("name", MODELS)
-def test_models_are_called_as_they_are(name):
-    """Views in training, gradients, evaluation that is the plain model's; `benchmarks/models.py` tries many more."""
-    build, args = MODELS[name]
-    net = seeded(build)
-    plain, model = copy.deepcopy(net).eval(), wrapped(net)
-    assert differs(model, *args)
-    model(*args).square().sum().backward()
-    assert any(parameter.grad is not None for parameter in net.parameters())
-    given = [EDGES if isinstance(value, rade.Graph) else value for value in args]
-    with torch.no_grad():
-        torch.testing.assert_close(model.eval()(*args), plain(*given), rtol=1e-4, atol=1e-5)
-    assert rade.check(seeded(build), *given).works
 
 
 REPEATED = torch.cat([EDGES, EDGES[:, :4]], 1)  # which has no moments
