@@ -1,4 +1,4 @@
-"""Programs made of a model, by `torch.jit.trace` and `torch.export`, take any graph.
+"""Programs made of a model, by `torch.jit.trace`, `torch.export` and `torch.compile`, take any graph.
 
 Those of RADE-OFS add its expected additions by plain operations.
 """
@@ -140,3 +140,25 @@ def test_what_has_no_formula_is_refused(how):
     model = rade.RADE(seeded(KINDS["GCN"]), noise=rade.Rates(0.0, 0.01)).eval()
     with pytest.raises(RuntimeError, match=r"a program can hold the plain model, or RADE-OFS in evaluation"):
         how(model, (X, EDGES))
+
+
+@pytest.mark.parametrize("outside", [True, False], ids=["compile(RADE)", "RADE(compile)"])
+def test_compiling_makes_few_programs(outside):
+    """A program for each step of a layer's sums takes minutes to compile, and a view changes its shapes."""
+    programs = []
+
+    def backend(program: Any, inputs: Any) -> Any:
+        programs.append(program)
+        return program.forward
+
+    torch._dynamo.reset()
+    net = GCN(8, 8, 2, 3)
+    expected = net(X, EDGES)
+    wrap = [rade.RADE, lambda model: torch.compile(model, backend=backend)]
+    first, second = wrap if outside else wrap[::-1]
+    model = second(first(net))
+    outputs = [model(X, EDGES) for _ in range(3)]
+    assert not torch.equal(outputs[0], outputs[1])
+    torch.testing.assert_close(model.eval()(X, EDGES), expected)
+    assert len(programs) <= 12
+    torch._dynamo.reset()

@@ -12,7 +12,7 @@ from torch.optim.swa_utils import AveragedModel
 
 import rade
 from own_rule import Slow
-from zoo import EDGES, EVERY, LABELS, LAYERS, NODES, Net, TwoHeads, X, adapting, seeded, training_step
+from zoo import EDGES, EVERY, LABELS, LAYERS, NODES, Net, TwoHeads, X, adapting, seeded, training_step, wrapped
 
 
 def fresh(variant: str = "ofs", seed: int = 9, layer: str = "GCNConv", **options: Any) -> rade.RADE:
@@ -133,3 +133,45 @@ def test_reset_parameters_takes_the_rates_along():
     model.reset_parameters()
     assert model.rates == rade.Rates(0.5, 0.1)
     assert not hasattr(trained(), "reset_parameters")
+
+
+def test_the_mean_of_epochs_loads():
+    """A state is tensors: whoever clones them, moves them or averages them in double precision may load them."""
+    model = wrapped().train()
+    model(X, EDGES)
+    state = {key: value.clone() for key, value in model.state_dict().items()}
+    with torch.no_grad():
+        next(model.parameters()).zero_()
+    other = {key: value.clone() for key, value in model.state_dict().items()}
+    mean = {key: (state[key].double() + other[key].double()) / 2 for key in state}
+    model.load_state_dict(mean)
+    torch.testing.assert_close(model.wrapped.convs[0].bias.double(), mean["wrapped.convs.0.bias"])
+
+
+@pytest.mark.parametrize(("one", "other"), [("ofs", "of"), ("of", "ofs")])
+def test_a_state_of_the_other_variant_is_refused(one, other):
+    saved, model = wrapped(None, one), wrapped(None, other)
+    with torch.no_grad():
+        saved.wrapped.convs[0].bias.fill_(1.0)
+    with pytest.raises(RuntimeError, match=rf"variant '{one}'.*'{other}'.*RADE\(model, '{one}'\)"):
+        model.load_state_dict(saved.state_dict())
+    assert not model.wrapped.convs[0].bias.any()  # nothing was loaded
+
+
+def test_a_deep_copy_draws_other_views_and_does_not_change_what_the_model_draws():
+    model, alone = wrapped().train(), wrapped().train()
+    copies = [model, copy.deepcopy(model), copy.deepcopy(model), AveragedModel(model).module]
+    drawn = [one.train()(X, EDGES) for one in copies]
+    assert torch.equal(drawn[0], alone(X, EDGES))
+    assert not any(torch.equal(a, b) for i, a in enumerate(drawn) for b in drawn[:i])
+    assert torch.equal(copies[1].eval()(X, EDGES), model.eval()(X, EDGES))
+
+
+def test_reverting_warns_where_predictions_change():
+    model = wrapped(None, "ofs").train()
+    model(X, EDGES)
+    with pytest.warns(UserWarning, match=r"predictions change.*model\.eval\(\)"):
+        rade.revert(model)
+    for still in (wrapped(None, "of"), wrapped(None, "ofs", rule=rade.Constant(0.2, 0.0))):
+        still.train()(X, EDGES)
+        rade.revert(still)
