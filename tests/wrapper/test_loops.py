@@ -17,7 +17,7 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GAT, GCN, GIN, GraphSAGE
 
 import rade
-from zoo import CLASSES, EDGES, FEATURES, LABELS, NODES, X, adapting, normal, seeded, training_step, wrapped
+from zoo import CLASSES, EDGES, LABELS, NODES, Ends, X, adapting, normal, seeded, training_step, wrapped
 
 
 def loss_of(model: Any) -> Tensor:
@@ -224,15 +224,9 @@ def test_a_score_per_row_is_not_taken_for_classes():
         rates_after(lambda z: margin_ranking_loss(z[: NODES // 2, 0], z[NODES // 2 :, 0], target), 1)
 
 
-class Lifted(nn.Module):
-    """A GCN that knows the labels: with a large lift its loss vanishes, or is all rounding."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.net, self.lift = seeded(lambda: GCN(FEATURES, 8, 2, CLASSES)), 0.0
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        return self.net(x, edge_index) + self.lift * nn.functional.one_hot(LABELS, CLASSES)
+def lifted(by: float) -> Loss:
+    """Logits of a model that knows the labels: with a large lift its loss vanishes, or is all rounding."""
+    return lambda logits: logits + by * nn.functional.one_hot(LABELS, CLASSES)
 
 
 class TestNothingStopsALateStep:
@@ -241,8 +235,7 @@ class TestNothingStopsALateStep:
     @pytest.mark.parametrize("lift", [10.0, 15.0])
     def test_a_loss_that_has_nearly_vanished(self, lift):
         """Gradients of 1e-7 are rounding; their sum over classes is no smaller than they are."""
-        model = adapting(Lifted())
-        model.lift = lift
+        model = adapting(seeded(lambda: Ends(lifted(lift))))
         training_step(model, X, EDGES, labels=LABELS)
         model.adapt()
 
@@ -294,10 +287,10 @@ class TestNothingStopsALateStep:
         def loss(logits: Tensor, rows: Tensor) -> Tensor:
             return cross_entropy(logits, LABELS[rows], reduction="sum")
 
-        model = adapting(Lifted(), readout=rade.Readout(loss=loss))
+        model = adapting(seeded(lambda: Ends(lifted(0.0))), readout=rade.Readout(loss=loss))
         cross_entropy(model.train()(X, EDGES), LABELS).backward()
         model.adapt()
-        model.lift = 200.0
+        model.end = lifted(200.0)
         model.train()(X, EDGES).sum().backward()
         model.adapt()
 

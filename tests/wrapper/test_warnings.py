@@ -157,40 +157,37 @@ def test_a_later_graph_that_is_sparser_than_its_noise_does_not_stop_a_training(v
     assert sum("leaves no real edge in a graph of density" in str(one.message) for one in said) == 1
 
 
-def gcn() -> Net:
-    return Net(EVERY["GCNConv"])
-
-
+GCN = partial(Net, GCNConv)
 LARGE = (normal(200, 8), random_edges(200, 400))
 FEW = "only 4.5% of the rows are labelled and edges are added"
 LENGTH = partial(SAGEConv, normalize=True)
 # A model, its arguments, those of `check`, the mark and the sentence, or None where it is not to be found.
 TOLD: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any], str | None, str]] = {
-    "few labels": (gcn, LARGE, {"labelled": torch.arange(9)}, "??", FEW),
-    "few, by a mask": (gcn, LARGE, {"labelled": torch.arange(200) < 9}, "??", FEW),
-    "labels": (gcn, LARGE, {"labelled": torch.arange(40)}, "ok", "40 of 200 rows"),
-    "Labelled": (gcn, LARGE, {"labelled": rade.Labelled(torch.arange(40))}, "ok", "40 of 200 rows"),
-    "a list": (gcn, LARGE, {"labelled": [1, 2]}, "!!", "or a rade.Labelled, got list"),
-    "no labels": (gcn, LARGE, {}, None, "labelled"),
+    "few labels": (GCN, LARGE, {"labelled": torch.arange(9)}, "??", FEW),
+    "few, by a mask": (GCN, LARGE, {"labelled": torch.arange(200) < 9}, "??", FEW),
+    "labels": (GCN, LARGE, {"labelled": torch.arange(40)}, "ok", "40 of 200 rows"),
+    "Labelled": (GCN, LARGE, {"labelled": rade.Labelled(torch.arange(40))}, "ok", "40 of 200 rows"),
+    "a list": (GCN, LARGE, {"labelled": [1, 2]}, "!!", "or a rade.Labelled, got list"),
+    "no labels": (GCN, LARGE, {}, None, "labelled"),
     "probabilities": (lambda: Ends(lambda logits: logits.softmax(1)), LARGE, {}, "??", "outputs are probabilities"),
-    "logits": (gcn, LARGE, {}, None, "are probabilities"),
+    "logits": (GCN, LARGE, {}, None, "are probabilities"),
     "length": (lambda: Net(LENGTH), (X, EDGES), {}, "??", "only its sum keeps the expectation (normalize=True is not"),
     "linear": (lambda: Net(SAGEConv), (X, EDGES), {}, None, "keeps the expectation"),
-    "repeated": (gcn, (X, torch.cat([EDGES, EDGES], 1)), {}, "ok", "GCNConv: by pairs of views (its edge_index has"),
-    "asked": (gcn, LARGE, {"options": {"correction": rade.Correction(by="pairs")}}, "ok", 'as Correction(by="pairs")'),
+    "repeated": (GCN, (X, torch.cat([EDGES, EDGES], 1)), {}, "ok", "GCNConv: by pairs of views (its edge_index has"),
+    "asked": (GCN, LARGE, {"options": {"correction": rade.Correction(by="pairs")}}, "ok", 'as Correction(by="pairs")'),
     "max": (lambda: SAGEConv(8, 3, aggr="max"), (X, EDGES), {}, "ok", "by pairs of views (MaxAggregation is no"),
     "mean": (lambda: SAGEConv(8, 3), (X, EDGES), {}, "ok", "by moments"),
     "RADE-OFS": (
         lambda: EdgeConv(torch.nn.Linear(16, 3)), (X, EDGES), {"options": {"variant": "ofs"}}, "!!", "use RADE-OF, "
     ),
-    "adapts": (gcn, (X, EDGES), {"options": {"rule": rade.GradNorm()}}, "ok", "GradNorm adapts them; a step costs"),
+    "adapts": (GCN, (X, EDGES), {"options": {"rule": rade.GradNorm()}}, "ok", "GradNorm adapts them; a step costs"),
     "fused attention": (
         lambda: GPSConv(8, GCNConv(8, 8), heads=2), (X, EDGES), {}, "ok", "with rade.GradNorm(): GradNorm adapts them"
     ),
     "differentiated once": (
         lambda: Ends(lambda z: torch.cdist(z, z[:3], p=1.0)), (X, EDGES), {}, "??", "is not implemented"
     ),
-    "frozen": (lambda: gcn().requires_grad_(False), (X, EDGES), {}, "??", "no parameter of the model learns"),
+    "frozen": (lambda: GCN().requires_grad_(False), (X, EDGES), {}, "??", "no parameter of the model learns"),
     "no moments": (lambda: EdgeConv(torch.nn.Linear(16, 3)), (X, EDGES), {}, "??", "they stay as they are; with"),
 }  # fmt: skip
 
