@@ -12,23 +12,23 @@ import torch_geometric.nn as pyg
 from torch import Tensor
 from torch.nn import Linear, ReLU, Sequential
 
-from core.driving import AllDraws, given, on_views
+from core.driving import AllDraws, on_views
 from rade import Graph, Rates, Views
 from rade.nn.context import BatchVectors, Context
 from rade.testing.aggregators import normal
-from rade.testing.oracle import error
+from rade.testing.oracle import directed, error, undirected
 from zoo import EVERY, random_edges, seeded, stacked
 
 IN, OUT, DIM = 3, 2, 2
 RATES, DROPS = Rates(0.3, 0.2), Rates(0.4, 0.0)
-TAIL = given([(0, 1), (1, 2), (2, 0), (2, 3)])
+TAIL = undirected([(0, 1), (1, 2), (2, 0), (2, 3)], 4)
 GRAPHS = {
     "tail": TAIL,
-    "short": given([(0, 1), (1, 2)], 3),
-    "one-way": given([(0, 1), (1, 2), (2, 0), (3, 0), (0, 3)], both=False),
-    "mixed": given([(0, 2), (1, 3), (1, 4)], 5, [0, 1, 0, 1, 1]),  # nodes do not come graph by graph
-    "looped": given([(0, 0), (0, 1), (1, 2), (2, 3), (3, 3)]),
-    "repeated": given([(0, 1), (0, 1), (1, 2), (2, 3)]),
+    "short": undirected([(0, 1), (1, 2)], 3),
+    "one-way": directed([(0, 1), (1, 2), (2, 0), (3, 0), (0, 3)], 4),
+    "mixed": undirected([(0, 2), (1, 3), (1, 4)], 5, [0, 1, 0, 1, 1]),  # nodes do not come graph by graph
+    "looped": directed([(0, 0), (0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2), (3, 3)], 4, directed=False),
+    "repeated": undirected([(0, 1), (0, 1), (1, 2), (2, 3)], 4),
 }
 SIMPLE, ODD = ("tail", "one-way", "mixed"), ("looped", "repeated")
 PNA = {"aggregators": ["mean", "max", "std"], "scalers": ["identity", "amplification"]}
