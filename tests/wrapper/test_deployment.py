@@ -11,7 +11,7 @@ import torch_geometric.nn as pyg
 from torch_geometric.nn import GAT, GCN, GIN, GraphSAGE, Sequential
 
 import rade
-from zoo import Ends, normal, random_edges, seeded, stacked
+from zoo import Ends, batch_of, normal, random_edges, seeded, stacked
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # tracing tells a lot about PyTorch itself
 X, EDGES = normal(60, 8), random_edges(60, 120)
@@ -118,12 +118,8 @@ def test_pooled_graphs_get_additions_as_in_training():
 
 
 def test_graphs_of_a_batch_stay_apart():
-    batches = []
-    for sizes in ((20, 15, 25), (30,), (10, 40)):
-        first = torch.tensor([0, *sizes]).cumsum(0)
-        edges = [random_edges(n, 2 * n) + at for n, at in zip(sizes, first)]
-        batch = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
-        batches.append((normal(sum(sizes), 8), torch.cat(edges, 1), batch))
+    batches = [batch_of(*sizes) for sizes in ((20, 15, 25), (30,), (10, 40))]
+    batches = [(data.x, data.edge_index, data.batch) for data in batches]
     model = rade.RADE(seeded(lambda: Ends(pyg.global_add_pool)), "ofs", rule=rade.Constant(0.3, 0.5))
     model.train()(*batches[0])
     traced = torch.jit.trace(model.eval(), batches[0], check_trace=False)
