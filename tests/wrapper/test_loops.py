@@ -2,8 +2,6 @@
 control makes of it, or the sentence by which it refuses or warns. `tests/test_models.py` loops over many models.
 """
 
-import logging
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +10,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, margin_ranking_loss, mse_loss, softplus
 from torch.nn.utils import clip_grad_norm_
-from torch_geometric.data import Data
-from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GAT, GCN, GIN, GraphSAGE
 
 import rade
@@ -90,35 +86,6 @@ def test_rates_move_once_for_a_step_with_a_closure_and_not_at_all_without_a_grad
     loss_of(model.eval()).backward()
     optimizer.step()
     assert int(model.rate_state.steps) == 0
-
-
-def test_lightning_follows_the_optimizer():
-    """The real trainer, two epochs of two batches: one rate step per optimizer step; the rates are in the state."""
-    lightning = pytest.importorskip("lightning")
-    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-
-    class Module(lightning.LightningModule):
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = adapting()
-
-        def training_step(self, batch: Data, _: int) -> Tensor:
-            return cross_entropy(self.model(batch.x, batch.edge_index), batch.y)
-
-        def configure_optimizers(self) -> torch.optim.Optimizer:
-            optimizer = torch.optim.Adam(self.parameters(), lr=0.01)
-            self.model.follow(optimizer)
-            return optimizer
-
-    module, other = Module(), Module()
-    quiet = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
-    trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", gradient_clip_val=1.0, **quiet)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # some versions of lightning advise on numbers of workers
-        trainer.fit(module, DataLoader([Data(x=X, edge_index=EDGES, y=LABELS)] * 2, 1))
-    assert int(module.model.rate_state.steps) == 4
-    other.load_state_dict(module.state_dict())
-    assert other.model.rates == module.model.rates != rade.Rates(0.5, module.model.rates.q)
 
 
 def trained(kind: type, mixed: bool, inside: bool) -> tuple[rade.RADE, Tensor]:

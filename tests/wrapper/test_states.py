@@ -36,11 +36,12 @@ def trained(steps: int = 3, **options: Any) -> rade.RADE:
 
 
 def by_state_dict(model: rade.RADE, **options: Any) -> rade.RADE:
+    """That of a module around it, as Lightning's are."""
     buffer = io.BytesIO()
-    torch.save(model.state_dict(), buffer)
+    torch.save(torch.nn.ModuleList([model]).state_dict(), buffer)
     buffer.seek(0)
     other = fresh(model.rade.variant, rule=model.rade.rule, **options)
-    other.load_state_dict(torch.load(buffer, weights_only=True))
+    torch.nn.ModuleList([other]).load_state_dict(torch.load(buffer, weights_only=True))
     return other
 
 
