@@ -27,7 +27,7 @@ from torch import Tensor
 
 import rade
 from rade.distribution import Distribution
-from rade.graph.pairs import pattern_of_pairs
+from rade.graph.sparse import Pattern
 from rade.nn.context import Context
 from rade.train.backbones import build_backbone
 
@@ -41,7 +41,7 @@ def within_classes(context: Context, labels: Tensor, distribution: Distribution)
     view = Context.draw(context, distribution)
     one = torch.randint(len(labels), (view.added.size // 2,))
     low, high = distinct(one, of_class(labels, labels[one]))
-    return rade.View(distribution, view.kept, pattern_of_pairs(low, high, len(labels), directed=False))
+    return rade.View(distribution, view.kept, Pattern.of_pairs(low, high, len(labels), directed=False))
 
 
 def split(labels: Tensor, share: float, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:

@@ -23,10 +23,10 @@ from benchmarks.study import add, asked
 from rade.data import Dataset, load
 from rade.statistics import differences, paired, spread
 from rade.train.model import Trained
-from rade.train.problems import problem_of
 from rade.train.record import run_key
 from rade.train.run import train
 from rade.train.settings import Settings, resolve
+from rade.train.tasks import problem_of
 
 RUNS = Path(__file__).parents[1] / "results" / "runs.csv"
 # As many runs as the default and plain training have in the store.

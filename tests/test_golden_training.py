@@ -18,7 +18,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN, GIN, global_mean_pool
 
 import rade
-from rade.data import Dataset, GraphList, load
+from rade.data import Dataset, GraphList, import_mirror, load
 from rade.train import methods, resolve, train_run
 from rade.train.record import run_key
 from zoo import normal, precision, random_edges
@@ -54,14 +54,11 @@ def mirror() -> Path | None:
 
 
 def mutag(folder: Path) -> Dataset:
-    """MUTAG read from links to the raw files, so that nothing is written beside them."""
+    """MUTAG read from a copy of the raw files, so that nothing is written beside them."""
     found = mirror()
     if found is None:
         pytest.skip("MUTAG is not there")
-    raw = folder / "MUTAG" / "raw"
-    raw.mkdir(parents=True)
-    for file in (found / "MUTAG" / "raw").iterdir():
-        (raw / file.name).symlink_to(file)
+    import_mirror(found, folder, ["mutag"])
     return load("mutag", folder, download=False)
 
 

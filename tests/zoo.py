@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import torch_geometric.nn as pyg
 from torch import Tensor
+from torch_geometric.data import Batch, Data
 from torch_geometric.utils import to_undirected
 
 import rade
@@ -58,6 +59,12 @@ def random_edges(nodes: int, edges: int, seed: int = 0) -> Tensor:
 NODES, FEATURES, CLASSES = 40, 8, 3
 X, EDGES, LABELS = normal(NODES, FEATURES), random_edges(NODES, 80), torch.arange(NODES) % CLASSES
 ONE_WAY = EDGES[:, EDGES[0] < EDGES[1]]
+
+
+def batch_of(*sizes: int) -> Batch:
+    """Random graphs of so many nodes each."""
+    graphs = [Data(x=normal(n, FEATURES, seed=n + k), edge_index=random_edges(n, 2 * n)) for k, n in enumerate(sizes)]
+    return Batch.from_data_list(graphs)
 
 
 class Net(torch.nn.Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,10 +13,10 @@ from torch import Tensor
 
 from rade.distribution import Distribution, Rates
 from rade.graph.graph import Graph
-from rade.graph.pairs import bernoulli_positions, fixed_positions
 from rade.graph.sparse import Pattern
 from rade.runtime import by_fields, rank
 
+TINY = 1e-9  # above it, more draws than memory holds cannot leave the integers
 GOLDEN = 0x9E3779B97F4A7C15  # spreads small differences over all bits of a seed
 
 
@@ -100,6 +101,44 @@ def _fixed_ranks(graph: Graph, q: float, generator: torch.Generator | None) -> T
     chosen = fixed_positions(nonedges, round(q * nonedges), generator, graph.device)
     before = graph.edge_rank - torch.arange(graph.num_edges, device=graph.device)
     return chosen + torch.searchsorted(before, chosen, right=True)
+
+
+def bernoulli_positions(total: int, rate: float, generator: torch.Generator | None, device: torch.device) -> Tensor:
+    """Each of 0 … total−1 with probability ``rate``, independently, ascending; cost is the number of successes.
+
+    The gaps between successes are geometric, ⌊log U / log(1−rate)⌋ + 1, so the walk jumps from one to the next.
+    """
+    if total == 0 or rate <= 0.0:
+        return torch.empty(0, dtype=torch.long, device=device)
+    log_miss = math.log1p(-rate) if rate < 1.0 else -math.inf
+    walked, parts = -1, []
+    while walked < total - 1:
+        expected = (total - 1 - walked) * rate
+        draws = int(expected + 6.0 * expected**0.5 + 16.0)  # falls short about once in 10^9 walks, then draws on
+        uniform = 1.0 - torch.rand(draws, dtype=torch.double, generator=generator, device=device)  # in (0, 1]
+        gaps = uniform.log_().div_(log_miss)
+        if rate < TINY:  # a gap past the end need not be known exactly, but fit into an integer
+            gaps.clamp_(max=float(total))
+        walk = gaps.add_(1.0).long().cumsum_(0).add_(walked)
+        inside = int(torch.searchsorted(walk, total))
+        parts.append(walk[:inside])
+        walked = total if inside < draws else int(walk[-1])
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def fixed_positions(total: int, count: int, generator: torch.Generator | None, device: torch.device) -> Tensor:
+    """A uniform subset of ``count`` of 0 … total−1, without replacement, ascending."""
+    if 2 * count > total:
+        left_out = torch.ones(total, dtype=torch.bool, device=device)
+        left_out[fixed_positions(total, total - count, generator, device)] = False
+        return left_out.nonzero().squeeze(1)
+    # Distinct values among uniform draws are a uniform subset of their number; thinning it keeps it uniform.
+    chosen = torch.empty(0, dtype=torch.long, device=device)
+    while chosen.numel() < count:
+        draws = torch.randint(total, (2 * (count - chosen.numel()) + 16,), generator=generator, device=device)
+        chosen = torch.unique(torch.cat([chosen, draws]))
+    keep = torch.randperm(chosen.numel(), generator=generator, device=device)[:count]
+    return chosen[keep].sort().values
 
 
 def seeded() -> torch.Generator:

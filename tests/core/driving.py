@@ -16,12 +16,6 @@ from rade.views import View
 from rade.wrapper.conversion import attach, convert
 
 
-def given(edges: list[tuple[int, int]], nodes: int = 4, batch: list[int] | None = None, both: bool = True) -> Graph:
-    """Edges (source, target), and by default their reverses; self-loops and repeated ones are allowed."""
-    edges = [*edges, *((b, a) for a, b in edges if both and a != b)]
-    return Graph.from_edge_index(torch.tensor(edges).t(), nodes, None if batch is None else torch.tensor(batch))
-
-
 def on_views(layer: Any, rates: Rates, by: str = "moments", variant: str = "of", seed: int = 0) -> tuple[Any, Context]:
     """A copy of a PyG layer that trains on views, and where it gets them from."""
     setting = Setting(Variant(variant), Correction(by=by))

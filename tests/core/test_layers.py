@@ -178,6 +178,13 @@ def features(graph: Graph, seed: int = 0) -> Tensor:
     return normal(graph.num_nodes, IN, seed=seed) * (normal(graph.num_nodes, IN, seed=seed + 1) > -0.3)
 
 
+def slopes_apart(*outs: tuple[Tensor, list[Tensor]]) -> float:
+    """The error of the first of two outputs' gradients, relative to the largest: softmax lets some of them vanish."""
+    slopes = [torch.autograd.grad((out * normal(*out.shape, seed=3)).sum(), by, **UNUSED) for out, by in outs]
+    largest = torch.stack([slope.abs().max() for slope in slopes[1]])
+    return max(error(*pair, scale=largest) for pair in zip(*slopes))
+
+
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.double, 0.0), (torch.float, 1e-6)], ids=["double", "float"])
 @every_case
 def test_layers_compute_what_pyg_computes(case, dtype, tolerance):
@@ -204,13 +211,7 @@ def test_an_uncorrected_view_is_pyg_on_its_edges(case):
         expected = plain(*case.inputs(x), view.edge_index, *case.on_view(view))
         out = ours(*case.inputs(x), over(view), *case.of_edges(graph))
         assert error(out, expected) <= case.allowed
-        found, wanted = ((y * normal(*y.shape, seed=3)).sum() for y in (out, expected))
-        slopes = [
-            torch.autograd.grad(value, [x, *layer.parameters()], **UNUSED)
-            for value, layer in ((found, ours), (wanted, plain))
-        ]
-        largest = torch.stack([slope.abs().max() for slope in slopes[1]])  # softmax lets some of them vanish
-        assert all(error(*pair, scale=largest) <= case.allowed for pair in zip(*slopes))
+        assert slopes_apart((out, [x, *ours.parameters()]), (expected, [x, *plain.parameters()])) <= case.allowed
 
 
 PLAIN = [case for case in CASES if case.value is None]
@@ -229,11 +230,8 @@ def test_some_rows_are_rows_of_the_whole(case, mode, sparse):
         given = x.to_sparse_csr() if sparse else x
         outs = [ours(given, adjacency)[rows], ours.for_targets(rows, given, adjacency)]
         assert error(*outs) <= 1e-10
-        if any(True for _ in ours.parameters()):
-            along = normal(*outs[0].shape, seed=3)
-            slopes = [torch.autograd.grad((out * along).sum(), list(ours.parameters()), **UNUSED) for out in outs]
-            largest = torch.stack([slope.abs().max() for slope in slopes[0]])
-            assert all(error(*pair, scale=largest) <= 1e-10 for pair in zip(*slopes))
+        if parameters := list(ours.parameters()):
+            assert slopes_apart(*((out, parameters) for out in outs)) <= 1e-10
 
 
 def test_features_that_are_mostly_zero_become_sparse_once_they_came_thrice(monkeypatch):

@@ -18,7 +18,7 @@ from rade.nn.relations import Bipartite
 from rade.testing.aggregators import normal
 from rade.testing.oracle import error
 from rade.views import View, draw
-from zoo import seeded, wrapped
+from zoo import seeded, stacked, wrapped
 
 IN, OUT = 3, 2
 TO, BACK, SAME, SAME_BACK = ("a", "to", "b"), ("b", "rev_to", "a"), ("a", "with", "a"), ("a", "rev_with", "a")
@@ -111,17 +111,6 @@ INDEX |= {BACK: shuffled(INDEX[TO]), SAME_BACK: shuffled(INDEX[SAME])}
 BOTH = {TO: INDEX[TO], BACK: INDEX[BACK]}
 
 
-class Stacked(torch.nn.Module):
-    """Two layers; `to_hetero` makes one of each relation of them."""
-
-    def __init__(self, first: torch.nn.Module, second: torch.nn.Module) -> None:
-        super().__init__()
-        self.first, self.second = first, second
-
-    def forward(self, x: Any, edge_index: Any) -> Any:
-        return self.second(self.first(x, edge_index), edge_index)
-
-
 def drawing(net: torch.nn.Module, *rates: float, **views: Any) -> rade.RADE:
     return wrapped(net, rule=rade.Constant(*rates or (0.5, 0.9)), views=rade.Views(**views)).train()
 
@@ -145,13 +134,13 @@ def drawn_by(model: rade.RADE, *args: Any) -> dict[str, list[Tensor]]:
 def test_views_of_reverses_are_transposes(how, aggr, reverse):
     """Drops and additions; in every layer anew, and for a relation between nodes of one kind by moments, too."""
     if how == "HeteroConv":
-        net, path = Stacked(*(hetero(*INDEX, aggr=aggr) for _ in range(2))), "{}.convs.<{}___{}___{}>"
+        net, path = stacked(*(hetero(*INDEX, aggr=aggr) for _ in range(2))), "{}.convs.<{}___{}___{}>"
     else:
         build = lambda: pyg.SAGEConv((-1, -1), IN, aggr=aggr)  # noqa: E731
-        net, path = pyg.to_hetero(Stacked(build(), build()), (["a", "b"], list(INDEX))), "{}.{}__{}__{}"
+        net, path = pyg.to_hetero(stacked(build(), build()), (["a", "b"], list(INDEX))), "{}.{}__{}__{}"
         net(MANY, INDEX)
     seen = drawn_by(drawing(net, reverse=reverse), MANY, INDEX)
-    first, second = ({name: seen[path.format(at, *name)] for name in INDEX} for at in ("first", "second"))
+    first, second = ({name: seen[path.format(at, *name)] for name in INDEX} for at in ("module_0", "module_1"))
     assert len(seen) == 2 * len(INDEX)
     for name, back in ((TO, BACK), (SAME, SAME_BACK)):
         assert len(first[name]) == 1 or not torch.equal(*first[name])
@@ -163,7 +152,7 @@ def test_views_of_reverses_are_transposes(how, aggr, reverse):
 @pytest.mark.parametrize("kind", [pyg.HANConv, pyg.HGTConv])
 def test_layers_that_take_all_relations_at_once(kind):
     """In two layers, each with views of its own. HGT's are without additions, since it has attributes for each edge."""
-    net = seeded(lambda: Stacked(*(kind(width, 4, (["a", "b"], [TO, BACK])) for width in (IN, 4))))
+    net = seeded(lambda: stacked(*(kind(width, 4, (["a", "b"], [TO, BACK])) for width in (IN, 4))))
     seen = drawn_by(drawing(net), MANY, BOTH)
     assert not any(torch.equal(one, two) for one, two in zip(*seen.values()))
     for views in seen.values():
@@ -233,17 +222,6 @@ def test_sampled_relations_share_what_both_have():
     assert not torch.equal(one, other.T)
 
 
-class Only(torch.nn.Module):
-    """The output for one kind of nodes."""
-
-    def __init__(self, conv: torch.nn.Module) -> None:
-        super().__init__()
-        self.conv = conv
-
-    def forward(self, x: Any, edges: Any) -> Tensor:
-        return self.conv(x, edges)["b"]
-
-
 class Named(torch.nn.Module):
     """Takes batch vectors by name."""
 
@@ -258,8 +236,15 @@ class Named(torch.nn.Module):
 class Whole(Named):
     """Takes all in one object."""
 
-    def forward(self, data: Any) -> Any:  # type: ignore[override]
+    def forward(self, data: Any) -> Any:
         return self.conv(data.x_dict, data.edge_index_dict)
+
+
+class Only(Named):
+    """Returns the output for one kind of nodes."""
+
+    def forward(self, x: Any, edges: Any) -> Any:
+        return self.conv(x, edges)["b"]
 
 
 @pytest.mark.parametrize("kind", [Named, Whole])
@@ -287,12 +272,12 @@ def test_rates_that_are_asked_for_are_those_of_all_relations():
     model = drawing(hetero(*INDEX, aggr="mean")).eval()
     found = model.by(rade.Ensemble(size=2, rates=rade.Rates(0.0, 0.0)))(MANY, INDEX)
     assert error(flat(found), flat(model(MANY, INDEX))) <= 1e-6
-    report = rade.RADE(Only(hetero(TO, BACK)), rule=rade.Constant(0.5, 0.5)).eval()
-    assert report.uncertainty(MANY, BOTH, views=4, rates=rade.Rates(0.0, 0.0)).sampled_std.max() <= 1e-6
+    report = rade.RADE(Only(), rule=rade.Constant(0.5, 0.5)).eval()
+    assert report.uncertainty(MANY, INDEX, views=4, rates=rade.Rates(0.0, 0.0)).sampled_std.max() <= 1e-6
 
 
 def test_a_shared_view_is_that_of_all_layers():
-    model = drawing(Stacked(hetero(TO, BACK), hetero(TO, BACK)), shared=True)
+    model = drawing(stacked(hetero(TO, BACK), hetero(TO, BACK)), shared=True)
     with model._context.running() as present:
         model(MANY, BOTH)
     assert len(present.views) == 4  # two relations, and a pair of views of each

@@ -7,12 +7,13 @@ import torch
 from scipy.stats import chi2
 from torch import Tensor
 
+import rade
 from core.test_values import ALL
 from rade import Graph, Rates, View, Views, sample_view
 from rade.distribution import Distribution
-from rade.graph.pairs import bernoulli_positions, fixed_positions
 from rade.testing.oracle import GRAPHS, adjacency, copies, nonedges, pairs_of, undirected
-from rade.views import draw
+from rade.views import bernoulli_positions, draw, fixed_positions
+from zoo import EDGES, X, wrapped
 
 VIEWS = 100_000
 BATCH, ISOLATED = GRAPHS["batch"], GRAPHS["isolated"]
@@ -61,6 +62,24 @@ def test_the_same_seed_draws_the_same_view_on_any_number_of_threads():
         torch.set_num_threads(threads)
     assert torch.equal(seen[0].edge_index, seen[1].edge_index)
     assert not torch.equal(seen[0].edge_index, sample_view(graph, Rates(0.5, 0.1), seeded(6)).edge_index)
+
+
+def test_a_generator_or_the_seed_of_torch_reproduces_a_training():
+    before, found = torch.get_rng_state(), [wrapped(seed=seed).train()(X, EDGES) for seed in (0, 0, 1)]
+    assert torch.equal(torch.get_rng_state(), before)  # which is left alone
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        found.append(rade.RADE(rade.revert(wrapped())).train()(X, EDGES))
+    for one, same, other in (found[:3], found[3:]):
+        assert torch.equal(one, same)
+        assert not torch.equal(one, other)
+
+
+def test_both_directions_may_be_drawn_by_themselves():
+    model = wrapped(rule=rade.Constant(0.5, 0.5), views=rade.Views(directed=True)).train()
+    model(X, EDGES)
+    (view, _) = model._context.reached.views.values()
+    assert not torch.equal(view.kept, view.kept[view.graph.pattern.transposition])
 
 
 @pytest.mark.parametrize("q", [0.0, 0.1, 0.35, 0.5, 1.0])

@@ -4,7 +4,6 @@ import io
 import os
 import pickle
 import resource
-import shutil
 import signal
 import socket
 import zipfile
@@ -32,14 +31,6 @@ class Bomb:
         return os.mkdir, (str(self.mark),)
 
 
-def copy_of(name, source, place):
-    for file in raw_files(name):
-        if (source / file.path).is_file():
-            (place / file.path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source / file.path, place / file.path)
-    return place
-
-
 def flip(path):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
@@ -60,7 +51,8 @@ def files_below(place):
     ids=["truncated", "flipped", "malicious"],
 )
 def test_a_file_that_cannot_be_used_is_named_and_a_pickle_in_it_not_opened(change, sentence, mirror, tmp_path):
-    path = copy_of("cora", mirror, tmp_path) / "Cora/raw/ind.cora.allx"
+    rade.data.import_mirror(mirror, tmp_path, ["cora"])
+    path = tmp_path / "Cora/raw/ind.cora.allx"
     change(path)
     with pytest.raises(rade.data.DataError, match=sentence):
         rade.data.load("cora", tmp_path, download=False)
@@ -79,7 +71,8 @@ def test_a_file_that_cannot_be_used_is_named_and_a_pickle_in_it_not_opened(chang
 def test_another_packing_is_accepted_if_its_sizes_are_right(key, change, sentence, mirror, tmp_path, monkeypatch):
     """The public npz files of Computers, CS and Physics are not byte-identical to the mirror's."""
     monkeypatch.chdir(tmp_path)
-    path = copy_of("cs", mirror, tmp_path) / "CS/raw/ms_academic_cs.npz"
+    rade.data.import_mirror(mirror, tmp_path, ["cs"])
+    path = tmp_path / "CS/raw/ms_academic_cs.npz"
     with np.load(path) as archive:
         arrays = dict(archive)
     np.savez(path, **arrays | {key: change(arrays.get(key))})

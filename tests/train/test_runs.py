@@ -15,10 +15,9 @@ from rade.train import batches as batches_module
 from rade.train.baselines import DropEdge
 from rade.train.batches import batches_of
 from rade.train.methods import METHODS
-from rade.train.problems import problem_of
 from rade.train.process import rank, world
 from rade.train.run import Keeping
-from rade.train.tasks import accuracy
+from rade.train.tasks import accuracy, problem_of
 
 PLATEAU = {"optimizer": "adamw", "schedule": "plateau", "epochs": 60, "patience": 0}
 RESUMED = [

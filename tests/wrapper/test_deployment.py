@@ -1,4 +1,4 @@
-"""Programs made of a model, by `torch.jit.trace` and `torch.export`, take any graph.
+"""Programs made of a model, by `torch.jit.trace`, `torch.export` and `torch.compile`, take any graph.
 
 Those of RADE-OFS add its expected additions by plain operations.
 """
@@ -11,7 +11,7 @@ import torch_geometric.nn as pyg
 from torch_geometric.nn import GAT, GCN, GIN, GraphSAGE, Sequential
 
 import rade
-from zoo import Ends, normal, random_edges, seeded, stacked
+from zoo import Ends, batch_of, normal, random_edges, seeded, stacked
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # tracing tells a lot about PyTorch itself
 X, EDGES = normal(60, 8), random_edges(60, 120)
@@ -118,12 +118,8 @@ def test_pooled_graphs_get_additions_as_in_training():
 
 
 def test_graphs_of_a_batch_stay_apart():
-    batches = []
-    for sizes in ((20, 15, 25), (30,), (10, 40)):
-        first = torch.tensor([0, *sizes]).cumsum(0)
-        edges = [random_edges(n, 2 * n) + at for n, at in zip(sizes, first)]
-        batch = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
-        batches.append((normal(sum(sizes), 8), torch.cat(edges, 1), batch))
+    batches = [batch_of(*sizes) for sizes in ((20, 15, 25), (30,), (10, 40))]
+    batches = [(data.x, data.edge_index, data.batch) for data in batches]
     model = rade.RADE(seeded(lambda: Ends(pyg.global_add_pool)), "ofs", rule=rade.Constant(0.3, 0.5))
     model.train()(*batches[0])
     traced = torch.jit.trace(model.eval(), batches[0], check_trace=False)
@@ -140,3 +136,25 @@ def test_what_has_no_formula_is_refused(how):
     model = rade.RADE(seeded(KINDS["GCN"]), noise=rade.Rates(0.0, 0.01)).eval()
     with pytest.raises(RuntimeError, match=r"a program can hold the plain model, or RADE-OFS in evaluation"):
         how(model, (X, EDGES))
+
+
+@pytest.mark.parametrize("outside", [True, False], ids=["compile(RADE)", "RADE(compile)"])
+def test_compiling_makes_few_programs(outside):
+    """A program for each step of a layer's sums takes minutes to compile, and a view changes its shapes."""
+    programs = []
+
+    def backend(program: Any, inputs: Any) -> Any:
+        programs.append(program)
+        return program.forward
+
+    torch._dynamo.reset()
+    net = GCN(8, 8, 2, 3)
+    expected = net(X, EDGES)
+    wrap = [rade.RADE, lambda model: torch.compile(model, backend=backend)]
+    first, second = wrap if outside else wrap[::-1]
+    model = second(first(net))
+    outputs = [model(X, EDGES) for _ in range(3)]
+    assert not torch.equal(outputs[0], outputs[1])
+    torch.testing.assert_close(model.eval()(X, EDGES), expected)
+    assert len(programs) <= 12
+    torch._dynamo.reset()

@@ -1,23 +1,19 @@
-"""Training loops with one line more, `RADE(model).follow(optimizer)`, and any loss in them: what rate control makes
-of it, or the sentence by which it refuses or warns. `tests/test_models.py` loops over many models.
+"""Training loops with one line more, `RADE(model).follow(optimizer)`, mixed precision or any loss in them: what rate
+control makes of it, or the sentence by which it refuses or warns. `tests/test_models.py` loops over many models.
 """
 
-import logging
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, margin_ranking_loss, mse_loss, softplus
 from torch.nn.utils import clip_grad_norm_
-from torch_geometric.data import Data
-from torch_geometric.loader import DataLoader
-from torch_geometric.nn import GCN
+from torch_geometric.nn import GAT, GCN, GIN, GraphSAGE
 
 import rade
-from zoo import EDGES, LABELS, NODES, X, adapting, seeded
+from zoo import CLASSES, EDGES, LABELS, NODES, Ends, X, adapting, normal, seeded, training_step, wrapped
 
 
 def loss_of(model: Any) -> Tensor:
@@ -92,33 +88,28 @@ def test_rates_move_once_for_a_step_with_a_closure_and_not_at_all_without_a_grad
     assert int(model.rate_state.steps) == 0
 
 
-def test_lightning_follows_the_optimizer():
-    """The real trainer, two epochs of two batches: one rate step per optimizer step; the rates are in the state."""
-    lightning = pytest.importorskip("lightning")
-    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+def trained(kind: type, mixed: bool, inside: bool) -> tuple[rade.RADE, Tensor]:
+    model = adapting(seeded(lambda: kind(8, 16, 2, 3)), "ofs")
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(3):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+            loss = cross_entropy(model.train()(X, EDGES), LABELS)
+        with torch.autocast("cpu", torch.bfloat16, enabled=mixed and inside):
+            loss.backward()
+            assert model.adapt().dtype == torch.float32
+        optimizer.step()
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+        return model, model.eval()(X, EDGES)
 
-    class Module(lightning.LightningModule):
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = adapting()
 
-        def training_step(self, batch: Data, _: int) -> Tensor:
-            return cross_entropy(self.model(batch.x, batch.edge_index), batch.y)
-
-        def configure_optimizers(self) -> torch.optim.Optimizer:
-            optimizer = torch.optim.Adam(self.parameters(), lr=0.01)
-            self.model.follow(optimizer)
-            return optimizer
-
-    module, other = Module(), Module()
-    quiet = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
-    trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", gradient_clip_val=1.0, **quiet)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # some versions of lightning advise on numbers of workers
-        trainer.fit(module, DataLoader([Data(x=X, edge_index=EDGES, y=LABELS)] * 2, 1))
-    assert int(module.model.rate_state.steps) == 4
-    other.load_state_dict(module.state_dict())
-    assert other.model.rates == module.model.rates != rade.Rates(0.5, module.model.rates.q)
+@pytest.mark.parametrize("inside", [False, True], ids=["backward outside", "backward inside"])
+@pytest.mark.parametrize("kind", [GCN, GIN, GAT, GraphSAGE])
+def test_training_under_autocast_is_that_without_it_but_for_rounding(kind, inside):
+    (exact, output), (mixed, rounded) = (trained(kind, mixed, inside) for mixed in (False, True))
+    assert mixed.rates.p == pytest.approx(exact.rates.p, abs=1e-4)
+    assert mixed.rates.p != 0.5
+    assert float((rounded.float() - output).abs().max()) < 0.05 * float(output.abs().max())
 
 
 WEIGHT = torch.tensor([1.0, 2.0, 5.0])
@@ -198,3 +189,94 @@ def test_a_score_per_row_is_not_taken_for_classes():
     target = torch.ones(NODES // 2)
     with pytest.raises(ValueError, match="one logit per row has no classes"):
         rates_after(lambda z: margin_ranking_loss(z[: NODES // 2, 0], z[NODES // 2 :, 0], target), 1)
+
+
+def lifted(by: float) -> Loss:
+    """Logits of a model that knows the labels: with a large lift its loss vanishes, or is all rounding."""
+    return lambda logits: logits + by * nn.functional.one_hot(LABELS, CLASSES)
+
+
+class TestNothingStopsALateStep:
+    """A rate step that went well is never followed by one that stops the training."""
+
+    @pytest.mark.parametrize("lift", [10.0, 15.0])
+    def test_a_loss_that_has_nearly_vanished(self, lift):
+        """Gradients of 1e-7 are rounding; their sum over classes is no smaller than they are."""
+        model = adapting(seeded(lambda: Ends(lifted(lift))))
+        training_step(model, X, EDGES, labels=LABELS)
+        model.adapt()
+
+    @pytest.mark.parametrize("rule", [rade.GradNorm(), rade.NoiseRatio()], ids=lambda rule: type(rule).__name__)
+    def test_a_loss_that_has_vanished(self, rule):
+        """Its gradient is exactly zero: there is nothing to balance in this step, and the next may have it again."""
+        model = wrapped(rule=rule).train()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+        model.follow(optimizer)
+        training_step(model, X, EDGES, labels=LABELS)
+        optimizer.step()
+        before = model.rates
+        (0.0 * model(X, EDGES)).sum().backward()
+        with pytest.warns(UserWarning, match="rates stay as they are"):
+            optimizer.step()
+        assert model.rates == before
+        (0.0 * model(X, EDGES)).sum().backward()  # it is said once
+        optimizer.step()
+        training_step(model, X, EDGES, labels=LABELS)
+        optimizer.step()
+        assert model.rates != before
+
+    def test_a_batch_without_labels(self):
+        model = adapting()
+        training_step(model, X, EDGES, labels=LABELS)
+        model.adapt(X, EDGES, labelled=torch.arange(5))
+        before = model.rates
+        training_step(model, X, EDGES, labels=LABELS)
+        with pytest.warns(UserWarning, match="at least one row"):
+            logits = model.adapt(X, EDGES, labelled=torch.zeros(NODES, dtype=torch.bool))
+        assert logits.shape == (NODES, CLASSES)
+        assert model.rates == before
+
+    def test_a_forward_for_logging_between_two_steps(self):
+        model = adapting().train()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model.follow(optimizer)
+        cross_entropy(model(X, EDGES), LABELS).backward()
+        optimizer.step()
+        cross_entropy(model(X, EDGES), LABELS).backward()
+        model(X, EDGES)
+        with pytest.warns(UserWarning, match="received no gradient"):
+            optimizer.step()
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_a_loss_of_ones_own_that_has_vanished(self):
+        """Its curvature is 0 wherever one looks, and so is its slope: that is no squared error."""
+
+        def loss(logits: Tensor, rows: Tensor) -> Tensor:
+            return cross_entropy(logits, LABELS[rows], reduction="sum")
+
+        model = adapting(seeded(lambda: Ends(lifted(0.0))), readout=rade.Readout(loss=loss))
+        cross_entropy(model.train()(X, EDGES), LABELS).backward()
+        model.adapt()
+        model.end = lifted(200.0)
+        model.train()(X, EDGES).sum().backward()
+        model.adapt()
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_a_rule_of_ones_own_that_leaves_the_range(self):
+        class Doubling(rade.Rule):
+            def step(self, state, density, seen):
+                return state | {"p": 2.0 * state["p"]}
+
+        model = wrapped(rule=Doubling(p=0.3)).train()
+        for _ in range(4):
+            cross_entropy(model(X, EDGES), LABELS).backward()
+            model.adapt()
+        assert model.rates.p == 0.6
+
+    def test_what_comes_late_is_not_doubted(self):
+        model = adapting()
+        for _ in range(20):
+            training_step(model, X, EDGES, labels=LABELS)
+            model.adapt()
+        mse_loss(model(X, EDGES), normal(NODES, CLASSES, seed=5)).backward()
+        model.adapt()

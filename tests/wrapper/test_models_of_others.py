@@ -213,3 +213,39 @@ def test_what_a_layer_does_is_done(place, change):
         cross_entropy(model.train()(X, EDGES), LABELS).backward()
         model.adapt(X, EDGES)
         assert 0.1 > abs(model.rates.p - 0.5) > 0.09
+
+
+class Metric(nn.Module):
+    """Like those of torchmetrics: comparing two of them makes a third."""
+
+    def __eq__(self, other: object) -> nn.Module:
+        return self
+
+    __hash__ = nn.Module.__hash__
+
+
+def test_a_metric_is_no_layer():
+    """Two of them beside the layers, as people write a LightningModule."""
+    net = Net(GCNConv)
+    net.train_acc, net.val_acc = Metric(), Metric()
+    assert rade.check(net, X, EDGES).works
+    model = rade.RADE(net).train()
+    assert not torch.equal(model(X, EDGES), model(X, EDGES))
+
+
+class Chosen(Net):
+    """Returns the rows of a mask, and their classes."""
+
+    def forward(self, x: Tensor, batch: Tensor) -> tuple[Tensor, Tensor]:
+        found = super().forward(x, EDGES)[batch > 0]
+        return found, found.argmax(1)
+
+
+def test_no_rows_classes_and_a_batch_vector_in_the_second_place():
+    model = rade.RADE(Chosen(GCNConv), rule=rade.Constant(0.5, 0.5)).train()
+    model(X, torch.zeros(len(X), dtype=torch.long))[0].sum().backward()  # no row at all
+    with pytest.warns(UserWarning, match="edges between the graphs"):
+        model(X, torch.arange(len(X)))
+    logits, classes = model.eval().by(rade.Ensemble(4))(X, torch.ones(len(X), dtype=torch.long))
+    assert logits.is_floating_point()
+    assert classes.dtype == torch.long

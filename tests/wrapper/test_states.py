@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 import torch
 from torch.optim.swa_utils import AveragedModel
+from torch_geometric.nn import GCN
 
 import rade
 from own_rule import Slow
-from zoo import EDGES, EVERY, LABELS, LAYERS, NODES, Net, TwoHeads, X, adapting, seeded, training_step
+from zoo import EDGES, EVERY, LABELS, LAYERS, NODES, Net, TwoHeads, X, adapting, seeded, training_step, wrapped
 
 
 def fresh(variant: str = "ofs", seed: int = 9, layer: str = "GCNConv", **options: Any) -> rade.RADE:
@@ -35,11 +36,12 @@ def trained(steps: int = 3, **options: Any) -> rade.RADE:
 
 
 def by_state_dict(model: rade.RADE, **options: Any) -> rade.RADE:
+    """That of a module around it, as Lightning's are."""
     buffer = io.BytesIO()
-    torch.save(model.state_dict(), buffer)
+    torch.save(torch.nn.ModuleList([model]).state_dict(), buffer)
     buffer.seek(0)
     other = fresh(model.rade.variant, rule=model.rade.rule, **options)
-    other.load_state_dict(torch.load(buffer, weights_only=True))
+    torch.nn.ModuleList([other]).load_state_dict(torch.load(buffer, weights_only=True))
     return other
 
 
@@ -123,13 +125,47 @@ def test_rates_that_move_do_not_fill_the_memory():
 
 
 def test_reset_parameters_takes_the_rates_along():
-    class Resets(Net):
-        def reset_parameters(self) -> None:
-            for part in (*self.convs, self.head):
-                part.reset_parameters()
-
-    model = adapting(Resets(LAYERS["GCNConv"]), density=0.2)
+    model = adapting(seeded(lambda: GCN(8, 6, 2, 3)), density=0.2)
     step(model)
     model.reset_parameters()
     assert model.rates == rade.Rates(0.5, 0.1)
     assert not hasattr(trained(), "reset_parameters")
+
+
+def test_the_mean_of_epochs_loads():
+    """A state is tensors: whoever clones them, moves them or averages them in double precision may load them."""
+    model = wrapped().train()
+    model(X, EDGES)
+    mean = {key: (value.double() + value.clone().double()) / 2 for key, value in model.state_dict().items()}
+    mean["wrapped.convs.0.bias"] += 0.5
+    model.load_state_dict(mean)
+    torch.testing.assert_close(model.wrapped.convs[0].bias.double(), mean["wrapped.convs.0.bias"])
+
+
+@pytest.mark.parametrize(("one", "other"), [("ofs", "of"), ("of", "ofs")])
+def test_a_state_of_the_other_variant_is_refused(one, other):
+    saved, model = wrapped(None, one), wrapped(None, other)
+    with torch.no_grad():
+        saved.wrapped.convs[0].bias.fill_(1.0)
+    with pytest.raises(RuntimeError, match=rf"variant '{one}'.*'{other}'.*RADE\(model, '{one}'\)"):
+        model.load_state_dict(saved.state_dict())
+    assert not model.wrapped.convs[0].bias.any()  # nothing was loaded
+
+
+def test_a_deep_copy_draws_other_views_and_does_not_change_what_the_model_draws():
+    model, alone = wrapped().train(), wrapped().train()
+    copies = [model, copy.deepcopy(model), copy.deepcopy(model), AveragedModel(model).module]
+    drawn = [one.train()(X, EDGES) for one in copies]
+    assert torch.equal(drawn[0], alone(X, EDGES))
+    assert not any(torch.equal(a, b) for i, a in enumerate(drawn) for b in drawn[:i])
+    assert torch.equal(copies[1].eval()(X, EDGES), model.eval()(X, EDGES))
+
+
+def test_reverting_warns_where_predictions_change():
+    model = wrapped(None, "ofs").train()
+    model(X, EDGES)
+    with pytest.warns(UserWarning, match=r"predictions change.*model\.eval\(\)"):
+        rade.revert(model)
+    for still in (wrapped(None, "of"), wrapped(None, "ofs", rule=rade.Constant(0.2, 0.0))):
+        still.train()(X, EDGES)
+        rade.revert(still)

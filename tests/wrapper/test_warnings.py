@@ -8,26 +8,19 @@ from typing import Any
 import pytest
 import torch
 from torch.nn.functional import binary_cross_entropy, cross_entropy, nll_loss
-from torch_geometric.data import Batch, Data
 from torch_geometric.nn import EdgeConv, GCNConv, GPSConv, SAGEConv, SAGPooling, TopKPooling, global_add_pool
 
 import rade
-from zoo import EDGES, EVERY, LABELS, NODES, Ends, Net, X, adapting, normal, random_edges, seeded, training_step
-
-
-def batch_of(count: int) -> Batch:
-    return Batch.from_data_list(
-        [Data(x=normal(8, 8, seed=k), edge_index=random_edges(8, 20, seed=k)) for k in range(count)]
-    )
+from zoo import EDGES, EVERY, LABELS, Ends, Net, X, adapting, batch_of, normal, random_edges, seeded, training_step
 
 
 def test_a_batch_without_its_vector_is_noticed_once():
     """Blocks of nodes without an edge between them; neither in another order of nodes nor without edges."""
-    data, model = batch_of(5), adapting().train()
+    data, model = batch_of(*[8] * 5), adapting().train()
     with pytest.warns(UserWarning, match=r"looks like a batch: 5 blocks.*argument named batch"):
         model(data.x, data.edge_index)
     model(data.x, data.edge_index)
-    shuffled = torch.randperm(NODES, generator=torch.Generator().manual_seed(0))[data.edge_index]
+    shuffled = torch.randperm(data.num_nodes, generator=torch.Generator().manual_seed(0))[data.edge_index]
     for edges in (EDGES, shuffled, EDGES[:, :0]):
         adapting().train()(X, edges)
 
@@ -48,7 +41,7 @@ class Pooling(torch.nn.Module):
 
 def test_graphs_that_pooling_mixes_are_noticed_once():
     """Not where nothing is added, where there is one graph, or where the layer is given the pooled batch vector."""
-    data = batch_of(3)
+    data = batch_of(8, 8, 8)
     given = data.x, data.edge_index, data.batch
     model = rade.RADE(Pooling()).train()
     with pytest.warns(UserWarning, match=r"GCNConv got nodes that no batch vector.*rade\.Graph\.from_edge_index"):
@@ -72,7 +65,7 @@ def test_graphs_that_pooling_mixes_are_noticed_once():
     ],
 )
 def test_rates_behind_a_pooling_layer_are_refused_with_ways_out_that_work(pool, last, sentence):
-    data, labels = batch_of(4), torch.tensor([0, 1, 2, 0])
+    data, labels = batch_of(8, 8, 8, 8), torch.tensor([0, 1, 2, 0])
 
     def step(told: bool, rule: rade.Rule) -> None:
         model = adapting(Pooling(told, pool, last), rule=rule, readout=rade.Readout(pool="sum"))
@@ -101,7 +94,7 @@ def test_probabilities_of_a_sigmoid_are_noticed():
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         for _ in range(12):
-            binary_cross_entropy(model.train()(X, EDGES), (normal(NODES, 3) > 0).float()).backward()
+            binary_cross_entropy(model.train()(X, EDGES), (X[:, :3] > 0).float()).backward()
             model.adapt()
     (found,) = said
     assert re.search("as after a sigmoid.*return logits", str(found.message))
@@ -157,40 +150,37 @@ def test_a_later_graph_that_is_sparser_than_its_noise_does_not_stop_a_training(v
     assert sum("leaves no real edge in a graph of density" in str(one.message) for one in said) == 1
 
 
-def gcn() -> Net:
-    return Net(EVERY["GCNConv"])
-
-
+GCN = partial(Net, GCNConv)
 LARGE = (normal(200, 8), random_edges(200, 400))
 FEW = "only 4.5% of the rows are labelled and edges are added"
 LENGTH = partial(SAGEConv, normalize=True)
 # A model, its arguments, those of `check`, the mark and the sentence, or None where it is not to be found.
 TOLD: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any], str | None, str]] = {
-    "few labels": (gcn, LARGE, {"labelled": torch.arange(9)}, "??", FEW),
-    "few, by a mask": (gcn, LARGE, {"labelled": torch.arange(200) < 9}, "??", FEW),
-    "labels": (gcn, LARGE, {"labelled": torch.arange(40)}, "ok", "40 of 200 rows"),
-    "Labelled": (gcn, LARGE, {"labelled": rade.Labelled(torch.arange(40))}, "ok", "40 of 200 rows"),
-    "a list": (gcn, LARGE, {"labelled": [1, 2]}, "!!", "or a rade.Labelled, got list"),
-    "no labels": (gcn, LARGE, {}, None, "labelled"),
+    "few labels": (GCN, LARGE, {"labelled": torch.arange(9)}, "??", FEW),
+    "few, by a mask": (GCN, LARGE, {"labelled": torch.arange(200) < 9}, "??", FEW),
+    "labels": (GCN, LARGE, {"labelled": torch.arange(40)}, "ok", "40 of 200 rows"),
+    "Labelled": (GCN, LARGE, {"labelled": rade.Labelled(torch.arange(40))}, "ok", "40 of 200 rows"),
+    "a list": (GCN, LARGE, {"labelled": [1, 2]}, "!!", "or a rade.Labelled, got list"),
+    "no labels": (GCN, LARGE, {}, None, "labelled"),
     "probabilities": (lambda: Ends(lambda logits: logits.softmax(1)), LARGE, {}, "??", "outputs are probabilities"),
-    "logits": (gcn, LARGE, {}, None, "are probabilities"),
+    "logits": (GCN, LARGE, {}, None, "are probabilities"),
     "length": (lambda: Net(LENGTH), (X, EDGES), {}, "??", "only its sum keeps the expectation (normalize=True is not"),
     "linear": (lambda: Net(SAGEConv), (X, EDGES), {}, None, "keeps the expectation"),
-    "repeated": (gcn, (X, torch.cat([EDGES, EDGES], 1)), {}, "ok", "GCNConv: by pairs of views (its edge_index has"),
-    "asked": (gcn, LARGE, {"options": {"correction": rade.Correction(by="pairs")}}, "ok", 'as Correction(by="pairs")'),
+    "repeated": (GCN, (X, torch.cat([EDGES, EDGES], 1)), {}, "ok", "GCNConv: by pairs of views (its edge_index has"),
+    "asked": (GCN, LARGE, {"options": {"correction": rade.Correction(by="pairs")}}, "ok", 'as Correction(by="pairs")'),
     "max": (lambda: SAGEConv(8, 3, aggr="max"), (X, EDGES), {}, "ok", "by pairs of views (MaxAggregation is no"),
     "mean": (lambda: SAGEConv(8, 3), (X, EDGES), {}, "ok", "by moments"),
     "RADE-OFS": (
         lambda: EdgeConv(torch.nn.Linear(16, 3)), (X, EDGES), {"options": {"variant": "ofs"}}, "!!", "use RADE-OF, "
     ),
-    "adapts": (gcn, (X, EDGES), {"options": {"rule": rade.GradNorm()}}, "ok", "GradNorm adapts them; a step costs"),
+    "adapts": (GCN, (X, EDGES), {"options": {"rule": rade.GradNorm()}}, "ok", "GradNorm adapts them; a step costs"),
     "fused attention": (
         lambda: GPSConv(8, GCNConv(8, 8), heads=2), (X, EDGES), {}, "ok", "with rade.GradNorm(): GradNorm adapts them"
     ),
     "differentiated once": (
         lambda: Ends(lambda z: torch.cdist(z, z[:3], p=1.0)), (X, EDGES), {}, "??", "is not implemented"
     ),
-    "frozen": (lambda: gcn().requires_grad_(False), (X, EDGES), {}, "??", "no parameter of the model learns"),
+    "frozen": (lambda: GCN().requires_grad_(False), (X, EDGES), {}, "??", "no parameter of the model learns"),
     "no moments": (lambda: EdgeConv(torch.nn.Linear(16, 3)), (X, EDGES), {}, "??", "they stay as they are; with"),
 }  # fmt: skip
 

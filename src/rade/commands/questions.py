@@ -57,9 +57,9 @@ QUESTIONS = tuple(
 def train_gcn(dataset: Dataset, seed: int, epochs: int, method: str, **asked: Any) -> tuple[Trained, float]:
     """A GCN trained by the data set's protocol with a method: the model at its best epoch, and its test score."""
     from rade.train.model import Trained
-    from rade.train.problems import problem_of
     from rade.train.run import train
     from rade.train.settings import resolve
+    from rade.train.tasks import problem_of
 
     settings = resolve(dataset.name, "gcn", method, epochs=epochs, **asked)
     trained = Trained.fresh(dataset, settings, seed)

@@ -139,9 +139,9 @@ def _train_all(dataset: Dataset, order: Order, out: Path, existing: str, keeping
     """
     import torch
 
-    from rade.train.problems import problem_of
     from rade.train.process import holding
     from rade.train.run import refuse_to_lose, train_run
+    from rade.train.tasks import problem_of
 
     problems = {settings.method: problem_of(dataset, settings) for settings in order.settings}
     for problem in problems.values():

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rade.graph.pairs import pattern_of_pairs
 from rade.graph.sparse import Pattern, places, row_pointer, stable_order
 from rade.runtime import by_fields
 
@@ -234,7 +233,7 @@ class Graph:
                 row, column = torch.minimum(row, column), torch.maximum(row, column)
             order = torch.argsort(row * self.num_nodes + column)
             row, column = row[order], column[order]
-        return pattern_of_pairs(row, column, self.num_nodes, self.directed)
+        return Pattern.of_pairs(row, column, self.num_nodes, self.directed)
 
     def pool(self, x: Tensor) -> Tensor:
         """Sum over the nodes of each graph, [n, ...] → [B, ...]."""

@@ -48,6 +48,17 @@ class Pattern:
         vars(found)["target"] = row  # what it would find itself
         return found
 
+    @staticmethod
+    def of_pairs(target: Tensor, source: Tensor, nodes: int, directed: bool) -> Pattern:
+        """Pairs sorted by target, then source; of unordered ones, target < source, both directions."""
+        if directed:
+            return Pattern.general(row_pointer(target, nodes), source, nodes)
+        # In a row, entries left of the diagonal come first: those of pairs whose target is smaller.
+        row, column = torch.cat([source, target]), torch.cat([target, source])
+        order = stable_order(row, nodes)
+        back = places(order, order.numel()).roll(target.numel()).index_select(0, order)
+        return Pattern.of_rows(row.index_select(0, order), column.index_select(0, order), nodes, back)
+
     @cached_property
     def target(self) -> Tensor:
         """Row of each entry, [E]."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from rade.correction import Adjacency
 from rade.distribution import Correction, Distribution, Rates, Variant
 from rade.graph.graph import Graph
-from rade.graph.pairs import pattern_of_pairs
+from rade.graph.sparse import Pattern
 from rade.moments.base import Coefficients, Moments
 from rade.sums import Messages
 from rade.views import View
@@ -112,7 +112,7 @@ def view_of(distribution: Distribution, dense: Tensor) -> View:
     edges = graph.pattern.target // n, graph.pattern.target % n, graph.pattern.source % n
     others = dense.index_put(edges, torch.tensor(False))
     copy, target, source = (others if graph.directed else others.triu()).nonzero().t()
-    added = pattern_of_pairs(target + copy * n, source + copy * n, graph.num_nodes, graph.directed)
+    added = Pattern.of_pairs(target + copy * n, source + copy * n, graph.num_nodes, graph.directed)
     return View(distribution, dense[edges], added)
 
 

@@ -13,10 +13,9 @@ from rade.train.batches import batches_of
 from rade.train.files import load_tensors, save_tensors
 from rade.train.learner import BackboneLearner, Context
 from rade.train.methods import make
-from rade.train.problems import problem_of
 from rade.train.process import rank
 from rade.train.settings import Settings
-from rade.train.tasks import derive, generator
+from rade.train.tasks import derive, generator, problem_of
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,10 @@ from rade.train.files import ensure_writable, load_run_record, load_tensors, sav
 from rade.train.learner import Learner
 from rade.train.loop import Progress, Trainee, fit
 from rade.train.model import Trained
-from rade.train.problems import problem_of
 from rade.train.process import collect, rank, world
 from rade.train.record import NUMERICS, RunRecord, provenance, run_key
 from rade.train.settings import Plan, Settings
-from rade.train.tasks import Problem
+from rade.train.tasks import Problem, problem_of
 
 Observer = Callable[[Progress], None]
 StopAsked = Callable[[], bool]
