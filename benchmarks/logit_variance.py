@@ -1,7 +1,7 @@
 """How near the formulas for the variance of logits are to what is sampled: one JSON line per network.
 
-    python -m benchmarks.logit_variance --networks 5 --out results/studies/logit-variance/ratios.jsonl
-    python -m benchmarks.logit_variance --table results/studies/logit-variance/ratios.jsonl
+    python -m benchmarks.logit_variance --networks 5 --out results/studies/logit-variance/ratios.jsonl.gz
+    python -m benchmarks.logit_variance --table results/studies/logit-variance/ratios.jsonl.gz
 
 Random networks of width 16 at p = ρ = 0.5 with an independent view per layer, their heads scaled to logits of order
 one: node level on a random graph of 200 nodes and mean degree 4, and sum pooling over 16 random graphs of 18 nodes.

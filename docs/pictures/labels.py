@@ -1,5 +1,6 @@
 """Test accuracy by the share of labelled nodes, at the end of training and at its best epoch, from results/studies."""
 
+import gzip
 import json
 from collections import defaultdict
 from statistics import fmean, stdev
@@ -9,7 +10,7 @@ from style import HERE, Colours, draw
 
 from rade.data import resolve
 
-ROWS = HERE.parents[1] / "results" / "studies" / "few-labels" / "few_labels.jsonl"
+ROWS = HERE.parents[1] / "results" / "studies" / "few-labels" / "few_labels.jsonl.gz"
 DATASETS = ("cora", "citeseer")  # the others have one or two seeds
 KINDS = {
     "none": ("plain", "grey"),
@@ -22,7 +23,7 @@ WHEN = {"last": ("after 200 epochs", "-"), "best": ("best validation epoch", ":"
 def scores() -> dict[tuple[str, str], dict[float, dict[int, dict[str, float]]]]:
     """Rows by data set and kind, share of labels and seed; of rows that were computed twice the last."""
     found: dict[tuple[str, str], dict[float, dict[int, dict[str, float]]]] = defaultdict(lambda: defaultdict(dict))
-    for row in map(json.loads, ROWS.read_text("utf-8").splitlines()):
+    for row in map(json.loads, gzip.decompress(ROWS.read_bytes()).splitlines()):
         found[row["dataset"], row["kind"]][row["share"]][row["seed"]] = row
     return found
 
