@@ -19,6 +19,7 @@ BATCH = torch.arange(2).repeat_interleave(10)
 X = (BATCH == 1).float()[:, None].expand(20, 3)
 ONE, OTHER = (Data(x=x, edge_index=EDGES[:, EDGES[0] < 10]) for x in (torch.zeros(10, 3), torch.ones(10, 3)))
 WHOLE = Batch.from_data_list([ONE, OTHER])
+MATRIX = torch.zeros(20, 20).index_put((EDGES[1], EDGES[0]), torch.ones(())).to_sparse()
 MIXED = torch.randperm(20, generator=torch.Generator().manual_seed(0))  # the place of each node
 
 
@@ -43,6 +44,13 @@ class Delegating(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         return self.net(*args, **kwargs)
+
+
+class OfMatrix(Net):
+    """As PyG's ToSparseTensor leaves a data object: with adj_t in the place of edge_index."""
+
+    def forward(self, data: Data) -> Tensor:
+        return self.encoder(data.x, data.adj_t)
 
 
 class OfPairs(Net):
@@ -70,6 +78,7 @@ CALLS = {
     "in a list": (InList, lambda: (([WHOLE.clone(), torch.zeros(2)],), {})),
     "of a pair": (OfPairs, lambda: ((WHOLE.clone(), Batch.from_data_list([ONE, ONE, ONE])), {})),
     "in the data": (OfData, lambda: ((WHOLE.clone(),), {})),
+    "without edge_index": (OfMatrix, lambda: ((Data(x=X, adj_t=MATRIX, batch=BATCH),), {})),
     "in any order of nodes": (Net, lambda: ((X[MIXED.argsort()], MIXED[EDGES], BATCH[MIXED.argsort()]), {})),
 }
 

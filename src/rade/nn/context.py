@@ -71,12 +71,12 @@ class BatchVectors:
 
     Attributes:
         vectors: of whatever nodes there are as many of.
-        edges: those that came in a data object, with its edge_index.
+        edges: those that came in a data object, with its edge_index if it has one.
         kinds: of each kind of nodes.
     """
 
     vectors: Sequence[Tensor] = ()
-    edges: Sequence[tuple[Tensor, Tensor]] = ()
+    edges: Sequence[tuple[Tensor | None, Tensor]] = ()
     kinds: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property
@@ -87,7 +87,7 @@ class BatchVectors:
     def of(self, nodes: int, edge_index: Tensor | None, kind: str | None) -> Tensor | None:
         """That of so many nodes, by the edges among them or their kind, where these are known; None if unclear."""
         for edges, vector in self.edges:
-            if edges is edge_index and vector.numel() == nodes:
+            if edges is edge_index is not None and vector.numel() == nodes:
                 return vector
         own = [vector for name, vector in self.kinds.items() if written(name) == kind]
         fitting = [vector for vector in (*self.vectors, *(own or self.kinds.values())) if vector.numel() == nodes]

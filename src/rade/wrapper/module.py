@@ -438,13 +438,13 @@ def _batch_of(
         return BatchVectors([cast(Tensor, found)])
     if {*map(type, args)} == {Tensor} and not kwargs:
         return None
-    edges: list[tuple[Tensor, Tensor]] = []
+    edges: list[tuple[Tensor | None, Tensor]] = []
     kinds: dict[str, Tensor] = {}
     for data in _data_objects((*args, *kwargs.values())):
         if isinstance(data, HeteroData):
             kinds |= {kind: data[kind].batch for kind in data.node_types if "batch" in data[kind]}
         elif _is_batch(data.get("batch")):
-            edges.append((data["edge_index"], data["batch"]))
+            edges.append((data.get("edge_index"), data["batch"]))
     return BatchVectors([vector for _, vector in edges], edges, kinds) if edges or kinds else None
 
 
