@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial, wraps
 from types import FunctionType, MappingProxyType
@@ -113,11 +114,13 @@ class CorrectedConv:
         for name in ("propagate", "_orig_propagate", "_jinja_propagate"):
             setattr(cls, name, _propagate)
         # PyG reads the arguments of these from the source of a class, found by its *name*: a layer named like its
-        # parent hides them, so they are stated as the attributes that PyG asks for first.
+        # parent hides them, so they are stated as the attributes that PyG asks for first. A class that was typed into a
+        # notebook, or made by `torch.nn.utils.parametrize`, has no source; PyG does without, too.
         inspector = Inspector(plain)
         for call in ("propagate", "edge_updater"):
-            parameters = inspector.get_params_from_method_call(call, exclude=[0, "edge_index", "size"])
-            setattr(cls, f"{call}_type", {name: parameter.type for name, parameter in parameters.items()})
+            with suppress(OSError, TypeError):
+                parameters = inspector.get_params_from_method_call(call, exclude=[0, "edge_index", "size"])
+                setattr(cls, f"{call}_type", {name: parameter.type for name, parameter in parameters.items()})
 
     # ---- what a layer with moments says ---------------------------------------------------------------------------
 
