@@ -206,6 +206,24 @@ def test_predictions_in_several_threads():
             torch.testing.assert_close(list(pool.map(predict, calls)), expected)
 
 
+def test_other_ways_to_predict_in_several_threads():
+    """None reaches the predictions of the others, nor stays when all are done."""
+    model = adding(Net(), "ofs")
+    model(X, EDGES, BATCH)
+    ways = [rade.Expected(rates=rade.Rates(0.0, 0.1 * k)) for k in range(4)]
+    model.eval()
+
+    @torch.no_grad()
+    def predict(way: rade.Expected) -> Tensor:
+        return model.by(way)(X, EDGES, BATCH)
+
+    expected = [predict(way) for way in ways]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(20):
+            torch.testing.assert_close(list(pool.map(predict, ways)), expected)
+    assert model._context.setting.rates is None
+
+
 def test_evaluation_is_differentiated_by_functions():
     """`torch.func` takes RADE-OF for the plain model, also on a graph that was trained on."""
     plain = seeded(lambda: pyg.GCN(3, 8, 2, 2))

@@ -177,10 +177,10 @@ class CorrectedConv:
         adjacency = views.next()
         given = (coefficients, messages)
         out = adjacency.aggregate(*given) if own is None else adjacency.aggregate(*given, own)
-        if self._context is not None and self._context.trace is not None:
+        if self._context is not None and self._context.here.trace is not None:
             width = (messages.nodes if isinstance(messages, Messages) else messages).shape[-1]
             follows = partial(self.after_sum, width=width) if after is None else after
-            out = self._context.trace.aggregated(Aggregated(adjacency, coefficients, messages, out, follows))
+            out = self._context.here.trace.aggregated(Aggregated(adjacency, coefficients, messages, out, follows))
         return out
 
     def send_through(self, layer: Any, views: LayerViews, coefficients: Coefficients, x: Tensor) -> Tensor:
@@ -217,9 +217,9 @@ class CorrectedConv:
     def _in_context(self, context: Context, given: Arguments, rows: Rows) -> Any:
         """On views in training; in evaluation PyG's own, or faster, to the same end, where the graph is known."""
         edge_index, x = given.get("edge_index"), given.get("x")
-        mode = context.setting.mode_of(cast(Module, self))
+        mode = context.mode_of(cast(Module, self))
         if isinstance(edge_index, Tensor) and edge_index.layout is not torch.strided:
-            given = given if mode == "clean" and context.trace is None else listed_edges(self._names, given)
+            given = given if mode == "clean" and context.here.trace is None else listed_edges(self._names, given)
             edge_index = given["edge_index"]
         if rows is not EVERYBODY and context.here.current is not None:
             context.here.current.targets = rows[0]
@@ -250,7 +250,7 @@ class CorrectedConv:
             return None
         if x.dim() != 2 or edge_index.dtype != torch.long:
             return None
-        if mode == "clean" and context.trace is None:
+        if mode == "clean" and context.here.trace is None:
             fixed = tracing() is not None or torch.compiler.is_compiling() or self._option("cached", False)
             if fixed or transforming() is not None or _against_sums(x):
                 return None
@@ -316,12 +316,12 @@ def _forward(self: CorrectedConv, *args: Any, rows: Rows = EVERYBODY, **kwargs: 
         out = self._over(edge_index, given, rows)
     elif context is None:
         out = self._plain.forward(self, *args, **kwargs)
-    elif torch.compiler.is_compiling() and context.setting.mode_of(cast(Module, self)) != "clean":
+    elif torch.compiler.is_compiling() and context.mode_of(cast(Module, self)) != "clean":
         out = _as_it_is(self, context, given, rows)
     else:
         out = self._in_context(context, given, rows)
-    if context is not None and context.trace is not None:
-        context.trace.left(cast(Module, self), out)
+    if context is not None and context.here.trace is not None:
+        context.here.trace.left(cast(Module, self), out)
     return out
 
 

@@ -190,7 +190,7 @@ class RADE(Module):
         # clean pass with activation checkpointing, must do what they did in it.
         with (
             torch.enable_grad(), without_autocast(state.p.device),
-            self._context.running(batch), evaluating(model), self._context.using(mode="clean"),
+            self._context.running(batch), evaluating(model), self._context.using(everywhere=True, mode="clean"),
         ):  # fmt: skip
             call = Repeated(self._context, model, run, self.rade.readout, graph)
             try:
