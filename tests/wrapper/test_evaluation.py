@@ -142,6 +142,16 @@ def test_a_part_in_evaluation_mode_is_clean():
         torch.testing.assert_close(model(X, EDGES), plain(X, EDGES))
 
 
+def test_a_graph_is_one_of_training_although_a_frozen_layer_meets_it_first():
+    model = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), "ofs").train()
+    model.convs[0].eval()
+    model(X, EDGES)
+    whole = rade.RADE(seeded(lambda: Net(LAYERS["GCNConv"])), "ofs").train()
+    whole(X, EDGES)
+    assert model.rates == whole.rates
+    assert int(model.rate_state.nodes) == len(X)
+
+
 def explained(model: nn.Module, algorithm: Any) -> Tensor:
     config = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
     explainer = Explainer(model.eval(), algorithm, "model", model_config=config, edge_mask_type="object")

@@ -96,6 +96,7 @@ class Pass:
     def __init__(self, batch: BatchVectors | None = None) -> None:
         self.batch = batch
         self.graph: Graph | None = None  # of the first layer
+        self.counted = False  # whether that graph is known to be one of training
         self.drew = False  # whether any layer aggregated over a view
         self.last: tuple[Tensor, Hashable, Graph] | None = None  # the edge_index that a layer got last, and its graph
         self.targets: Tensor | None = None  # the nodes that the last layer was asked for, all if None
@@ -324,7 +325,7 @@ class Context:
 
         def find(graph: Graph, step: Hashable, number: int = 0, back: Hashable = None) -> Adjacency:
             distribution = present.distributions.get(graph)
-            if distribution is None:
+            if distribution is None or (layer.training and graph is present.graph and not present.counted):
                 distribution = present.distributions[graph] = self._met(present, layer, graph, mode)
             if mode == "mean":
                 return Adjacency(graph, distribution)
@@ -346,10 +347,11 @@ class Context:
         """The distribution of the views of a graph that is new in a pass."""
         if present.graph is None and not isinstance(graph, Bipartite):
             present.graph = graph
-            if (self.here.setting or self.setting).mode is None and layer.training:
-                self.source.see(graph)
-                if self.setting.variant.keeps_additions:
-                    self.source.count(graph, present.batch is not None)
+        if layer.training and graph is present.graph and (self.here.setting or self.setting).mode is None:
+            present.counted = True  # a frozen layer, which is in evaluation mode, may have come first
+            self.source.see(graph)
+            if self.setting.variant.keeps_additions:
+                self.source.count(graph, present.batch is not None)
         found = self.distribution(graph, mode == "views")
         if present.batch is not None and graph.num_graphs == 1 and found.rates.q:
             relation, pattern = graph.cache.get(OF_RELATION, layer.__dict__.get("_relation")), graph.pattern
