@@ -17,7 +17,7 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GCN
 
 import rade
-from zoo import EDGES, LABELS, NODES, X, adapting, seeded
+from zoo import EDGES, LABELS, NODES, Ends, X, adapting, seeded
 
 
 def loss_of(model: Any) -> Tensor:
@@ -42,6 +42,14 @@ def clipped(model: Any, optimizer: Any) -> None:
     optimizer.step()
 
 
+def looked_at(model: Any, optimizer: Any) -> None:
+    """A training call without a loss, for pseudo-labels or an accuracy, may come between a loss and its gradient."""
+    loss = loss_of(model)
+    model(X, EDGES).detach()
+    loss.backward()
+    optimizer.step()
+
+
 def scaled(model: Any, optimizer: Any) -> None:
     """A GradScaler takes its factor off before the step."""
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
@@ -49,7 +57,7 @@ def scaled(model: Any, optimizer: Any) -> None:
     scaler.step(optimizer)
 
 
-@pytest.mark.parametrize("step", [plain, accumulated, clipped, scaled])
+@pytest.mark.parametrize("step", [plain, accumulated, clipped, looked_at, scaled])
 def test_following_is_adapting_by_hand_after_every_step(step):
     found = []
     for by_hand in (False, True):
@@ -192,6 +200,17 @@ def test_embeddings_taken_for_classes_are_warned_of_and_work_with_constant_rates
     with pytest.warns(UserWarning, match=r"does not treat the model's outputs as class logits .*rule=rade.Constant"):
         rates_after(loss)
     assert rates_after(loss, rule=rade.Constant(0.2, 0.1))[-1].p == 0.2
+
+
+@pytest.mark.parametrize("end", [lambda z: {"logits": z}, lambda z: (z.square().mean(), z)], ids=["dict", "loss first"])
+def test_a_model_that_returns_no_logits_is_told_so(end):
+    model = adapting(Ends(end)).train()
+    optimizer = torch.optim.Adam(model.parameters())
+    model.follow(optimizer)
+    found = model(X, EDGES)
+    (found["logits"].sum() if isinstance(found, dict) else found[0]).backward()
+    with pytest.raises(ValueError, match=r"the model returned none: return them so, .*rule=rade.Constant"):
+        optimizer.step()
 
 
 def test_a_score_per_row_is_not_taken_for_classes():

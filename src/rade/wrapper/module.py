@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -164,7 +165,9 @@ class RADE(Module):
             if same and not told.looked and len(latest.reached) == nodes:
                 told.labels(latest.reached)
         # The wrapped model has no say in it.
-        self.__dict__["_latest"] = LastCall(run, later, present, output, self._context)
+        self.__dict__["_latest"] = call = LastCall(run, later, present, output, self._context)
+        if latest is not None:
+            call.before = weakref.ref(latest)
 
     def adapt(self, *args: object, labelled: Labelled | Tensor | None = None, **kwargs: object) -> Tensor:
         """One step of the rate rule, with the gradients that ``loss.backward()`` left; returns the clean logits.
@@ -178,6 +181,10 @@ class RADE(Module):
             with ordinary_tensors():
                 return self.adapt(*args, labelled=labelled, **kwargs)
         model, last, state, told = self.wrapped, self._latest, self._told.state, self._told
+        found = last
+        while found is not None and found.reached is None:  # a mere look, if a loss came from a call before it
+            found = found.before()
+        last = found or last
         if args or kwargs:
             given, batch = partial(model, *args, **kwargs), _batch_of(model, args, kwargs)
             run: partial[object] = Again(model, *args, **kwargs)
@@ -350,6 +357,7 @@ class LastCall:
         present.logits = logits.detach() if isinstance(logits, Tensor) else None
         self.gradient: Tensor | None = None
         self.reached: Tensor | None = None  # rows that received a gradient, over all backward passes
+        self.before: Callable[[], LastCall | None] = lambda: None  # the call before it, while its output lives
         for part in tree_leaves(output):
             if isinstance(part, Tensor) and part.requires_grad:
                 part.register_hook(self._reach if part is logits else self._return)  # type: ignore[no-untyped-call]
@@ -372,6 +380,11 @@ class LastCall:
 
     def labelled(self) -> Labelled:
         """The rows that the loss was taken over."""
+        if self.present.logits is None or not self.present.logits.dim():
+            raise ValueError(
+                "rates adapt by the logits that a training call returns, a tensor of rows or the first entry of a "
+                "tuple, and the model returned none: return them so, or keep the rates, rule=rade.Constant()"
+            )
         if self.reached is None or not bool(self.reached.any()):
             raise NoGradient(
                 "the last training call received no gradient: adapt() without arguments needs loss.backward() first, "
