@@ -225,12 +225,14 @@ def test_other_ways_to_predict_in_several_threads():
 
 
 def test_evaluation_is_differentiated_by_functions():
-    """`torch.func` takes RADE-OF for the plain model, also on a graph that was trained on."""
+    """`torch.func` takes RADE-OF for the plain model, also on a graph that was trained on; views it does not know."""
     plain = seeded(lambda: pyg.GCN(3, 8, 2, 2))
     model, x = adding(copy.deepcopy(plain)), normal(20, 3)
     model(x, EDGES)
     slopes = [torch.func.grad(lambda x, net=net: net(x, EDGES).sum())(x) for net in (model.eval(), plain.eval())]
     torch.testing.assert_close(*slopes)
+    with pytest.raises(RuntimeError, match=r"torch.func transforms .* the plain model alone.* call model.eval\(\)"):
+        torch.func.grad(lambda x: model.train()(x, EDGES).sum())(x)
 
 
 def test_no_nodes_in_layers_of_stacks():

@@ -43,6 +43,8 @@ CALLS: dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...]]] = {
     "max": (lambda: pyg.SAGEConv(FEATURES, CLASSES, aggr="max"), (X, EDGES)),
     "flow": (lambda: pyg.GCNConv(FEATURES, CLASSES, flow="target_to_source"), (X, ONE_WAY)),
     "edge attributes": (lambda: pyg.GATConv(FEATURES, CLASSES, edge_dim=2), (X, EDGES, WEIGHT[:, None].expand(-1, 2))),
+    "integers": (lambda: pyg.SimpleConv("sum"), (LOOPED.view(-1)[: 2 * len(X)].view(-1, 2), EDGES)),
+    "integer attributes": (lambda: pyg.GATConv(FEATURES, CLASSES, edge_dim=2), (X, EDGES, EDGES.t())),
     # As old mini-batch loops call a layer: the targets are the first nodes.
     "bipartite": (lambda: pyg.SAGEConv(FEATURES, CLASSES), ((X, X[:10]), EDGES[:, EDGES[1] < 10])),
     "relations": (lambda: pyg.RGCNConv(FEATURES, CLASSES, 2), (X, EDGES, (WEIGHT > 0.5).long())),

@@ -223,6 +223,11 @@ class CorrectedConv:
             edge_index = given["edge_index"]
         if rows is not EVERYBODY and context.here.current is not None:
             context.here.current.targets = rows[0]
+        if mode != "clean" and transforming() is not None:
+            raise RuntimeError(
+                "torch.func transforms (grad, vmap, jvp) know the plain model alone, which RADE-OF is in evaluation: "
+                "call model.eval(), or train by loss.backward() or torch.autograd.grad, also through functional_call"
+            )
         if mode != "clean" and (tracing() is not None or exporting()):
             graph = cast(Any, mean_of_views(cast(Module, self), context, given, mode))
             if not self.moments_on(graph, given):
@@ -248,7 +253,7 @@ class CorrectedConv:
             return edge_index
         if not isinstance(edge_index, Tensor) or edge_index.layout != torch.strided or not isinstance(x, Tensor):
             return None
-        if x.dim() != 2 or edge_index.dtype != torch.long:
+        if x.dim() != 2 or edge_index.dtype != torch.long or not x.is_floating_point():
             return None
         if mode == "clean" and context.here.trace is None:
             fixed = tracing() is not None or torch.compiler.is_compiling() or self._option("cached", False)
