@@ -33,7 +33,7 @@ from rade.rates.rules import DEFAULT, Rule
 from rade.rates.state import RateState
 from rade.runtime import distributed, ordinary_tensors, rank
 from rade.views import branched, packed, unpack
-from rade.wrapper.conversion import attach, convert, revert
+from rade.wrapper.conversion import attach, attach_new, convert, revert
 from rade.wrapper.inference import Denoised, Expected, Inference
 from rade.wrapper.reports import LayerReport, NoiseReport, Uncertainty, explain_layers, noise_report, uncertainty
 from rade.wrapper.warn import Warnings
@@ -122,6 +122,11 @@ class RADE(Module):
     def rates(self) -> Rates:
         """Current drop rate p and add rate q = ρ·density, which is 0 until ``density`` is given or a graph was seen."""
         return self.rate_state.rates
+
+    def train(self, mode: bool = True) -> RADE:
+        """As any module; layers that were put into the model since it was wrapped become layers on views as well."""
+        attach_new(self.wrapped, self._context)
+        return super().train(mode)
 
     def forward(self, *args: object, **kwargs: object) -> Any:
         """The model's output on fresh views (training) or as ``inference`` says (evaluation)."""
