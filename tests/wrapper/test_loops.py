@@ -100,6 +100,24 @@ def test_rates_move_once_for_a_step_with_a_closure_and_not_at_all_without_a_grad
     assert int(model.rate_state.steps) == 0
 
 
+def test_sparse_gradients_of_an_embedding_move_the_rates_as_dense_ones():
+    class Embedded(torch.nn.Module):
+        def __init__(self, sparse: bool) -> None:
+            super().__init__()
+            self.nodes, self.net = torch.nn.Embedding(NODES, 8, sparse=sparse), GCN(8, 6, 2, 3)
+
+        def forward(self, ids: Tensor, edge_index: Tensor) -> Tensor:
+            return self.net(self.nodes(ids), edge_index)
+
+    found = []
+    for sparse in (False, True):
+        model = adapting(seeded(lambda sparse=sparse: Embedded(sparse))).train()
+        cross_entropy(model(torch.arange(NODES), EDGES), LABELS).backward()
+        model.adapt()
+        found.append(model.rate_state.first)
+    torch.testing.assert_close(*found)
+
+
 def test_lightning_follows_the_optimizer():
     """The real trainer, two epochs of two batches: one rate step per optimizer step; the rates are in the state."""
     lightning = pytest.importorskip("lightning")
