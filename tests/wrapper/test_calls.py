@@ -19,6 +19,7 @@ BATCH = torch.arange(2).repeat_interleave(10)
 X = (BATCH == 1).float()[:, None].expand(20, 3)
 ONE, OTHER = (Data(x=x, edge_index=EDGES[:, EDGES[0] < 10]) for x in (torch.zeros(10, 3), torch.ones(10, 3)))
 WHOLE = Batch.from_data_list([ONE, OTHER])
+MATRIX = torch.zeros(20, 20).index_put((EDGES[1], EDGES[0]), torch.ones(())).to_sparse()
 MIXED = torch.randperm(20, generator=torch.Generator().manual_seed(0))  # the place of each node
 
 
@@ -43,6 +44,13 @@ class Delegating(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         return self.net(*args, **kwargs)
+
+
+class OfMatrix(Net):
+    """As PyG's ToSparseTensor leaves a data object: with adj_t in the place of edge_index."""
+
+    def forward(self, data: Data) -> Tensor:
+        return self.encoder(data.x, data.adj_t)
 
 
 class OfPairs(Net):
@@ -70,6 +78,7 @@ CALLS = {
     "in a list": (InList, lambda: (([WHOLE.clone(), torch.zeros(2)],), {})),
     "of a pair": (OfPairs, lambda: ((WHOLE.clone(), Batch.from_data_list([ONE, ONE, ONE])), {})),
     "in the data": (OfData, lambda: ((WHOLE.clone(),), {})),
+    "without edge_index": (OfMatrix, lambda: ((Data(x=X, adj_t=MATRIX, batch=BATCH),), {})),
     "in any order of nodes": (Net, lambda: ((X[MIXED.argsort()], MIXED[EDGES], BATCH[MIXED.argsort()]), {})),
 }
 
@@ -197,13 +206,33 @@ def test_predictions_in_several_threads():
             torch.testing.assert_close(list(pool.map(predict, calls)), expected)
 
 
+def test_other_ways_to_predict_in_several_threads():
+    """None reaches the predictions of the others, nor stays when all are done."""
+    model = adding(Net(), "ofs")
+    model(X, EDGES, BATCH)
+    ways = [rade.Expected(rates=rade.Rates(0.0, 0.1 * k)) for k in range(4)]
+    model.eval()
+
+    @torch.no_grad()
+    def predict(way: rade.Expected) -> Tensor:
+        return model.by(way)(X, EDGES, BATCH)
+
+    expected = [predict(way) for way in ways]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(20):
+            torch.testing.assert_close(list(pool.map(predict, ways)), expected)
+    assert model._context.setting.rates is None
+
+
 def test_evaluation_is_differentiated_by_functions():
-    """`torch.func` takes RADE-OF for the plain model, also on a graph that was trained on."""
+    """`torch.func` takes RADE-OF for the plain model, also on a graph that was trained on; views it does not know."""
     plain = seeded(lambda: pyg.GCN(3, 8, 2, 2))
     model, x = adding(copy.deepcopy(plain)), normal(20, 3)
     model(x, EDGES)
     slopes = [torch.func.grad(lambda x, net=net: net(x, EDGES).sum())(x) for net in (model.eval(), plain.eval())]
     torch.testing.assert_close(*slopes)
+    with pytest.raises(RuntimeError, match=r"torch.func transforms .* the plain model alone.* call model.eval\(\)"):
+        torch.func.grad(lambda x: model.train()(x, EDGES).sum())(x)
 
 
 def test_no_nodes_in_layers_of_stacks():

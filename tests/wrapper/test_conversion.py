@@ -83,6 +83,28 @@ def test_a_layer_is_registered_with_its_coefficients_or_a_twin(monkeypatch):
     assert "by moments" in str(rade.check(Mine(), X, EDGES))
 
 
+@pytest.mark.parametrize("build", [pyg.SAGEConv, nn.SAGEConv])
+def test_layers_that_are_put_into_a_wrapped_model_are_on_views(build):
+    """A new last layer for another task; from the next `train` or `eval` on."""
+    model = rade.RADE(Net(pyg.GCNConv), "ofs", density=0.1)
+    model.convs[0], model.convs[1] = pyg.SAGEConv(8, 6).eval(), build(6, 6)
+    model.train()
+    model.convs[0].eval()
+    assert not torch.equal(model(X, EDGES), model(X, EDGES))
+    additions = model.eval()(X, EDGES)
+    with pytest.warns(UserWarning, match="predictions change"):
+        assert not torch.allclose(rade.revert(model)(X, EDGES), additions)
+
+
+def test_layers_whose_class_has_no_source():
+    """Typed into a notebook, or made where a parameter of the layer's own is parametrized."""
+    net = Net(type("Typed", (pyg.FeaStConv,), {}))
+    net.convs[0] = torch.nn.utils.parametrizations.weight_norm(pyg.GATConv(8, 6), "att_src")
+    expected, model = net.eval()(X, EDGES), rade.RADE(net)
+    assert not torch.equal(model.train()(X, EDGES), model(X, EDGES))
+    assert torch.equal(copy.deepcopy(model).eval()(X, EDGES), expected)
+
+
 def test_rates_adapt_by_the_last_layer_although_one_before_it_has_no_moments():
     model = adapting(stacked(pyg.GCNConv(8, 6), pyg.FeaStConv(6, 6), pyg.SAGEConv(6, 3)))
     training_step(model, X, EDGES, labels=LABELS)

@@ -57,6 +57,17 @@ class Changing(nn.Module):
         return self.conv3(x, edge_index[:, edge_index.sum(0) % 3 > 0])
 
 
+class Counted(nn.Module):
+    """Sums of integers, and a linear map of these."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.head = pyg.SimpleConv("sum"), nn.Linear(2, CLASSES)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.head(self.conv(x, edge_index).float())
+
+
 CALLS: dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...]]] = {
     "one-way edges": (lambda: pyg.GCN(FEATURES, 6, 2, CLASSES), (X, ONE_WAY)),
     "edges in any order": (lambda: pyg.GCN(FEATURES, 6, 2, CLASSES), (X, SHUFFLED, WEIGHT)),
@@ -73,6 +84,8 @@ CALLS: dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...]]] = {
     "max": (lambda: pyg.SAGEConv(FEATURES, CLASSES, aggr="max"), (X, EDGES)),
     "flow": (lambda: pyg.GCNConv(FEATURES, CLASSES, flow="target_to_source"), (X, ONE_WAY)),
     "edge attributes": (lambda: pyg.GATConv(FEATURES, CLASSES, edge_dim=2), (X, EDGES, WEIGHT[:, None].expand(-1, 2))),
+    "integers": (Counted, (LOOPED.view(-1)[: 2 * len(X)].view(-1, 2), EDGES)),
+    "integer attributes": (lambda: pyg.GATConv(FEATURES, CLASSES, edge_dim=2), (X, EDGES, EDGES.t())),
     # As old mini-batch loops call a layer: the targets are the first nodes.
     "bipartite": (lambda: pyg.SAGEConv(FEATURES, CLASSES), ((X, X[:10]), EDGES[:, EDGES[1] < 10])),
     "relations": (lambda: pyg.RGCNConv(FEATURES, CLASSES, 2), (X, EDGES, (WEIGHT > 0.5).long())),
@@ -225,6 +238,15 @@ def test_a_part_in_evaluation_mode_is_clean():
     net.convs.eval()
     with pytest.warns(UserWarning, match="no graph convolution was called in training mode"):
         torch.testing.assert_close(model(X, EDGES), plain(X, EDGES))
+
+
+def test_a_graph_is_one_of_training_although_a_frozen_layer_meets_it_first():
+    model, whole = (wrapped(Net(EVERY["GCNConv"]), "ofs").train() for _ in range(2))
+    model.convs[0].eval()
+    model(X, EDGES)
+    whole(X, EDGES)
+    assert model.rates == whole.rates
+    assert int(model.rate_state.nodes) == len(X)
 
 
 def explained(model: nn.Module, algorithm: Any) -> Tensor:

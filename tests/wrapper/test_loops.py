@@ -38,6 +38,14 @@ def clipped(model: Any, optimizer: Any) -> None:
     optimizer.step()
 
 
+def looked_at(model: Any, optimizer: Any) -> None:
+    """A training call without a loss, for pseudo-labels or an accuracy, may come between a loss and its gradient."""
+    loss = loss_of(model)
+    model(X, EDGES).detach()
+    loss.backward()
+    optimizer.step()
+
+
 def scaled(model: Any, optimizer: Any) -> None:
     """A GradScaler takes its factor off before the step."""
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
@@ -45,7 +53,7 @@ def scaled(model: Any, optimizer: Any) -> None:
     scaler.step(optimizer)
 
 
-@pytest.mark.parametrize("step", [plain, accumulated, clipped, scaled])
+@pytest.mark.parametrize("step", [plain, accumulated, clipped, looked_at, scaled])
 def test_following_is_adapting_by_hand_after_every_step(step):
     found = []
     for by_hand in (False, True):
@@ -86,6 +94,24 @@ def test_rates_move_once_for_a_step_with_a_closure_and_not_at_all_without_a_grad
     loss_of(model.eval()).backward()
     optimizer.step()
     assert int(model.rate_state.steps) == 0
+
+
+def test_sparse_gradients_of_an_embedding_move_the_rates_as_dense_ones():
+    class Embedded(torch.nn.Module):
+        def __init__(self, sparse: bool) -> None:
+            super().__init__()
+            self.nodes, self.net = torch.nn.Embedding(NODES, 8, sparse=sparse), GCN(8, 6, 2, 3)
+
+        def forward(self, ids: Tensor, edge_index: Tensor) -> Tensor:
+            return self.net(self.nodes(ids), edge_index)
+
+    found = []
+    for sparse in (False, True):
+        model = adapting(seeded(lambda sparse=sparse: Embedded(sparse))).train()
+        cross_entropy(model(torch.arange(NODES), EDGES), LABELS).backward()
+        model.adapt()
+        found.append(model.rate_state.first)
+    torch.testing.assert_close(*found)
 
 
 def trained(kind: type, mixed: bool, inside: bool) -> tuple[rade.RADE, Tensor]:
@@ -183,6 +209,17 @@ def test_embeddings_taken_for_classes_are_warned_of_and_work_with_constant_rates
     with pytest.warns(UserWarning, match=r"does not treat the model's outputs as class logits .*rule=rade.Constant"):
         rates_after(loss)
     assert rates_after(loss, rule=rade.Constant(0.2, 0.1))[-1].p == 0.2
+
+
+@pytest.mark.parametrize("end", [lambda z: {"logits": z}, lambda z: (z.square().mean(), z)], ids=["dict", "loss first"])
+def test_a_model_that_returns_no_logits_is_told_so(end):
+    model = adapting(Ends(end)).train()
+    optimizer = torch.optim.Adam(model.parameters())
+    model.follow(optimizer)
+    found = model(X, EDGES)
+    (found["logits"].sum() if isinstance(found, dict) else found[0]).backward()
+    with pytest.raises(ValueError, match=r"the model returned none: return them so, .*rule=rade.Constant"):
+        optimizer.step()
 
 
 def test_a_score_per_row_is_not_taken_for_classes():

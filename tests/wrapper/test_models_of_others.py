@@ -28,6 +28,26 @@ def test_frozen_layers():
     assert model.rates.p != 0.5
 
 
+class Merging(nn.Linear):
+    """As adapters (LoRA) do: in evaluation it is one weight, in training two."""
+
+    merged = False
+
+    def train(self, mode: bool = True) -> nn.Module:
+        self.merged = not mode
+        return super().train(mode)
+
+
+def test_layers_that_merge_weights_for_evaluation_stay_in_parts():
+    net = seeded(lambda: Net(GCNConv))
+    net.head = seeded(lambda: Merging(6, CLASSES))
+    model = adapting(net)
+    training_step(model, X, EDGES, labels=LABELS)
+    model.adapt(X, EDGES)
+    assert net.head.training
+    assert not net.head.merged
+
+
 class Residual(nn.Module):
     """Skips of equal width on either side of the convolution, a norm, a head."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial, wraps
 from types import FunctionType, MappingProxyType
@@ -113,11 +114,13 @@ class CorrectedConv:
         for name in ("propagate", "_orig_propagate", "_jinja_propagate"):
             setattr(cls, name, _propagate)
         # PyG reads the arguments of these from the source of a class, found by its *name*: a layer named like its
-        # parent hides them, so they are stated as the attributes that PyG asks for first.
+        # parent hides them, so they are stated as the attributes that PyG asks for first. A class that was typed into a
+        # notebook, or made by `torch.nn.utils.parametrize`, has no source; PyG does without, too.
         inspector = Inspector(plain)
         for call in ("propagate", "edge_updater"):
-            parameters = inspector.get_params_from_method_call(call, exclude=[0, "edge_index", "size"])
-            setattr(cls, f"{call}_type", {name: parameter.type for name, parameter in parameters.items()})
+            with suppress(OSError, TypeError):
+                parameters = inspector.get_params_from_method_call(call, exclude=[0, "edge_index", "size"])
+                setattr(cls, f"{call}_type", {name: parameter.type for name, parameter in parameters.items()})
 
     # ---- what a layer with moments says ---------------------------------------------------------------------------
 
@@ -174,10 +177,10 @@ class CorrectedConv:
         adjacency = views.next()
         given = (coefficients, messages)
         out = adjacency.aggregate(*given) if own is None else adjacency.aggregate(*given, own)
-        if self._context is not None and self._context.trace is not None:
+        if self._context is not None and self._context.here.trace is not None:
             width = (messages.nodes if isinstance(messages, Messages) else messages).shape[-1]
             follows = partial(self.after_sum, width=width) if after is None else after
-            out = self._context.trace.aggregated(Aggregated(adjacency, coefficients, messages, out, follows))
+            out = self._context.here.trace.aggregated(Aggregated(adjacency, coefficients, messages, out, follows))
         return out
 
     def send_through(self, layer: Any, views: LayerViews, coefficients: Coefficients, x: Tensor) -> Tensor:
@@ -214,12 +217,17 @@ class CorrectedConv:
     def _in_context(self, context: Context, given: Arguments, rows: Rows) -> Any:
         """On views in training; in evaluation PyG's own, or faster, to the same end, where the graph is known."""
         edge_index, x = given.get("edge_index"), given.get("x")
-        mode = context.setting.mode_of(cast(Module, self))
+        mode = context.mode_of(cast(Module, self))
         if isinstance(edge_index, Tensor) and edge_index.layout is not torch.strided:
-            given = given if mode == "clean" and context.trace is None else listed_edges(self._names, given)
+            given = given if mode == "clean" and context.here.trace is None else listed_edges(self._names, given)
             edge_index = given["edge_index"]
         if rows is not EVERYBODY and context.here.current is not None:
             context.here.current.targets = rows[0]
+        if mode != "clean" and transforming() is not None:
+            raise RuntimeError(
+                "torch.func transforms (grad, vmap, jvp) know the plain model alone, which RADE-OF is in evaluation: "
+                "call model.eval(), or train by loss.backward() or torch.autograd.grad, also through functional_call"
+            )
         if mode != "clean" and (tracing() is not None or exporting()):
             graph = cast(Any, mean_of_views(cast(Module, self), context, given, mode))
             if not self.moments_on(graph, given):
@@ -245,9 +253,9 @@ class CorrectedConv:
             return edge_index
         if not isinstance(edge_index, Tensor) or edge_index.layout != torch.strided or not isinstance(x, Tensor):
             return None
-        if x.dim() != 2 or edge_index.dtype != torch.long:
+        if x.dim() != 2 or edge_index.dtype != torch.long or not x.is_floating_point():
             return None
-        if mode == "clean" and context.trace is None:
+        if mode == "clean" and context.here.trace is None:
             fixed = tracing() is not None or torch.compiler.is_compiling() or self._option("cached", False)
             if fixed or transforming() is not None or _against_sums(x):
                 return None
@@ -313,12 +321,12 @@ def _forward(self: CorrectedConv, *args: Any, rows: Rows = EVERYBODY, **kwargs: 
         out = self._over(edge_index, given, rows)
     elif context is None:
         out = self._plain.forward(self, *args, **kwargs)
-    elif torch.compiler.is_compiling() and context.setting.mode_of(cast(Module, self)) != "clean":
+    elif torch.compiler.is_compiling() and context.mode_of(cast(Module, self)) != "clean":
         out = _as_it_is(self, context, given, rows)
     else:
         out = self._in_context(context, given, rows)
-    if context is not None and context.trace is not None:
-        context.trace.left(cast(Module, self), out)
+    if context is not None and context.here.trace is not None:
+        context.here.trace.left(cast(Module, self), out)
     return out
 
 

@@ -51,14 +51,6 @@ class Setting:
     mode: Mode | None = None
     rates: Rates | None = None
 
-    def mode_of(self, layer: Module) -> Mode:
-        """What a layer aggregates over."""
-        if self.mode is not None:
-            return self.mode
-        if layer.training:
-            return "mean" if self.views.sampling == "expected" else "views"
-        return "clean" if self.noiseless and not self.variant.keeps_additions else "mean"
-
     @property
     def noiseless(self) -> bool:
         """Whether the graph is taken as it is."""
@@ -71,12 +63,12 @@ class BatchVectors:
 
     Attributes:
         vectors: of whatever nodes there are as many of.
-        edges: those that came in a data object, with its edge_index.
+        edges: those that came in a data object, with its edge_index if it has one.
         kinds: of each kind of nodes.
     """
 
     vectors: Sequence[Tensor] = ()
-    edges: Sequence[tuple[Tensor, Tensor]] = ()
+    edges: Sequence[tuple[Tensor | None, Tensor]] = ()
     kinds: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property
@@ -87,7 +79,7 @@ class BatchVectors:
     def of(self, nodes: int, edge_index: Tensor | None, kind: str | None) -> Tensor | None:
         """That of so many nodes, by the edges among them or their kind, where these are known; None if unclear."""
         for edges, vector in self.edges:
-            if edges is edge_index and vector.numel() == nodes:
+            if edges is edge_index is not None and vector.numel() == nodes:
                 return vector
         own = [vector for name, vector in self.kinds.items() if written(name) == kind]
         fitting = [vector for vector in (*self.vectors, *(own or self.kinds.values())) if vector.numel() == nodes]
@@ -104,6 +96,7 @@ class Pass:
     def __init__(self, batch: BatchVectors | None = None) -> None:
         self.batch = batch
         self.graph: Graph | None = None  # of the first layer
+        self.counted = False  # whether that graph is known to be one of training
         self.drew = False  # whether any layer aggregated over a view
         self.last: tuple[Tensor, Hashable, Graph] | None = None  # the edge_index that a layer got last, and its graph
         self.targets: Tensor | None = None  # the nodes that the last layer was asked for, all if None
@@ -151,9 +144,16 @@ class RateSource(Protocol):
 
 
 class _Here(local):
-    """What is of one thread: predictions may be made in several at once."""
+    """What is of one thread: predictions may be made in several at once.
+
+    Attributes:
+        setting: another than that of the context, for a while.
+        trace: notes what layers do, while somebody looks.
+    """
 
     current: Pass | None = None
+    setting: Setting | None = None
+    trace: Trace | None = None
 
 
 class Context:
@@ -163,13 +163,11 @@ class Context:
         setting: how views are drawn and corrected.
         source: of the rates for a pass, by its first graph; relations have those of their own density.
         generator: source of all randomness; it moves to the device of the graph when first used.
-        trace: notes what layers do, while somebody looks.
     """
 
     def __init__(self, setting: Setting, source: RateSource, generator: torch.Generator | None = None) -> None:
         self.setting, self.source = setting, source
         self.generator = seeded() if generator is None else generator
-        self.trace: Trace | None = None
         self.here = _Here()
         self.reached: Pass | None = None  # whose output a backward pass came to last
         self._graphs: Recall[Graph] = Recall()
@@ -202,14 +200,24 @@ class Context:
             self.here.current = before
 
     @contextmanager
-    def using(self, trace: Trace | None = None, **changes: Any) -> Iterator[None]:
-        """Another setting for a while."""
-        setting, before = self.setting, self.trace
-        self.setting, self.trace = replace(setting, **changes), trace
+    def using(self, trace: Trace | None = None, everywhere: bool = False, **changes: Any) -> Iterator[None]:
+        """Another setting for a while: in this thread or, as a backward pass may have its own, ``everywhere``."""
+        here, whose = self.here, self if everywhere else self.here
+        before, looking = whose.setting, here.trace
+        whose.setting, here.trace = replace(here.setting or self.setting, **changes), trace
         try:
             yield
         finally:
-            self.setting, self.trace = setting, before
+            whose.setting, here.trace = before, looking
+
+    def mode_of(self, layer: Module) -> Mode:
+        """What a layer aggregates over."""
+        setting = self.here.setting or self.setting
+        if setting.mode is not None:
+            return setting.mode
+        if layer.training:
+            return "mean" if setting.views.sampling == "expected" else "views"
+        return "clean" if setting.noiseless and not setting.variant.keeps_additions else "mean"
 
     def graph_of(
         self,
@@ -265,7 +273,7 @@ class Context:
 
     def distribution(self, graph: Graph, training: bool) -> Distribution:
         """That of the views of a graph, the same object for the same rates."""
-        setting = self.setting
+        setting = self.here.setting or self.setting
         # Rates are those of a pass, by its first graph: a pooled one is treated in evaluation as in training.
         current = self.here.current
         first = graph if current is None or current.graph is None else current.graph
@@ -283,16 +291,16 @@ class Context:
         key = (graph, rates, setting.noise, setting.trust)
         found = self._distributions.pop(key, None)
         if found is None:
-            self._check_noise(graph)
+            self._check_noise(graph, setting.noise)
             found = Distribution(graph, rates, *rest)
             if len(self._distributions) == KEPT:
                 self._distributions.pop(next(iter(self._distributions)), None)
         self._distributions[key] = found  # the latest used are kept
         return found
 
-    def _check_noise(self, graph: Graph) -> None:
+    def _check_noise(self, graph: Graph, noise: Rates) -> None:
         """Refuse noise that leaves no real edge in the first graph that has it; warn once of a later, sparser one."""
-        noise, q = self.setting.noise, self.setting.noise.numbers[1]
+        q = noise.numbers[1]
         if 0.0 < q >= graph.density and not self._undone.get(noise):
             told = (
                 f"noise that adds {q:g} of all pairs leaves no real edge in a graph of density {graph.density:g}; q "
@@ -317,7 +325,7 @@ class Context:
 
         def find(graph: Graph, step: Hashable, number: int = 0, back: Hashable = None) -> Adjacency:
             distribution = present.distributions.get(graph)
-            if distribution is None:
+            if distribution is None or (layer.training and graph is present.graph and not present.counted):
                 distribution = present.distributions[graph] = self._met(present, layer, graph, mode)
             if mode == "mean":
                 return Adjacency(graph, distribution)
@@ -339,10 +347,11 @@ class Context:
         """The distribution of the views of a graph that is new in a pass."""
         if present.graph is None and not isinstance(graph, Bipartite):
             present.graph = graph
-            if self.setting.mode is None and layer.training:
-                self.source.see(graph)
-                if self.setting.variant.keeps_additions:
-                    self.source.count(graph, present.batch is not None)
+        if layer.training and graph is present.graph and (self.here.setting or self.setting).mode is None:
+            present.counted = True  # a frozen layer, which is in evaluation mode, may have come first
+            self.source.see(graph)
+            if self.setting.variant.keeps_additions:
+                self.source.count(graph, present.batch is not None)
         found = self.distribution(graph, mode == "views")
         if present.batch is not None and graph.num_graphs == 1 and found.rates.q:
             relation, pattern = graph.cache.get(OF_RELATION, layer.__dict__.get("_relation")), graph.pattern
@@ -388,7 +397,7 @@ class Context:
 
     def __getstate__(self) -> dict[str, object]:
         """Everything but what passes; the generator as its state, since generators cannot be pickled."""
-        gone: dict[str, object] = {"here": None, "reached": None, "trace": None, "_distributions": {}}
+        gone: dict[str, object] = {"here": None, "reached": None, "_distributions": {}}
         return self.__dict__ | gone | {"generator": packed(self.generator)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -188,6 +188,7 @@ class GATConv(CorrectedConv, pyg.GATConv):
     def _attention(self, graph: Graph, s: Tensor, t: Tensor, edge_attr: Tensor | None) -> Coefficients:
         extra = NOTHING
         if edge_attr is not None and self.lin_edge is not None:  # without edge_dim PyG passes attributes over
+            edge_attr = edge_attr.to(s.dtype)  # PyG joins loops to them, which makes numbers of categories, too
             extra = with_loops(graph, edge_attr, "GATConv", self.added_attr, self.fill_value, self._edge_term)
         drop = self.dropout if self.training else 0.0
         return Attention(graph, s, t, self.negative_slope, self.add_self_loops, drop, extra)

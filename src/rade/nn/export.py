@@ -26,7 +26,7 @@ exporting = getattr(torch.compiler, "is_exporting", bool)  # PyTorch before 2.7 
 
 def mean_of_views(layer: Any, context: Context, given: Arguments, mode: Mode) -> PlainGraph:
     """The graph of a layer's call, as a program aggregates over it; refuses what no program can have."""
-    if mode != "mean" or not context.setting.noiseless:
+    if mode != "mean" or not (context.here.setting or context.setting).noiseless:
         raise RuntimeError(
             "a program can hold the plain model, or RADE-OFS in evaluation: views are drawn for each call anew, and "
             "noise is undone for one graph; call model.eval(), or trace rade.revert(model)"
@@ -117,7 +117,7 @@ class PlainGraph:
     @cached_property
     def rates(self) -> tuple[Tensor, Tensor]:
         """p and q as `RateState.rates_for` has them, from its buffers: a program keeps these."""
-        chosen = self.context.setting.rates
+        chosen = (self.context.here.setting or self.context.setting).rates
         if chosen is not None:
             return self._number(chosen.p), self._number(chosen.q)
         kept = self.context.source

@@ -238,9 +238,13 @@ def path_of(model: Module, head: Module | str | None) -> str | None:
 
 @contextmanager
 def evaluating(model: Module) -> Iterator[None]:
-    """Evaluation mode for a while; afterwards every part has its own mode again, frozen layers too."""
+    """Evaluation mode for a while; afterwards every part has its own mode again, frozen layers too.
+
+    Not by `eval`, of which layers may make more: adapters (LoRA) merge weights there, and take them apart in `train`.
+    """
     modes = [(module, module.training) for module in model.modules()]
-    model.eval()
+    for module, _ in modes:
+        module.training = False
     try:
         yield
     finally:

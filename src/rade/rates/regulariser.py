@@ -197,4 +197,4 @@ def gradients(value: Tensor, inputs: Sequence[Tensor], create_graph: bool = Fals
 
 
 def _flat(parts: Sequence[Tensor]) -> Tensor:
-    return torch.cat(list(map(torch.flatten, parts)))
+    return torch.cat([*map(torch.flatten, map(Tensor.to_dense, parts))])  # an embedding's may be sparse

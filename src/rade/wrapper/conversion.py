@@ -37,13 +37,17 @@ def convert(model: Module) -> Module:
     """
     if not any(isinstance(module, pyg.MessagePassing) for module in model.modules()):
         raise ValueError(f"expected a model built from graph convolutions, but {type(model).__name__} has none")
+    _become_twins(model)
+    if not convolutions(model):
+        raise ValueError("the layers of the model need each of their edges (meshes): there are no views of those")
+    return model
+
+
+def _become_twins(model: Module) -> None:
     for module in model.modules():
         if isinstance(module, pyg.MessagePassing) and not isinstance(module, (CorrectedConv, *FIXED)):
             _forget_propagate(module)
             module.__class__ = cast(type[pyg.MessagePassing], twin_of(type(module)))
-    if not convolutions(model):
-        raise ValueError("the layers of the model need each of their edges (meshes): there are no views of those")
-    return model
 
 
 @singledispatch
@@ -125,9 +129,17 @@ def attach(model: Module, context: Context | None) -> None:
             _restore(model.modules())  # the model stays as it was
             raise
     for conv in convs.values():
-        if conv._context is not None:
+        if conv._context not in (None, context):
             conv._context.lost.add(type(conv).__name__)
         conv._context = context
+
+
+def attach_new(model: Module, context: Context) -> None:
+    """The same for layers that were put into a wrapped model since, which the others' views would go past."""
+    layers = [module for module in model.modules() if isinstance(module, pyg.MessagePassing)]
+    if any(getattr(layer, "_context", None) is None and not isinstance(layer, FIXED) for layer in layers):
+        _become_twins(model)
+        attach(model, context)
 
 
 def _restore(modules: Iterable[Module]) -> None:

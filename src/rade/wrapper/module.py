@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -32,7 +33,7 @@ from rade.rates.rules import DEFAULT, Rule
 from rade.rates.state import RateState
 from rade.runtime import distributed, ordinary_tensors, rank
 from rade.views import branched, packed, unpack
-from rade.wrapper.conversion import attach, convert, revert
+from rade.wrapper.conversion import attach, attach_new, convert, revert
 from rade.wrapper.inference import Denoised, Expected, Inference
 from rade.wrapper.reports import LayerReport, NoiseReport, Uncertainty, explain_layers, noise_report, uncertainty
 from rade.wrapper.warn import Warnings
@@ -122,6 +123,11 @@ class RADE(Module):
         """Current drop rate p and add rate q = ρ·density, which is 0 until ``density`` is given or a graph was seen."""
         return self.rate_state.rates
 
+    def train(self, mode: bool = True) -> RADE:
+        """As any module; layers that were put into the model since it was wrapped become layers on views as well."""
+        attach_new(self.wrapped, self._context)
+        return super().train(mode)
+
     def forward(self, *args: object, **kwargs: object) -> Any:
         """The model's output on fresh views (training) or as ``inference`` says (evaluation)."""
         return self._call(self.wrapped, *args, **kwargs)
@@ -164,7 +170,9 @@ class RADE(Module):
             if same and not told.looked and len(latest.reached) == nodes:
                 told.labels(latest.reached)
         # The wrapped model has no say in it.
-        self.__dict__["_latest"] = LastCall(run, later, present, output, self._context)
+        self.__dict__["_latest"] = call = LastCall(run, later, present, output, self._context)
+        if latest is not None:
+            call.before = weakref.ref(latest)
 
     def adapt(self, *args: object, labelled: Labelled | Tensor | None = None, **kwargs: object) -> Tensor:
         """One step of the rate rule, with the gradients that ``loss.backward()`` left; returns the clean logits.
@@ -178,6 +186,10 @@ class RADE(Module):
             with ordinary_tensors():
                 return self.adapt(*args, labelled=labelled, **kwargs)
         model, last, state, told = self.wrapped, self._latest, self._told.state, self._told
+        found = last
+        while found is not None and found.reached is None:  # a mere look, if a loss came from a call before it
+            found = found.before()
+        last = found or last
         if args or kwargs:
             given, batch = partial(model, *args, **kwargs), _batch_of(model, args, kwargs)
             run: partial[object] = Again(model, *args, **kwargs)
@@ -190,7 +202,7 @@ class RADE(Module):
         # clean pass with activation checkpointing, must do what they did in it.
         with (
             torch.enable_grad(), without_autocast(state.p.device),
-            self._context.running(batch), evaluating(model), self._context.using(mode="clean"),
+            self._context.running(batch), evaluating(model), self._context.using(everywhere=True, mode="clean"),
         ):  # fmt: skip
             call = Repeated(self._context, model, run, self.rade.readout, graph)
             try:
@@ -350,6 +362,7 @@ class LastCall:
         present.logits = logits.detach() if isinstance(logits, Tensor) else None
         self.gradient: Tensor | None = None
         self.reached: Tensor | None = None  # rows that received a gradient, over all backward passes
+        self.before: Callable[[], LastCall | None] = lambda: None  # the call before it, while its output lives
         for part in tree_leaves(output):
             if isinstance(part, Tensor) and part.requires_grad:
                 part.register_hook(self._reach if part is logits else self._return)  # type: ignore[no-untyped-call]
@@ -372,6 +385,11 @@ class LastCall:
 
     def labelled(self) -> Labelled:
         """The rows that the loss was taken over."""
+        if self.present.logits is None or not self.present.logits.dim():
+            raise ValueError(
+                "rates adapt by the logits that a training call returns, a tensor of rows or the first entry of a "
+                "tuple, and the model returned none: return them so, or keep the rates, rule=rade.Constant()"
+            )
         if self.reached is None or not bool(self.reached.any()):
             raise NoGradient(
                 "the last training call received no gradient: adapt() without arguments needs loss.backward() first, "
@@ -438,13 +456,13 @@ def _batch_of(
         return BatchVectors([cast(Tensor, found)])
     if {*map(type, args)} == {Tensor} and not kwargs:
         return None
-    edges: list[tuple[Tensor, Tensor]] = []
+    edges: list[tuple[Tensor | None, Tensor]] = []
     kinds: dict[str, Tensor] = {}
     for data in _data_objects((*args, *kwargs.values())):
         if isinstance(data, HeteroData):
             kinds |= {kind: data[kind].batch for kind in data.node_types if "batch" in data[kind]}
         elif _is_batch(data.get("batch")):
-            edges.append((data["edge_index"], data["batch"]))
+            edges.append((data.get("edge_index"), data["batch"]))
     return BatchVectors([vector for _, vector in edges], edges, kinds) if edges or kinds else None
 
 
