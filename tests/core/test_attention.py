@@ -4,7 +4,7 @@ The laws hold it against all views of small graphs.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -19,7 +19,6 @@ from rade.graph.graph import Graph
 from rade.moments import Attention
 from rade.moments.attention import attention as module
 from rade.moments.attention import delta as expansion
-from rade.moments.attention.exact import lattice_for
 from rade.testing import GRAPHS
 from rade.testing.aggregators import normal
 from rade.testing.oracle import adjacency, nonedges
@@ -98,10 +97,8 @@ MANY = mixed([random_graph(n, m, seed=n) for n, m in ((60, 150), (1, 0), (2, 0),
 
 def choose(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     """All pairs, grids with a list of pairs, or grids alone, as on large graphs; whatever the library would choose."""
-    monkeypatch.setattr(module, "listing_is_cheaper", lambda scores: way == "pairs")
+    monkeypatch.setattr(module, "costs", lambda *_: [float(way != name) for name in ("pairs", "grid", "unlisted")])
     monkeypatch.setattr(expansion, "few_pairs", lambda graph, heads: way == "pairs")
-    if way == "unlisted":
-        monkeypatch.setattr(module, "lattice_for", lambda tolerance: replace(lattice_for(tolerance), listed=0))
 
 
 def distribution_of(case: Case, tolerance: float = 1e-5, **correction: object) -> Distribution:
@@ -133,6 +130,17 @@ def check_slopes(found: Tensor, exact: Tensor, inputs: list[Tensor], bound: floa
     pair = [torch.autograd.grad((weights * x).sum(), inputs, retain_graph=True) for x in (found, exact)]
     for one, other in zip(*pair):
         assert float((one - other).norm()) <= bound * float(other.norm())
+
+
+@pytest.mark.parametrize(
+    ("graphs", "nodes", "scale", "way"),
+    [(1, 5, 1, "Pairs"), (64, 18, 1, "List"), (128, 18, 2, "List"), (64, 18, 50, "Pairs"), (1, 800, 1, "OfAll")],
+)
+def test_small_graphs_are_listed_however_many_they_are(graphs, nodes, scale, way):
+    """The fastest way, but for five nodes; 128 graphs once went by grids of nodes, which take sixty times as long."""
+    graph = mixed([random_graph(nodes, nodes)] * graphs)
+    case = Case(graph, *scale * normal(2, graph.num_nodes, 8), 0.5, 0.1, True)
+    assert type(case.attention()._denominator(distribution_of(case, 1e-3))).__name__.endswith(way)
 
 
 @pytest.mark.parametrize("tolerance", [1e-3, 1e-5])

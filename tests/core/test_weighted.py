@@ -1,7 +1,5 @@
 """Weights and attributes of edges where the laws do not look: far apart, one pair, groups, learned, imputed."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -12,7 +10,6 @@ from rade.distribution import Distribution, Rates
 from rade.moments import Normalised, Slopes, WeightedSymmetric
 from rade.moments import weighted_degrees as module
 from rade.moments.attention import attention
-from rade.moments.attention.exact import COARSE
 from rade.nn.edge_values import imputed
 from rade.testing import CHECKS, GRAPHS, Aggregator
 from rade.testing.aggregators import normal, weighted_symmetric
@@ -78,9 +75,8 @@ def test_attributes_have_the_same_moments_where_pairs_are_too_many_to_list(monke
     graph, attr = Graph.from_edge_index(edges, 60), normal(edges.shape[1], 3, seed=3)
     conv, (s, t) = seeded(lambda: rade.nn.GATConv(IN, 4, heads=2, edge_dim=3)).double(), normal(2, 60, 2)
     found = []
-    for listed in (True, False):
-        monkeypatch.setattr(attention, "listing_is_cheaper", lambda scores, listed=listed: listed)
-        monkeypatch.setattr(attention, "lattice_for", lambda tolerance: replace(COARSE, listed=0))
+    for costs in ((0, 1, 1), (1, 1, 0)):
+        monkeypatch.setattr(attention, "costs", lambda *_, costs=costs: costs)
         mean = conv._attention(graph, s, t, attr).mean(Distribution(graph, Rates(0.3, 0.02)))
         found.append((mean.edges, mean.loop, mean.nonedges.apply(torch.ones(60, 2, 1).double())))
     for exact, near in zip(*found):

@@ -12,9 +12,9 @@ from torch.nn.functional import dropout
 from rade.distribution import Distribution
 from rade.graph.graph import Graph
 from rade.moments.attention.delta import ExpandedDenominator, all_others
-from rade.moments.attention.exact import Denominator, DenominatorByPairs, lattice_for, listing_is_cheaper
+from rade.moments.attention.exact import Denominator, DenominatorByPairs, costs, lattice_for
 from rade.moments.attention.exact_grid import DenominatorByList, DenominatorOfAll
-from rade.moments.attention.scores import NOTHING, Attributes, Scores, ordered_pairs
+from rade.moments.attention.scores import NOTHING, Attributes, Scores
 from rade.moments.base import Coefficients, Moments, Slopes, Weights, once
 from rade.moments.denoise import Observed
 from rade.sums import Sums
@@ -127,11 +127,12 @@ class Attention(Coefficients):
         if distribution.correction.moments == "delta":
             return ExpandedDenominator(scores, rates)
         lattice = lattice_for(distribution.correction.tolerance)
-        if listing_is_cheaper(scores):
-            return DenominatorByPairs(scores, rates, lattice)
         single = self.dtype == torch.float32 and distribution.correction.tolerance >= 1e-3
-        by = DenominatorByList if ordered_pairs(self.graph) * scores.heads <= lattice.listed else DenominatorOfAll
-        return by(scores, rates, lattice, torch.float32 if single else torch.double)
+        dtype = torch.float32 if single else torch.double
+        by_pairs, by_list, of_all = costs(scores, lattice, dtype)
+        if by_pairs <= min(by_list, of_all):
+            return DenominatorByPairs(scores, rates, lattice)
+        return (DenominatorByList if by_list <= of_all else DenominatorOfAll)(scores, rates, lattice, dtype)
 
     @once
     def _edge_mean(self, distribution: Distribution) -> Tensor:

@@ -15,19 +15,20 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
+from torch.nn.functional import leaky_relu, pad
 from torch.utils.checkpoint import checkpoint
 
 from rade.distribution import Rates
 from rade.graph.sparse import consecutive
+from rade.moments.attention.grid import MOST_POINTS, MOST_SUMS
 from rade.moments.attention.scores import (
     SHORT_LIST,
     ListedPairs,
     Scores,
-    few_pairs,
     list_pairs,
     ordered_pairs,
 )
@@ -38,6 +39,8 @@ BUDGET = 2**18  # numbers per temporary; more go in groups of targets, recompute
 FARTHEST = 2000.0  # log of a weight relative to M, either way; what lies further away counts as that
 HUGE = 300.0  # pairs that much lighter or heavier than M are faint on no level that counts
 MOST_PAIRS = 2**27  # a list beyond this does not fit into memory
+LONGEST_LIST = 2**22  # nor one on grids beyond this
+FEW = 6  # nodes with no more others than that go by pairs: to the last digits the same in any batch
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Lattice:
         silent: log y beyond which it is not felt at all.
         spacing: of log weights on a grid, where functions of them are cubic between the points.
         points: at least that many on the grids of sources and targets.
-        listed: at most that many pairs of heads are placed on a grid one by one.
+        listed: at most that many pairs of heads are placed on a grid one by one rather than nodes, whatever it costs.
         follows: whether slopes by pairs follow a row's largest weight M, as values do. If not, the error of 1/X, which
             swings with log X, has a slope in the scale of X: at FINE at most 1 % where one weight outweighs the others.
     """
@@ -81,18 +84,21 @@ class Lattice:
         return torch.ceil((self.finish - bottom) / self.step)
 
     def weights(self, levels: int, like: Tensor) -> Tensor:
-        """h for each of the levels, the first four with what lies before them, [levels].
-
-        These are h (1 + γ) with Σ_i γ_i b^{i(r+1)} = 1/(b^{r+1} − 1), b = e^h, r = 0 … 3.
-        """
-        weight, base, i = like.new_full((levels,), self.step), math.exp(self.step), torch.arange(4, dtype=torch.double)
-        before: Tensor = torch.linalg.solve(base ** (i * (i[:, None] + 1)), 1 / (base ** (i + 1) - 1))
-        weight[:4] += self.step * before[:levels].to(like)
+        """h for each of the levels, the first four with what lies before them, [levels]: h (1 + γ)."""
+        weight = like.new_full((levels,), self.step)
+        weight[:4] += self.step * like.new_tensor(self._before[:levels])
         return weight
+
+    @cached_property
+    def _before(self) -> list[float]:
+        """γ with Σ_i γ_i b^{i(r+1)} = 1/(b^{r+1} − 1), b = e^h, r = 0 … 3."""
+        base, i = math.exp(self.step), torch.arange(4, dtype=torch.double)
+        found: list[float] = torch.linalg.solve(base ** (i * (i[:, None] + 1)), 1 / (base ** (i + 1) - 1)).tolist()
+        return found
 
 
 COARSE = Lattice(0.9, 2, math.log(4.0), -10.0, 3.0, 0.25, 128, SHORT_LIST, True)  # moments to 1e-3
-FINE = Lattice(math.log(2.0), 4, math.log(10.0), -14.0, 4.1, 0.03125, 256, 2**22, False)  # to 1e-5
+FINE = Lattice(math.log(2.0), 4, math.log(10.0), -14.0, 4.1, 0.03125, 256, LONGEST_LIST, False)  # to 1e-5
 
 
 def lattice_for(tolerance: float) -> Lattice:
@@ -119,25 +125,27 @@ def variance_from(mean: Tensor, square: Tensor, rate: float | Tensor) -> Tensor:
     return rate * (square - mean.square()).clamp(min=0) + rate * (1.0 - rate) * mean.square()
 
 
-def listing_is_cheaper(scores: Scores) -> bool:
-    """Whether a list of all pairs costs less than grids: in small graphs, and where scores are far apart.
+def costs(scores: Scores, lattice: Lattice, dtype: torch.dtype) -> tuple[float, float, float]:
+    """About what it costs to look at all pairs on their levels, to place them on grids, and to place nodes instead.
 
-    Pairs take a band of exponentials each; grids a multiplication for each row, level and point, of which sixteen cost
-    as much as one exponential.
+    Infinite where memory forbids it, or a lattice that wants its pairs listed. ``dtype`` is that of the grids.
     """
-    if scores.loop.numel() == 0:
-        return True
-    if not scores.uniform:
-        return few_pairs(scores.graph, scores.heads)
-    s, t = scores.s.detach(), scores.t.detach()
-    columns = torch.unique(torch.floor(s)).numel() + 1
-    span = float(s.max() - s.min()) + float(t.max() - t.min())
-    levels = min(span / FINE.step + 12, FINE.band * columns)
-    by_pairs = ordered_pairs(scores.graph) * scores.heads * min(FINE.band, levels)
-    by_grid = scores.s.numel() * levels * columns * 36 / 16
-    # Long lists leave the cache: on Cora with scores over a range of 150 they took 54 s where a grid took one.
-    slower = 0.5 if few_pairs(scores.graph, scores.heads) else 16.0
-    return slower * by_pairs <= by_grid and ordered_pairs(scores.graph) * scores.heads <= MOST_PAIRS
+    s, t, graph, rows = scores.s.detach(), scores.t.detach(), scores.graph, scores.loop.numel()
+    pairs = ordered_pairs(graph) * scores.heads
+    if pairs <= FEW * rows:
+        return 0.0, 1.0, 1.0
+    ends = leaky_relu(torch.stack([s.min() + t.min(), s.max() + t.max()]), scores.slope)
+    low, high = map(float, torch.cat([ends, scores.edge.detach().flatten()]).aminmax())
+    levels, points = (high - low) / lattice.step + 10, min((high - low) / lattice.spacing, MOST_POINTS)
+    widest = float(torch.maximum(s.max() - s.min(), t.max() - t.min()))
+    sums = min(max(2 * widest / lattice.spacing, lattice.points), MOST_SUMS) ** 2
+    # One is 7 ns of a core, forward and backward. Measured: 55 ns for a pair at a level, 110 ns for one on a grid, half
+    # a ns to 1 ns for a level at each point of a row's grid, 7 ns for one at each two points of a graph's (8 features).
+    table = rows * levels * points * torch.finfo(dtype).bits / 512
+    by_pairs = 8.0 * pairs * min(lattice.band, levels) if pairs <= MOST_PAIRS else math.inf
+    by_list = 6e4 + 16.0 * pairs + table if pairs <= LONGEST_LIST else math.inf
+    of_all = graph.num_graphs * scores.heads * levels * sums + table if pairs > lattice.listed else math.inf
+    return by_pairs, by_list, of_all
 
 
 class Denominator(ABC):
