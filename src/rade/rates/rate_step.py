@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -12,13 +12,14 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._pytree import tree_leaves
 
 from rade.distribution import Rates
 from rade.graph.graph import Graph
 from rade.nn.context import BatchVectors, Context, Mode, Pass
 from rade.nn.trace import Trace, following, head_matrix, logits_of
 from rade.rates.readout import Labelled, Readout
-from rade.rates.regulariser import CleanPass, clean_gradient_norm, gradient_norm, regulariser
+from rade.rates.regulariser import CleanPass, NoGradient, clean_gradient_norm, gradient_norm, regulariser
 from rade.rates.rules import Logits, Seen
 from rade.rates.state import RateState
 from rade.rates.variance import LogitMessages
@@ -62,6 +63,53 @@ def rate_step(state: RateState, call: Repeated, labelled: Labelled, last: Pass |
     if rule.adapts:
         move(state, Seen(balance, norm, logits))
     return plain
+
+
+class LastCall:
+    """The last training call of a model: how to repeat it, and the rows that its loss reached."""
+
+    def __init__(
+        self, given: partial[object], run: partial[object], present: Pass, output: object, context: Context
+    ) -> None:
+        self.given, self.run, self.present, self.context = given, run, present, context
+        logits = output[0] if isinstance(output, tuple | list) and output else output
+        present.logits = logits.detach() if isinstance(logits, Tensor) else None
+        self.gradient: Tensor | None = None
+        self.reached: Tensor | None = None  # rows that received a gradient, over all backward passes
+        self.before: Callable[[], LastCall | None] = lambda: None  # the call before it, while its output lives
+        for part in tree_leaves(output):
+            if isinstance(part, Tensor) and part.requires_grad:
+                part.register_hook(self._reach if part is logits else self._return)  # type: ignore[no-untyped-call]
+
+    def _return(self, gradient: Tensor) -> None:
+        self.context.reached = self.present  # layers that are computed again meet the views of this pass
+
+    def _reach(self, gradient: Tensor) -> None:
+        self._return(gradient)
+        if gradient.dim():
+            rows = (gradient != 0).reshape(len(gradient), math.prod(gradient.shape[1:])).any(1)
+            self.reached = rows if self.reached is None else self.reached | rows
+            self.gradient = gradient.detach()
+
+    def graph_of(self, run: partial[object]) -> Graph | None:
+        """The graph of a call, if it is this one: the same function with the same objects."""
+        before, now = ([each.func, *each.args, *each.keywords.values()] for each in (self.given, run))
+        same = len(before) == len(now) and all(a is b for a, b in zip(before, now))
+        return self.present.graph if same else None
+
+    def labelled(self) -> Labelled:
+        """The rows that the loss was taken over."""
+        if self.present.logits is None or not self.present.logits.dim():
+            raise ValueError(
+                "rates adapt by the logits that a training call returns, a tensor of rows or the first entry of a "
+                "tuple, and the model returned none: return them so, or keep the rates, rule=rade.Constant()"
+            )
+        if self.reached is None or not bool(self.reached.any()):
+            raise NoGradient(
+                "the last training call received no gradient: adapt() without arguments needs loss.backward() first, "
+                "on a loss of what the model returned"
+            )
+        return Labelled(self.reached.nonzero().squeeze(1))
 
 
 @dataclass(eq=False)
