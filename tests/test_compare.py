@@ -96,7 +96,8 @@ def test_masks_with_several_splits_are_taken_in_turn():
     problem = own_problem(data, SHORT)[0]
     for seed in range(4):
         assert torch.equal(problem.split(seed).test, data.test_mask[:, seed % 3].nonzero().squeeze(1))
-    found = rade.compare(lambda: Whole(6, 8, 2, 3), data, ("none", "rade"), seeds=3, training=SHORT, workers=1)
+    seeds = torch.arange(3)
+    found = rade.compare(lambda: Whole(6, 8, 2, 3), data, ("none", "rade"), seeds, training=SHORT, workers=1)
     assert len(found.runs) == 6
 
 
@@ -123,6 +124,8 @@ def labels() -> Tensor:
     ("outputs", "y", "told", "metric"),
     [
         (1, (one_graph().y > 0).long(), {}, "accuracy"),
+        (2, one_graph().y > 0, {}, "accuracy"),
+        (3, one_graph().y.int(), {}, "accuracy"),
         (2, labels(), {}, "micro-f1"),
         (2, labels(), {"metric": "roc-auc"}, "roc-auc"),
         (1, normal(NODES), {"task": "regression"}, "r2"),
@@ -184,6 +187,7 @@ REFUSED = [
     ({"data": changed(y=torch.zeros(5).long())}, ValueError, "a label for each of its 60 nodes, got 5 in data.y"),
     ({"data": changed(edge_index=torch.tensor([[0, 64], [64, 0]]))}, ValueError, "ids from 0 to 59, got 64"),
     ({"data": changed(test_mask=one_graph().train_mask)}, ValueError, "train_mask and test_mask share 20 nodes"),
+    ({"data": in_turn(3).update({"val_mask": in_turn(2).val_mask})}, ValueError, "the masks have 2 and 3 columns"),
     ({"methods": ("none",)}, ValueError, "at least two different methods, got 1: none"),
     ({"methods": "rade-of"}, TypeError, "methods must be several names"),
     ({"methods": ("none", "drop-message")}, ValueError, "DropMessage is for rade's own backbones"),

@@ -1,12 +1,12 @@
 """The `rade` command: mounts the commands of `rade.commands` and turns user errors into one sentence."""
 
 import io
-import os
 import sys
 from importlib import import_module
 from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from rade.errors import RadeError, is_machine
 
@@ -20,8 +20,19 @@ EXIT_CODES = (
     "128 + n stopped by signal n, state saved (129 hang-up, 130 Ctrl-C, 143 SIGTERM)."
 )
 
+
+class _Group(TyperGroup):
+    def invoke(self, context: Any) -> Any:
+        """Typer makes a bare exit of Ctrl-C, which then would say nothing."""
+        try:
+            return super().invoke(context)
+        except KeyboardInterrupt:
+            raise typer.Abort from None
+
+
 app = typer.Typer(
     name="rade",
+    cls=_Group,
     help="Random Add-Drop Edge for graph neural networks: train, compare, reproduce.",
     epilog=EXIT_CODES,
     add_completion=False,
@@ -60,20 +71,39 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line; errors meant for the user become one sentence and an exit code (see `EXIT_CODES`)."""
     if not app.registered_commands:
         mount()
+    output = None
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # what an old terminal cannot show must not end a training
+        if sys.stdout is sys.__stdout__:
+            output = _Output(sys.stdout.fileno(), "w", closefd=False)
+            sys.stdout = io.TextIOWrapper(io.BufferedWriter(output), sys.stdout.encoding, "replace")
     code = _run(arguments)
-    try:
+    if output:
         sys.stdout.flush()
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python tries again when it leaves
-        code = code or _fail(f"standard output could not be written: {error.strerror}", 3)
+        if output.failure:
+            code = code or _fail(f"standard output could not be written: {output.failure}", 3)
     sys.exit(code)
+
+
+class _Output(io.FileIO):
+    """Standard output; where it cannot be written, a disk is full or its reader gone, the work goes on in silence."""
+
+    failure = ""
+
+    def write(self, content: Any) -> int:
+        try:
+            return super().write(content) or 0
+        except OSError as error:
+            self.failure = str(error.strerror)
+            return len(content)
 
 
 def _run(arguments: list[str] | None) -> int:
     try:
         code = app(args=arguments, standalone_mode=False)
+    except typer.Abort:  # a RuntimeError
+        typer.echo("interrupted", err=True)
+        return 130
     except UsageError as error:
         return _fail(error.format_message(), 2)
     except RadeError as error:
@@ -82,9 +112,6 @@ def _run(arguments: list[str] | None) -> int:
         return _fail(_sentence(error), 3 if is_machine(error) else 2)
     except (MemoryError, RuntimeError) as error:
         return _memory(error)
-    except (KeyboardInterrupt, typer.Abort):
-        typer.echo("interrupted", err=True)
-        return 130
     return code if isinstance(code, int) else 0
 
 

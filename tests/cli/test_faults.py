@@ -110,13 +110,27 @@ def test_an_old_terminal_gets_question_marks_for_what_it_lacks(rade, monkeypatch
     assert " ? " in (tmp_path / "out.txt").read_text("latin-1")
 
 
+def test_ctrl_c_says_so_wherever_it_comes(rade, monkeypatch):
+    monkeypatch.setattr("rade.commands.datasets.describe", lambda root: signal.raise_signal(signal.SIGINT))
+    assert rade("datasets") == (130, "", "interrupted\n")
+
+
 def test_output_that_cannot_be_written_is_a_sentence(rade, monkeypatch):
     class Full(io.StringIO):
         def flush(self):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(sys, "stdout", Full())
-    monkeypatch.setattr(os, "dup2", lambda *files: None)
     code, _, err = rade("datasets", "--json")
     assert (code, err.count("\n")) == (3, 1)
     assert "No space left on device" in err
+
+
+def test_a_training_goes_on_when_nobody_reads_its_lines(start, tmp_path):
+    """As with `rade train | head`; rich would leave at the next line, with code 1 and without a word."""
+    process = start("-m", "rade", "train", *QUICK, "--method", "none", "--out", "out")
+    process.stdout.close()
+    process.stdout = None
+    assert process.communicate()[1] == "error: standard output could not be written: Broken pipe\n"
+    assert process.returncode == 3
+    assert (tmp_path / "out/none/run-0/result.json").exists()

@@ -138,6 +138,7 @@ def test_results_are_listed_exported_and_merged(rade, record):
     found = json.loads(rade("results", "--method", "rade-of", "--json")[1])
     assert found == [record(1, settings={"method": "rade-of"}).model_dump()]
     assert rade("results", "export", "results")[1] == "3 runs in results\n"
+    assert json.loads(rade("results", "export", "results", "--json")[1]) == {"folder": "results", "runs": 3}
     for origin, new in (("results", 3), ("results.sqlite", 0)):
         assert rade("results", "other", "merge", origin)[1] == f"{origin}: {new} new runs in other\n"
     merged = json.loads(rade("results", "other", "merge", "results", "--json")[1])
@@ -152,6 +153,8 @@ def test_settings_that_are_not_the_protocols_are_told(rade, record):
     Store("results.sqlite").put(record(settings={"epochs": 10, "hidden": 8, "layers": 2}, command=command))
     code, out, _ = rade("results")
     assert (code, "epochs=10, hidden=8" in out, "layers" in out) == (0, True, False)
+    Store("deep").put(record(settings={"layers": 4}, command=f"{command} --layers 4"))
+    assert "layers=4, epochs=10" in rade("results", "deep")[1]  # or the rows of a table that varies them look the same
 
 
 STARTED = """

@@ -50,7 +50,7 @@ def report(
         way = "rade results STORE merge FOLDER takes in what rade train --out FOLDER left"
         raise RadeError(f"{store} holds no finished run; {way}")
     found = build(runs, experiments if asked else reading_order(experiments))
-    files = write(found, out, names([format]))
+    files = write(found, out, names([format]) or ("",))
     if json:
         document = {"runs": len(runs), "files": list(map(str, files)), "summary": summary(found)}
         typer.echo(jsonlib.dumps(document, indent=1, ensure_ascii=False))

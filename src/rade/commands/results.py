@@ -56,11 +56,15 @@ def results(
 
     from rade.commands.display import lined_up, many, printable
     from rade.data.catalogue import resolve
-    from rade.errors import unknown
+    from rade.errors import RunError, unknown
     from rade.experiment.store import existing, export, open_store, records_below, usual
 
     named, action, rest = _parts(words or [])
     path = usual() if named is None else named
+    asked = {"dataset": tuple(resolve(name).name for name in names(dataset)), "method": names(method)}
+    asked |= {"backbone": names(backbone), "protocol": names(protocol)}
+    if action and any(asked.values()):
+        raise typer.BadParameter(f"{action} takes all runs; filters are for the list and --json")
     if action == "merge":
         with open_store(path).writing() as store:
             new = {str(other): store.merge(records_below(other)) for other in rest}
@@ -68,14 +72,17 @@ def results(
         typer.echo(jsonlib.dumps({"store": str(path), "merged": new}, indent=1) if json else "\n".join(said))
         return
     if action == "export":
-        typer.echo(f"{many(export(existing(path), rest[0]), 'run')} in {rest[0]}")
+        count = export(existing(path), rest[0])
+        document = jsonlib.dumps({"folder": str(rest[0]), "runs": count})
+        typer.echo(document if json else f"{many(count, 'run')} in {rest[0]}")
         return
-    wanted = {"dataset": tuple(resolve(name).name for name in names(dataset)), "protocol": names(protocol)}
-    found = existing(path).records(**wanted, method=names(method), backbone=names(backbone), curves=json)
-    for what, asked in () if found else (("method", names(method)), ("backbone", names(backbone))):
-        known = {str(record.settings[what]) for record in existing(path).records(curves=False)}
-        for name in set(asked) - known:
-            raise unknown(what, name, sorted(known))
+    every = existing(path).records(curves=json)
+    for what, wanted in asked.items():
+        known = sorted({str(record.flat[what]) for record in every})
+        for name in wanted:
+            if name not in known:
+                raise unknown(f"{'data set' if what == 'dataset' else what} in {path}", name, known, RunError)
+    found = [one for one in every if all(not wanted or one.flat[what] in wanted for what, wanted in asked.items())]
     if json:
         typer.echo(jsonlib.dumps([record.model_dump() for record in found], indent=1))
         return
@@ -102,6 +109,7 @@ def means(records: list[RunRecord]) -> list[dict[str, str]]:
     """Runs that differ by their seed only, together; settings are those that the command of a run has to name."""
     from rade.report.words import mean_std
     from rade.statistics import number, spread
+    from rade.train.protocol import defaults
     from rade.train.record import NEUTRAL
 
     groups: dict[str, list[RunRecord]] = {}
@@ -110,9 +118,11 @@ def means(records: list[RunRecord]) -> list[dict[str, str]]:
         groups.setdefault(jsonlib.dumps(kind, sort_keys=True), []).append(record)
     lines = []
     for group in groups.values():
-        command = pairwise(shlex.split(group[0].command))
+        command = list(pairwise(shlex.split(group[0].command)))
         line = {name: str(group[0].flat[name]) for name in _CELL}
-        line["settings"] = ", ".join(value for option, value in command if option == "--set")
+        usual = str(defaults(*line.values())["layers"]) if all(line.values()) else ""  # a command always names them
+        told = [f"layers={value}" for option, value in command if option == "--layers" and value != usual]
+        line["settings"] = ", ".join(told + [value for option, value in command if option == "--set"])
         line["val"] = mean_std(spread([100 * one.val for one in group]))
         line["test"] = mean_std(spread([100 * one.test for one in group]))
         seconds = number(spread([one.timing.seconds for one in group]).mean, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from operator import index
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from rade.comparison.outcome import PLAIN, Comparison
 from rade.comparison.problems import Training, own_problem
 from rade.comparison.work import Job, Work
 from rade.errors import RunError
-from rade.experiment.store import Store
+from rade.experiment.store import Store, open_store
 from rade.report.words import ended
 from rade.train.learner import Context, Method
 from rade.train.methods import METHODS as NAMED
@@ -78,7 +79,7 @@ def compare(
         )
     problem, training = own_problem(data, training)
     work = Work(make_net, problem, methods_of(methods, problem.level == "graph", training), training)
-    numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+    numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(map(index, seeds))  # of numpy, too
     if not numbers or len(set(numbers)) < len(numbers) or min(numbers) < 0:
         raise ValueError(f"seeds must be a number of at least 1, or different numbers from 0 on, got {seeds!r}")
     if workers is not None and workers < 1:
@@ -90,7 +91,7 @@ def compare(
             work.rehearse()
             identities = work.identities() if store is not None else {}
             jobs = [Job(name, seed, identities.get(name, "")) for seed in numbers for name in work.methods]
-            with nullcontext() if store is None else Store(Path(store)).writing() as kept:
+            with nullcontext() if store is None else open_store(Path(store)).writing() as kept:
                 runs = _collected(work, jobs, workers, kept, progress, notes)
     finally:
         torch.set_num_threads(threads)

@@ -146,13 +146,17 @@ def _nodes(data: Data) -> Problem:
         raise ValueError(f"the data needs a label for each of its {data.num_nodes} nodes, got {len(data.y)} in data.y")
     for part in PARTS:
         mask = data.get(f"{part}_mask")
-        if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape[0] != data.num_nodes:
+        usable = isinstance(mask, Tensor) and mask.dtype == torch.bool and mask.dim() in (1, 2)
+        if not usable or mask.shape[0] != data.num_nodes:
             raise ValueError(
                 f"the data needs a bool {part}_mask [{data.num_nodes}] or [{data.num_nodes}, splits]; "
                 "torch_geometric.transforms.RandomNodeSplit() makes all three"
             )
         if not bool(mask.any(0).all()):
             raise ValueError(f"{part}_mask selects no node; training, validation and test need some each")
+    columns = {data[f"{part}_mask"].shape[1] for part in PARTS if data[f"{part}_mask"].dim() == 2} - {1}
+    if len(columns) > 1:
+        raise ValueError(f"the masks have {' and '.join(map(str, sorted(columns)))} columns, which are splits of all")
     for one, other in combinations(PARTS, 2):
         masks = (data[f"{part}_mask"].view(data.num_nodes, -1) for part in (one, other))
         shared = int(torch.logical_and(*masks).any(1).sum())
@@ -194,7 +198,8 @@ def _in_proportion(labels: Tensor, seed: int) -> Split:
 
 
 def _rows(labels: Tensor) -> Tensor:
-    """[N, 1] as [N]."""
+    """[N, 1] as [N]; whole numbers and bools as int64, which losses want."""
+    labels = labels if labels.is_floating_point() else labels.long()
     return labels.squeeze(1) if labels.dim() == 2 and labels.shape[1] == 1 else labels
 
 

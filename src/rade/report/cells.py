@@ -126,7 +126,7 @@ class CellResult(Cell):
 
     @cached_property
     def spread(self) -> Spread:
-        """Mean and deviation over runs, or over folds averaged over their repetitions: in points, seconds, nats."""
+        """Mean and deviation over runs, or over folds averaged over their repetitions: in points or seconds."""
         values = (averaged(self.scores) if self.folds else self.scores).values()
         return spread([MEASURES[self.experiment.measure].scale * value for value in values])
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from rade import RADE, Expected, Graph, Labelled, Rates
+from rade.errors import SettingsError
 from rade.nn.trace import logits_of
 
 Cadence = Literal["batch", "epoch"]
@@ -112,6 +113,8 @@ class Learner(nn.Module):
 
     def __init__(self, net: nn.Module, generator: torch.Generator, method: Method) -> None:
         super().__init__()
+        if not isinstance(net, nn.Module):
+            raise SettingsError(f"{type(method).__name__}.around must return a model, got {type(net).__name__}")
         self.net, self.generator, self.method = net, generator, method
         self._wrapped = [module for module in net.modules() if isinstance(module, RADE)]
 

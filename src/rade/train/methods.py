@@ -171,11 +171,11 @@ def find_method(name: str) -> Method:
     sys.path.insert(0, os.getcwd())
     try:
         found: Any = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+        value = found() if isinstance(found, type) and issubclass(found, Method) else found
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise SettingsError(f"method {name!r} cannot be imported: {error}; expected module:object") from None
     finally:
         sys.path.remove(os.getcwd())
-    value = found() if isinstance(found, type) and issubclass(found, Method) else found
     if not isinstance(value, Method):
         raise SettingsError(f"method {name!r} must be a rade.train.Method, got {type(value).__name__}")
     return value
