@@ -114,7 +114,7 @@ class Learner(nn.Module):
     def __init__(self, net: nn.Module, generator: torch.Generator, method: Method) -> None:
         super().__init__()
         if not isinstance(net, nn.Module):
-            raise SettingsError(f"{type(method).__name__}.around must return a model, got {type(net).__name__}")
+            raise SettingsError(f"a method must return a model, got {type(net).__name__}")
         self.net, self.generator, self.method = net, generator, method
         self._wrapped = [module for module in net.modules() if isinstance(module, RADE)]
 
