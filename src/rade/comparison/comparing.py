@@ -147,7 +147,7 @@ def methods_of(given: Sequence[str] | Mapping[str, str | Way], graphs: bool, tra
     if isinstance(given, str):
         raise TypeError(f"methods must be several names, such as ('none', {given!r}), got {given!r}")
     named: dict[str, str | Way] = dict(given) if isinstance(given, Mapping) else {name: name for name in given}
-    found = {name: _method(name, way, graphs) for name, way in named.items()}
+    found = {name: _method(way, graphs) for name, way in named.items()}
     if len(found) < 2 or len(found) < len(given):
         raise ValueError(f"a comparison needs at least two different methods, got {len(given)}: {', '.join(given)}")
     for name, method in found.items():
@@ -159,7 +159,7 @@ def methods_of(given: Sequence[str] | Mapping[str, str | Way], graphs: bool, tra
     return found
 
 
-def _method(name: str, way: str | Way, graphs: bool) -> Method:
+def _method(way: str | Way, graphs: bool) -> Method:
     if isinstance(way, str):
         return make(way, **({"penalty": PENALTY} if graphs and "penalty" in find_method(way).options else {}))
     if isinstance(way, Method):
