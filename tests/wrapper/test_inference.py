@@ -57,15 +57,9 @@ class Changing(nn.Module):
         return self.conv3(x, edge_index[:, edge_index.sum(0) % 3 > 0])
 
 
-class Counted(nn.Module):
-    """Sums of integers, and a linear map of these."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv, self.head = pyg.SimpleConv("sum"), nn.Linear(2, CLASSES)
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        return self.head(self.conv(x, edge_index).float())
+def counted() -> nn.Module:
+    steps = [(pyg.SimpleConv("sum"), "x, edge_index -> x"), (Tensor.float, "x -> x"), nn.Linear(2, CLASSES)]
+    return pyg.Sequential("x, edge_index", steps)
 
 
 CALLS: dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...]]] = {
@@ -84,7 +78,7 @@ CALLS: dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...]]] = {
     "max": (lambda: pyg.SAGEConv(FEATURES, CLASSES, aggr="max"), (X, EDGES)),
     "flow": (lambda: pyg.GCNConv(FEATURES, CLASSES, flow="target_to_source"), (X, ONE_WAY)),
     "edge attributes": (lambda: pyg.GATConv(FEATURES, CLASSES, edge_dim=2), (X, EDGES, WEIGHT[:, None].expand(-1, 2))),
-    "integers": (Counted, (LOOPED.view(-1)[: 2 * len(X)].view(-1, 2), EDGES)),
+    "integers": (counted, (LOOPED.view(-1)[: 2 * len(X)].view(-1, 2), EDGES)),
     "integer attributes": (lambda: pyg.GATConv(FEATURES, CLASSES, edge_dim=2), (X, EDGES, EDGES.t())),
     # As old mini-batch loops call a layer: the targets are the first nodes.
     "bipartite": (lambda: pyg.SAGEConv(FEATURES, CLASSES), ((X, X[:10]), EDGES[:, EDGES[1] < 10])),
