@@ -118,8 +118,8 @@ def test_demo_ends_with_a_table_a_sentence_for_each_difference_and_a_picture(rad
     code, out, err = rade("demo", "--seeds", 2, "--epochs", 1, "--workers", 1, "--out", "here")
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert list(dict.fromkeys(line.split(":")[0] for line in lines[-11:-2])) == TITLES
-    assert "9 differences, judged together" in lines[-2]
+    assert list(dict.fromkeys(line.split(":")[0] for line in lines[-12:-2])) == TITLES
+    assert "10 differences, judged together" in lines[-2]
     assert "picture: here/demo.png" in lines[-1]
     assert (tmp_path / "here/demo.png").read_bytes().startswith(b"\x89PNG")
     scores = json.loads((tmp_path / "here/demo.json").read_text())["scores"]

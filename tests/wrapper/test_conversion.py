@@ -81,6 +81,9 @@ def test_a_layer_is_registered_with_its_coefficients_or_a_twin(monkeypatch):
     model = copy.deepcopy(rade.RADE(Mine(), "ofs"))
     assert not torch.equal(model.train()(X, EDGES), model(X, EDGES))
     assert "by moments" in str(rade.check(Mine(), X, EDGES))
+    for by, how in ((SUMS, "by pairs"), (Normalised.mean_of, "by moments")):  # a mean has coefficients of means
+        rade.register(Mine, by)
+        assert how in str(rade.check(Mine(aggr="mean"), X, EDGES))
 
 
 @pytest.mark.parametrize("build", [pyg.SAGEConv, nn.SAGEConv])

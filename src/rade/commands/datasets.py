@@ -30,6 +30,7 @@ def datasets(
         rade datasets --data-root ~/data --json
 
         rade datasets download cora mutag
+
         rade datasets import ../mirror
     """
     context.obj = data_root  # an option before the subcommand holds for it as well

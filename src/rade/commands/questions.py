@@ -1,4 +1,4 @@
-"""The questions of `rade demo`: three that RADE is made for and a control, on data chosen by mechanism, not score."""
+"""The questions of `rade demo`: three that RADE is made for and a control, on data chosen by mechanism."""
 
 from __future__ import annotations
 

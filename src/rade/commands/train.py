@@ -71,8 +71,8 @@ def train(
 ) -> None:
     """Train and compare methods on one data set; settings not given follow the released protocol.
 
-    Without options: a GCN in five ways (plain, Dropout, DropEdge, RADE-OF, RADE-OFS) on the embedded data set, in
-    a minute or two.
+    Without options: a GCN in six ways (plain, Dropout, DropEdge, RADE as rade.RADE is by default, RADE-OF and RADE-OFS)
+    on the embedded data set, in a minute.
 
     Examples:
 

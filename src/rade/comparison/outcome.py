@@ -103,7 +103,7 @@ class Comparison:
 
     def table(self) -> str:
         """One line per method: score, difference with its interval, p after Holm, rates at the end, time for a run."""
-        head = ("method", self.metric, f"against {self.reference}", "95 % interval", "p", "rates p, q", "a run")
+        head = ("method", self.metric, f"against {self.reference}", "95 % interval", "p (Holm)", "rates p, q", "a run")
         columns = [column for column in zip(head, *map(self._line, self.methods)) if any(column[1:])]
         padded = ([cell.ljust(max(map(len, column))) for cell in column] for column in columns)
         return "\n".join("  ".join(line).rstrip() for line in zip(*padded))

@@ -142,7 +142,7 @@ class CorrectedConv:
     def against_moments(self) -> str:
         """Why the layer as it was built has no moments, "" where it has."""
         if not self.moments:
-            return "its coefficients have no moments in closed form"
+            return "no moments of its coefficients are known; rade.register tells those of a layer of your own"
         if self.__dict__["flow"] != "source_to_target":
             return f"flow={self.__dict__['flow']!r} has none"
         aggregation = self.__dict__["_modules"].get("aggr_module")

@@ -23,7 +23,8 @@ from rade.nn.linear import linear_part
 from rade.sums import Messages
 
 LINEAR = (torch.nn.Linear, PyGLinear, torch.nn.BatchNorm1d)
-NO_MOMENTS = "the forward pass called no convolution that has moments; use rule=rade.Constant()"
+OTHERWISE = "use rule=rade.NoiseRatio(), which looks at logits alone, or rule=rade.Constant()"
+NO_MOMENTS = f"the forward pass called no convolution that has moments; {OTHERWISE}"
 After = Callable[[Tensor | None], Tensor | None]  # from the map of an output to that of the sum before it
 
 
@@ -128,7 +129,7 @@ class Trace:
         if self.uncorrected is not None:
             raise ValueError(
                 f"the last convolution, {type(self.uncorrected).__name__}, is corrected by pairs of views and has no "
-                "moments, which the variance of the logits is made of; use rule=rade.Constant()"
+                f"moments, which the variance of the logits is made of; {OTHERWISE}"
             )
         return self.calls[-1][1]
 

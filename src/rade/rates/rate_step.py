@@ -17,14 +17,12 @@ from torch.utils._pytree import tree_leaves
 from rade.distribution import Rates
 from rade.graph.graph import Graph
 from rade.nn.context import BatchVectors, Context, Mode, Pass
-from rade.nn.trace import Trace, following, head_matrix, logits_of
+from rade.nn.trace import OTHERWISE, Trace, following, head_matrix, logits_of
 from rade.rates.readout import Labelled, Readout
 from rade.rates.regulariser import CleanPass, NoGradient, clean_gradient_norm, gradient_norm, regulariser
 from rade.rates.rules import Logits, Seen
 from rade.rates.state import RateState
 from rade.rates.variance import LogitMessages
-
-OTHERWISE = "use rule=rade.NoiseRatio(), which looks at logits alone, or rule=rade.Constant()"
 
 
 def rate_step(state: RateState, call: Repeated, labelled: Labelled, last: Pass | None = None) -> Tensor:

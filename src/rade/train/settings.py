@@ -15,7 +15,7 @@ from rade.train.methods import METHODS, find_method, known_options, make, no_suc
 from rade.train.protocol import PROTOCOLS, defaults, toml
 
 LAYERS = 1000
-COMPARED = ("none", "dropout", "drop-edge", "rade-of", "rade-ofs")
+COMPARED = ("none", "dropout", "drop-edge", "rade", "rade-of", "rade-ofs")
 RUNS = 10**6
 # Named by options of their own, or without influence on a single CPU's numbers.
 _ELSEWHERE = {"dataset", "backbone", "method", "options", "seed", "threads", "device"}

@@ -16,6 +16,7 @@ from rade.graph.graph import Graph
 from rade.moments.base import Coefficients
 from rade.nn.base import CorrectedConv, convolutions
 from rade.nn.context import Context
+from rade.nn.convs import SUMS
 from rade.nn.relations import name_relations
 
 # PyG's layers that have moments, and what stands for them on views: the layers of `rade.nn`.
@@ -66,8 +67,9 @@ def register(layer: type[Module], by: type[CorrectedConv] | Callable[[Graph, tor
     or its own forward on views, `on`; and `after_sum` where a linear map follows the sum.
     """
     if not (isinstance(by, type) and issubclass(by, Module)):
-        make = _checked(layer, by)
-        TWINS[layer] = _twin(layer, coefficients=lambda self, graph, x, **_: make(graph, x.dtype))
+        make, is_mean = _checked(layer, by)
+        made = {"coefficients": lambda self, graph, x, **_: make(graph, x.dtype)}
+        TWINS[layer] = _twin(layer, **made, **({"aggregations": SUMS} if is_mean else {}))
     elif not (issubclass(by, CorrectedConv) and issubclass(by, layer)):
         raise TypeError(
             f"a twin of {layer.__name__} derives from rade.nn.CorrectedConv and from {layer.__name__}, in this order; "
@@ -79,10 +81,11 @@ def register(layer: type[Module], by: type[CorrectedConv] | Callable[[Graph, tor
         TWINS[layer] = by
 
 
-def _checked(layer: type[Module], by: Any) -> Callable[[Graph, torch.dtype], Coefficients]:
-    """What makes coefficients of a graph and a dtype, tried on a graph of one edge."""
+def _checked(layer: type[Module], by: Any) -> tuple[Callable[[Graph, torch.dtype], Coefficients], bool]:
+    """What makes coefficients of a graph and a dtype, tried on a path of three nodes, and whether they are of means."""
+    path = Graph.from_edge_index(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
     try:
-        found = by(Graph.from_edge_index(torch.tensor([[0, 1], [1, 0]])), torch.float)
+        found = by(path, torch.float)
     except TypeError as error:
         found = error
     if not isinstance(found, Coefficients):
@@ -90,7 +93,9 @@ def _checked(layer: type[Module], by: Any) -> Callable[[Graph, torch.dtype], Coe
             f"{layer.__name__} is registered with what makes its coefficients of a graph and a dtype, a class that "
             f"derives from rade.moments.Coefficients or a function, or with a twin of the layer; got {by!r}: {found}"
         )
-    return cast(Callable[[Graph, torch.dtype], Coefficients], by)
+    weights = found.realised(found.clean())
+    sums = path.pattern.row_sum(weights.edges) + weights.loop
+    return by, sums.shape == (3,) and torch.allclose(sums, torch.ones(3))
 
 
 def twin_of(layer: type[Module]) -> type[CorrectedConv]:
