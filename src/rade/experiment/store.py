@@ -166,7 +166,10 @@ def open_store(path: str | Path) -> Store:
     """The store at a path: a SQLite file, whether it is there or not, or a folder with the text form."""
     path = Path(path)
     if path.is_dir() and not (path / "runs.csv").is_file():
-        raise RunError(f"{path} is a folder without runs.csv; a store is one file, or a folder that rade results wrote")
+        raise RunError(
+            f"{path} is a folder without runs.csv; a store is one file, or a folder that rade results wrote; "
+            f"rade results NEW.sqlite merge {path} takes in what rade train left"
+        )
     return TextStore(path) if path.is_dir() else Store(path)
 
 

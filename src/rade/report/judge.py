@@ -60,7 +60,7 @@ class Verdict:
             return (
                 f"{self.name} is {size} {side} {self.against}, {interval}; {self.pairs}. Taken alone that is a "
                 f"difference, among the {self.family} comparisons of this table it is not "
-                f"(p = {self.adjusted:.2f} after Holm)."
+                f"(p = {self.adjusted:.3f} after Holm)."
             )
         found = f"{number(mean)} points, {interval}; {self.pairs}"
         return f"{self.name} is not distinguishable from {self.against}: {found}."

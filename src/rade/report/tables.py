@@ -112,11 +112,15 @@ def build(runs: Sequence[RunRecord], experiments: Sequence[Experiment]) -> Repor
 
 
 def reading_order(experiments: Iterable[Experiment]) -> list[Experiment]:
-    """The paper's main tables first, those with a plain backbone and baselines; then its others; then any beyond."""
+    """The paper's main tables first, those with a plain backbone and baselines; then its others; then any beyond.
 
-    def rank(experiment: Experiment) -> tuple[bool, bool, str]:
+    Among like ones nodes come before graphs, and GCN, with which most was run, before other backbones.
+    """
+
+    def rank(experiment: Experiment) -> tuple[bool, bool, int, bool, str]:
         main = {"plain", "baseline"} <= {row.role for row in experiment.rows}
-        return not experiment.label, not main, experiment.name
+        order = -len(experiment.datasets), experiment.backbones != ("gcn",)
+        return not experiment.label, not main, *order, experiment.name
 
     return sorted(experiments, key=rank)
 

@@ -67,7 +67,9 @@ def summary(report: Report) -> str:
     if counted:
         found = ", ".join(f"{counted[code]} {words}" for code, words in WORDS.items() if counted[code])
         text += f" RADE and its variants against the plain backbone, {many(counted.total(), 'comparison')}: {found}."
-    return text + (f" {many(report.others, 'run')} in no cell: rade results lists all." if report.others else "")
+    if report.others:
+        text += f" {many(report.others, 'run')} in no cell of these tables: rade results lists all."
+    return text
 
 
 def sentence(table: Table) -> str:
