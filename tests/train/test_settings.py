@@ -50,7 +50,7 @@ def test_the_released_protocol_is_the_default():
     assert resolve("cora") == resolve("cora", protocol="released")
     order = make_order({})
     assert (order.settings[0].protocol, order.settings[0].dataset) == ("released", "csbm")
-    assert [settings.method for settings in order.settings] == ["none", "dropout", "drop-edge", "rade-of", "rade-ofs"]
+    assert [one.method for one in order.settings] == ["none", "dropout", "drop-edge", "rade", "rade-of", "rade-ofs"]
     assert resolve("flickr", "gcn", "none", layers=4).fanouts == (15, 10, 10, 10)  # the last fan-out repeats
 
 
